@@ -1,0 +1,25 @@
+"""Headrace: streaming tables for open-source Spark.
+
+``Project`` opens and runs a pipeline; ``spark_session`` gives a session with Delta ready. Importing the package
+imports neither Spark nor the engine: executors and command-line completion load it too.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from headrace.project.open import Project
+    from headrace.spark.session import spark_session
+
+__version__ = "0.1.0"
+__all__ = ["Project", "__version__", "spark_session"]
+
+_HOMES = {"Project": "headrace.project.open", "spark_session": "headrace.spark.session"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'headrace' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)

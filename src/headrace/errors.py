@@ -1,0 +1,142 @@
+"""What can go wrong, as values: a code, a message, a place and a way out.
+
+Texts live in ``conditions.toml`` so that the docs, the command line and the tests print the same words.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from headrace.model.location import Location
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+
+@dataclass(frozen=True)
+class Condition:
+    """One kind of problem: its texts are templates over the parameters of a :class:`PipelineError`."""
+
+    code: str
+    message: str
+    hint: str
+    detail: str = ""
+    meaning: str = ""
+
+
+@cache
+def conditions() -> Mapping[str, Condition]:
+    """Every condition by its code, in the order of the file."""
+    raw = tomllib.loads(files("headrace").joinpath("conditions.toml").read_text(encoding="utf-8"))
+    return {
+        f"{group}.{name}": Condition(code=f"{group}.{name}", **entry)
+        for group, entries in raw.items()
+        for name, entry in entries.items()
+    }
+
+
+class HeadraceError(Exception):
+    """Base of everything that Headrace raises on purpose."""
+
+
+class PipelineError(HeadraceError):
+    """One problem with a code, rendered the same on a terminal, in JSON and in the event log.
+
+    Args:
+        code: a key of ``conditions.toml``, such as ``GRAPH.CYCLE``.
+        location: where in the user's files, when there is such a place.
+        params: what the templates name; values are printed, so never pass a secret.
+    """
+
+    def __init__(self, code: str, /, *, location: Location | None = None, **params: Any) -> None:
+        self.condition = conditions()[code]
+        self.code = code
+        self.location = location
+        self.params = {name: str(value) for name, value in params.items()}
+        super().__init__(self.message)
+
+    @property
+    def message(self) -> str:
+        """The primary text: one line, no full stop."""
+        return self.condition.message.format_map(self.params)
+
+    @property
+    def detail(self) -> str:
+        """More about this case, or an empty string."""
+        return self.condition.detail.format_map(self.params).strip()
+
+    @property
+    def hint(self) -> str:
+        """What the reader can do about it."""
+        return self.condition.hint.format_map(self.params).strip()
+
+    def to_json(self) -> dict[str, Any]:
+        """The error as the contract's JSON object."""
+        return {
+            "code": self.code,
+            "message": self.message,
+            "detail": self.detail or None,
+            "hint": self.hint or None,
+            "location": self.location.to_json() if self.location else None,
+            "params": self.params,
+        }
+
+    def render(self) -> str:
+        """The error as plain text: headline, place, detail, hint."""
+        lines = [f"error[{self.code}]: {self.message}"]
+        if self.location:
+            lines.append(f"  --> {self.location}")
+        for label, text in (("detail", self.detail), ("hint", self.hint)):
+            if text:
+                first, *rest = text.splitlines()
+                lines.append(f"  {label}: {first}")
+                lines.extend(f"  {' ' * len(label)}  {line}" for line in rest)
+        return "\n".join(lines)
+
+
+class Problems(HeadraceError):
+    """Everything that is wrong with a project, reported together; never empty."""
+
+    def __init__(self, errors: Iterable[PipelineError]) -> None:
+        self.errors = tuple(sorted(errors, key=_reading_order))
+        if not self.errors:
+            raise ValueError("Problems needs at least one error")
+        super().__init__("; ".join(error.message for error in self.errors))
+
+    def __iter__(self) -> Iterator[PipelineError]:
+        return iter(self.errors)
+
+    def to_json(self) -> dict[str, Any]:
+        """The first error and all of them, as the contract's JSON object."""
+        return {"error": self.errors[0].to_json(), "problems": [error.to_json() for error in self.errors]}
+
+
+class InternalError(HeadraceError):
+    """A defect of Headrace itself; the message asks the reader to report it."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"{what}. This is a defect of Headrace, please report it with the log file.")
+
+
+def raise_all(errors: Iterable[PipelineError]) -> None:
+    """Raise :class:`Problems` when there is any error, otherwise do nothing."""
+    found = tuple(errors)
+    if found:
+        raise Problems(found)
+
+
+def problems_of(error: PipelineError | Problems) -> tuple[PipelineError, ...]:
+    """The single errors behind either kind of exception."""
+    return error.errors if isinstance(error, Problems) else (error,)
+
+
+def _reading_order(error: PipelineError) -> tuple[str, int, str]:
+    place = error.location
+    return (place.file, place.line, error.code) if place else ("", 0, error.code)

@@ -1,0 +1,124 @@
+"""Datasets and the flows that feed them, as declared by the user."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from types import MappingProxyType
+from typing import Any, TypeAlias
+
+from headrace.model.expectations import Expectation
+from headrace.model.location import Location
+from headrace.model.names import Naming, QualifiedName
+
+_EMPTY: Mapping[str, str] = MappingProxyType({})
+
+
+class Kind(str, Enum):
+    """What a dataset is. ``TABLE`` is declared by ``@dp.table`` and decided while resolving."""
+
+    TABLE = "table"
+    STREAMING_TABLE = "streaming_table"
+    MATERIALIZED_VIEW = "materialized_view"
+    TEMPORARY_VIEW = "temporary_view"
+
+    @property
+    def label(self) -> str:
+        """The kind in prose."""
+        return self.value.replace("_", " ")
+
+    @property
+    def stored(self) -> bool:
+        """True when the dataset is a table in the storage."""
+        return self is not Kind.TEMPORARY_VIEW
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A streaming table, a materialized view or a temporary view.
+
+    ``schema`` is a DDL string or a Spark ``StructType``, kept opaque here.
+    """
+
+    name: QualifiedName
+    kind: Kind
+    location: Location
+    comment: str | None = None
+    schema: Any = None
+    properties: Mapping[str, str] = field(default_factory=lambda: _EMPTY)
+    partition_by: tuple[str, ...] = ()
+    cluster_by: tuple[str, ...] = ()
+    expectations: tuple[Expectation, ...] = ()
+
+    def with_kind(self, kind: Kind) -> Dataset:
+        """The same dataset with its kind decided."""
+        return replace(self, kind=kind)
+
+    @property
+    def resettable(self) -> bool:
+        """False when ``pipelines.reset.allowed`` protects the table from a full refresh."""
+        return self.properties.get("pipelines.reset.allowed", "true").strip().lower() != "false"
+
+
+@dataclass(frozen=True)
+class PythonQuery:
+    """A function of the user's that returns a DataFrame; called only by the Spark adapters."""
+
+    function: Callable[[], Any]
+    # What dlt.read and friends, and names without a schema, are read in.
+    naming: Naming
+
+    @property
+    def language(self) -> str:
+        """For the event log."""
+        return "PYTHON"
+
+
+@dataclass(frozen=True)
+class SqlQuery:
+    """A SELECT with its parameters already substituted, and the names in force where it stood.
+
+    ``columns`` are the target columns of ``INSERT INTO t (a, b)``; ``by_name`` is ``INSERT ... BY NAME``. An INSERT
+    without either maps by position.
+    """
+
+    text: str
+    naming: Naming
+    columns: tuple[str, ...] = ()
+    by_name: bool = True
+
+    @property
+    def language(self) -> str:
+        """For the event log."""
+        return "SQL"
+
+
+Query: TypeAlias = "PythonQuery | SqlQuery"
+
+
+@dataclass(frozen=True)
+class Flow:
+    """A query that feeds one dataset. A flow's name is its identity: its checkpoint is found by it."""
+
+    name: str
+    target: QualifiedName
+    query: Query
+    location: Location
+    once: bool = False
+    comment: str | None = None
+    spark_conf: Mapping[str, str] = field(default_factory=lambda: _EMPTY)
+    # True when declared by @append_flow or CREATE FLOW, which need a streaming table as target.
+    append: bool = False
+
+
+@dataclass(frozen=True)
+class Definitions:
+    """Everything that the project's files declare, in the order of declaration."""
+
+    datasets: tuple[Dataset, ...] = ()
+    flows: tuple[Flow, ...] = ()
+
+    def plus(self, other: Definitions) -> Definitions:
+        """Both, in order."""
+        return Definitions(self.datasets + other.datasets, self.flows + other.flows)

@@ -1,0 +1,116 @@
+"""What became of an update: the value that ``run --output json`` prints and ``Project.run`` returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+from typing import Any
+
+from headrace.model.expectations import ExpectationCount
+
+
+class UpdateState(str, Enum):
+    """How an update ended; RUNNING is seen by readers of the event log only."""
+
+    RUNNING = "RUNNING"
+    COMPLETED = "COMPLETED"
+    FAILED = "FAILED"
+    CANCELED = "CANCELED"
+
+
+class FlowState(str, Enum):
+    """Where a flow stands in an update. ``runtime/states.py`` says which moves are legal."""
+
+    QUEUED = "QUEUED"
+    STARTING = "STARTING"
+    RUNNING = "RUNNING"
+    RETRYING = "RETRYING"
+    COMPLETED = "COMPLETED"
+    FAILED = "FAILED"
+    SKIPPED = "SKIPPED"
+    UP_TO_DATE = "UP_TO_DATE"
+    CANCELED = "CANCELED"
+    EXCLUDED = "EXCLUDED"
+
+
+@dataclass(frozen=True)
+class FlowCounts:
+    """Rows of one batch, or of all batches of a flow in an update.
+
+    Law: rows_read = rows_written + rows_dropped + rows_quarantined, where rows read are those that the flow's
+    function returned.
+    """
+
+    rows_written: int = 0
+    rows_dropped: int = 0
+    rows_quarantined: int = 0
+    expectations: tuple[ExpectationCount, ...] = ()
+    # True when a crash made it necessary to take the counts from the commits (D3).
+    recovered: bool = False
+
+    def plus(self, other: FlowCounts) -> FlowCounts:
+        """Both batches together; expectations are matched by name."""
+        merged = {count.name: count for count in self.expectations}
+        for count in other.expectations:
+            merged[count.name] = merged[count.name].plus(count) if count.name in merged else count
+        return FlowCounts(
+            self.rows_written + other.rows_written,
+            self.rows_dropped + other.rows_dropped,
+            self.rows_quarantined + other.rows_quarantined,
+            tuple(merged.values()),
+            self.recovered or other.recovered,
+        )
+
+
+@dataclass(frozen=True)
+class FlowOutcome:
+    """What became of one flow."""
+
+    flow: str
+    dataset: str
+    state: FlowState
+    reason: str | None = None
+    counts: FlowCounts = FlowCounts()
+    attempts: int = 0
+    duration_s: float = 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        """The flow as in the contract."""
+        return {
+            "flow": self.flow,
+            "dataset": self.dataset,
+            "state": self.state.value,
+            "reason": self.reason,
+            "rows_written": self.counts.rows_written,
+            "rows_dropped": self.counts.rows_dropped,
+            "rows_quarantined": self.counts.rows_quarantined,
+            "attempts": self.attempts,
+            "duration_s": round(self.duration_s, 3),
+            "expectations": [count.to_json() for count in self.counts.expectations],
+        }
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of an update. ``error`` is the JSON form of the first error that failed it."""
+
+    update_id: str
+    state: UpdateState
+    cause: str
+    started_at: datetime
+    ended_at: datetime | None
+    flows: tuple[FlowOutcome, ...]
+    error: dict[str, Any] | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """The outcome as the contract's JSON object."""
+        return {
+            "update_id": self.update_id,
+            "state": self.state.value,
+            "cause": self.cause,
+            "started_at": self.started_at.isoformat(),
+            "ended_at": self.ended_at.isoformat() if self.ended_at else None,
+            "flows": [flow.to_json() for flow in self.flows],
+            "error": self.error,
+        }

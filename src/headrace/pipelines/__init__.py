@@ -1,0 +1,78 @@
+"""What a pipeline's files import: ``from headrace import pipelines as dp``.
+
+While a project's files load, ``from pyspark import pipelines as dp`` and ``import dlt`` give the same functions.
+"""
+
+from headrace.pipelines.decorators import (
+    append_flow,
+    create_streaming_table,
+    expect,
+    expect_all,
+    expect_all_or_drop,
+    expect_all_or_fail,
+    expect_all_or_quarantine,
+    expect_or_drop,
+    expect_or_fail,
+    expect_or_quarantine,
+    materialized_view,
+    read,
+    read_stream,
+    streaming_table,
+    table,
+    temporary_view,
+    view,
+)
+from headrace.pipelines.unsupported import refusing
+
+apply_changes = refusing("apply_changes")
+apply_changes_from_snapshot = refusing("apply_changes_from_snapshot")
+create_auto_cdc_flow = refusing("create_auto_cdc_flow")
+create_auto_cdc_from_snapshot_flow = refusing("create_auto_cdc_from_snapshot_flow")
+create_sink = refusing("create_sink")
+foreach_batch_sink = refusing("foreach_batch_sink")
+on_event_hook = refusing("on_event_hook")
+persisted_view = refusing("persisted_view")
+replace_flow = refusing("replace_flow")
+update_flow = refusing("update_flow")
+
+# The vendor's older spellings.
+create_table = table
+create_view = view
+create_target_table = create_streaming_table
+create_streaming_live_table = create_streaming_table
+readStream = read_stream  # noqa: N816 - the vendor's name
+
+__all__ = [
+    "append_flow",
+    "apply_changes",
+    "apply_changes_from_snapshot",
+    "create_auto_cdc_flow",
+    "create_auto_cdc_from_snapshot_flow",
+    "create_sink",
+    "create_streaming_live_table",
+    "create_streaming_table",
+    "create_table",
+    "create_target_table",
+    "create_view",
+    "expect",
+    "expect_all",
+    "expect_all_or_drop",
+    "expect_all_or_fail",
+    "expect_all_or_quarantine",
+    "expect_or_drop",
+    "expect_or_fail",
+    "expect_or_quarantine",
+    "foreach_batch_sink",
+    "materialized_view",
+    "on_event_hook",
+    "persisted_view",
+    "read",
+    "readStream",
+    "read_stream",
+    "replace_flow",
+    "streaming_table",
+    "table",
+    "temporary_view",
+    "update_flow",
+    "view",
+]

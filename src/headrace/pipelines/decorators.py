@@ -1,0 +1,332 @@
+"""The decorators and functions of ``from headrace import pipelines as dp``: one ``_define`` behind all of them.
+
+Names, signatures and defaults follow the vendor's Python reference for declarative pipelines and
+``pyspark.pipelines`` of Spark 4.2; where both have a name, the union of their arguments is accepted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar, overload
+
+from headrace.errors import PipelineError
+from headrace.model.datasets import Dataset, Flow, Kind, PythonQuery
+from headrace.model.expectations import Action, Expectation
+from headrace.model.location import Location
+from headrace.pipelines.registry import Registry, current_reader, current_registry
+
+F = TypeVar("F", bound=Callable[[], Any])
+Decorator = Callable[[F], F]
+
+# Arguments of the vendor's decorators that have no effect here yet, and why. Given a value they are refused.
+REFUSED_ARGUMENTS: Mapping[str, str] = {
+    "path": "tables live in the pipeline's storage, so that checkpoints and tables stay together",
+    "private": "private datasets are not there yet; use a temporary view, or a table in a schema of its own",
+    "temporary": "private datasets are not there yet; use a temporary view, or a table in a schema of its own",
+    "row_filter": "row filters are a feature of the vendor's catalog; filter in a view for readers",
+    "replace_where": "REPLACE WHERE flows are not there yet; use a materialized view",
+    "cluster_by_auto": "automatic clustering is a service of the vendor; name the columns with cluster_by",
+    "refresh_policy": "materialized views are skipped when unchanged and otherwise recomputed",
+}
+
+
+@overload
+def table(query_function: F, /) -> F: ...
+@overload
+def table(query_function: None = None, /, **options: Any) -> Decorator[F]: ...
+def table(query_function: Any = None, /, **options: Any) -> Any:
+    """Define a streaming table (the function returns a streaming DataFrame) or a materialized view (a batch one).
+
+    Args:
+        query_function: the decorated function, when used without parentheses.
+        options: ``name`` (default: the function's), ``comment``, ``schema`` (DDL or StructType),
+            ``table_properties``, ``partition_cols``, ``cluster_by``, ``spark_conf``, ``format`` (only ``delta``).
+
+    Raises:
+        PipelineError: DEFINITION.OUTSIDE when called outside of a pipeline's files.
+    """
+    return _define(Kind.TABLE, "table", query_function, options)
+
+
+@overload
+def streaming_table(query_function: F, /) -> F: ...
+@overload
+def streaming_table(query_function: None = None, /, **options: Any) -> Decorator[F]: ...
+def streaming_table(query_function: Any = None, /, **options: Any) -> Any:
+    """Define a table that appends what is new in its sources; the function returns a streaming DataFrame.
+
+    Options as for :func:`table`.
+    """
+    return _define(Kind.STREAMING_TABLE, "streaming_table", query_function, options)
+
+
+@overload
+def materialized_view(query_function: F, /) -> F: ...
+@overload
+def materialized_view(query_function: None = None, /, **options: Any) -> Decorator[F]: ...
+def materialized_view(query_function: Any = None, /, **options: Any) -> Any:
+    """Define a table that always equals its query over the current inputs; the function returns a batch DataFrame.
+
+    Options as for :func:`table`.
+    """
+    return _define(Kind.MATERIALIZED_VIEW, "materialized_view", query_function, options)
+
+
+@overload
+def temporary_view(query_function: F, /) -> F: ...
+@overload
+def temporary_view(query_function: None = None, /, **options: Any) -> Decorator[F]: ...
+def temporary_view(query_function: Any = None, /, **options: Any) -> Any:
+    """Define a named query, batch or streaming, that other datasets read; nothing is stored.
+
+    Args:
+        query_function: the decorated function, when used without parentheses.
+        options: ``name``, ``comment``, ``spark_conf``.
+    """
+    return _define(Kind.TEMPORARY_VIEW, "temporary_view", query_function, options)
+
+
+view = temporary_view
+
+
+def create_streaming_table(name: str, **options: Any) -> None:
+    """Define a streaming table that has no query of its own; flows feed it.
+
+    Args:
+        name: the table's name, of one to three parts.
+        options: as for :func:`table`, and ``expect_all``, ``expect_all_or_drop``, ``expect_all_or_fail``,
+            ``expect_all_or_quarantine``: mappings from a name to a predicate.
+    """
+    registry = current_registry("create_streaming_table")
+    location = registry.here()
+    expectations = [
+        expectation
+        for argument, action in _EXPECT_ARGUMENTS.items()
+        for expectation in _expectations(options.pop(argument, None) or {}, action, location)
+    ]
+    dataset = _dataset(registry, Kind.STREAMING_TABLE, "create_streaming_table", name, location, options, expectations)
+    if dataset is not None:
+        registry.add_dataset(dataset, None)
+
+
+def append_flow(
+    query_function: Any = None,
+    *,
+    target: str | None = None,
+    name: str | None = None,
+    comment: str | None = None,
+    spark_conf: Mapping[str, str] | None = None,
+    once: bool = False,
+) -> Any:
+    """Define a flow that appends to a streaming table; several may feed the same one.
+
+    Args:
+        query_function: the decorated function, when used without parentheses (then *target* is missing, an error).
+        target: the streaming table.
+        name: the flow's identity, its checkpoint is found by it (default: the function's name).
+        comment: for the reader.
+        spark_conf: settings for this flow alone.
+        once: the function returns a batch DataFrame that is appended exactly once, and again by a full refresh.
+    """
+    registry = current_registry("append_flow")
+    location = registry.here()
+
+    def declare(function: F) -> F:
+        if target is None:
+            registry.problems.append(PipelineError("FLOW.NO_TARGET", location=location, flow=function.__name__))
+            return function
+        target_name = registry.name(target, location)
+        if target_name is not None:
+            registry.add_flow(
+                Flow(
+                    name=name or function.__name__,
+                    target=target_name,
+                    query=PythonQuery(function, registry.naming),
+                    location=_place_of(function, registry, location),
+                    once=once,
+                    comment=comment,
+                    spark_conf=_texts(spark_conf),
+                    append=True,
+                ),
+            )
+        return function
+
+    return declare(query_function) if callable(query_function) else declare
+
+
+def expect(name: str, inv: Any) -> Decorator[F]:
+    """Count the rows that break *inv* (SQL text or a Column) and keep them."""
+    return _expect({name: inv}, Action.WARN)
+
+
+def expect_or_drop(name: str, inv: Any) -> Decorator[F]:
+    """Count the rows that break *inv* and leave them out of the target."""
+    return _expect({name: inv}, Action.DROP)
+
+
+def expect_or_fail(name: str, inv: Any) -> Decorator[F]:
+    """Fail the flow at the first row that breaks *inv*, before anything is written."""
+    return _expect({name: inv}, Action.FAIL)
+
+
+def expect_or_quarantine(name: str, inv: Any) -> Decorator[F]:
+    """Set the rows that break *inv* aside in ``<dataset>_quarantine`` and leave them out of the target."""
+    return _expect({name: inv}, Action.QUARANTINE)
+
+
+def expect_all(expectations: Mapping[str, Any]) -> Decorator[F]:
+    """:func:`expect` for each entry."""
+    return _expect(expectations, Action.WARN)
+
+
+def expect_all_or_drop(expectations: Mapping[str, Any]) -> Decorator[F]:
+    """:func:`expect_or_drop` for each entry."""
+    return _expect(expectations, Action.DROP)
+
+
+def expect_all_or_fail(expectations: Mapping[str, Any]) -> Decorator[F]:
+    """:func:`expect_or_fail` for each entry."""
+    return _expect(expectations, Action.FAIL)
+
+
+def expect_all_or_quarantine(expectations: Mapping[str, Any]) -> Decorator[F]:
+    """:func:`expect_or_quarantine` for each entry."""
+    return _expect(expectations, Action.QUARANTINE)
+
+
+def read(name: str) -> Any:
+    """A dataset of the pipeline as a batch DataFrame; call it inside a query function."""
+    return current_reader("read").read(name)
+
+
+def read_stream(name: str) -> Any:
+    """A dataset of the pipeline as a streaming DataFrame; call it inside a query function."""
+    return current_reader("read_stream").read_stream(name)
+
+
+_EXPECT_ARGUMENTS = {
+    "expect_all": Action.WARN,
+    "expect_all_or_drop": Action.DROP,
+    "expect_all_or_fail": Action.FAIL,
+    "expect_all_or_quarantine": Action.QUARANTINE,
+}
+_DATASET_OPTIONS = {
+    "name",
+    "comment",
+    "schema",
+    "table_properties",
+    "partition_cols",
+    "cluster_by",
+    "spark_conf",
+    "format",
+}
+
+
+def _define(kind: Kind, word: str, query_function: Any, options: dict[str, Any]) -> Any:
+    """Declare a dataset and the flow of its own that feeds it; serves every decorator of a dataset."""
+    registry = current_registry(word)
+    location = registry.here()
+    # The vendor's decorators also take the function as a keyword.
+    query_function = options.pop("query_function", query_function)
+
+    def declare(function: F) -> F:
+        place = _place_of(function, registry, location)
+        name = options.get("name") or function.__name__
+        dataset = _dataset(registry, kind, word, name, place, options, [])
+        if dataset is not None:
+            registry.add_dataset(dataset, function)
+            registry.add_flow(
+                Flow(
+                    name=str(dataset.name),
+                    target=dataset.name,
+                    query=PythonQuery(function, registry.naming),
+                    location=place,
+                    spark_conf=_texts(options.get("spark_conf")),
+                ),
+            )
+        return function
+
+    if query_function is None:
+        return declare
+    if not callable(query_function):
+        registry.problems.append(PipelineError("DEFINITION.NOT_CALLABLE", location=location, what=word))
+        return query_function
+    return declare(query_function)
+
+
+def _dataset(
+    registry: Registry,
+    kind: Kind,
+    word: str,
+    name: str,
+    location: Location,
+    options: Mapping[str, Any],
+    expectations: Sequence[Expectation],
+) -> Dataset | None:
+    canonical = registry.name(name, location)
+    for option, value in options.items():
+        _check_option(registry, word, option, value, location)
+    if canonical is None:
+        return None
+    return Dataset(
+        name=canonical,
+        kind=kind,
+        location=location,
+        comment=options.get("comment"),
+        schema=options.get("schema"),
+        properties=_texts(options.get("table_properties")),
+        partition_by=tuple(options.get("partition_cols") or ()),
+        cluster_by=tuple(options.get("cluster_by") or ()),
+        expectations=tuple(expectations),
+    )
+
+
+def _check_option(registry: Registry, word: str, option: str, value: Any, location: Location) -> None:
+    if option == "format" and str(value or "delta").lower() != "delta":
+        registry.problems.append(PipelineError("UNSUPPORTED.FORMAT", location=location, what=word, format=value))
+    elif option in REFUSED_ARGUMENTS:
+        if value and value != "auto":
+            registry.problems.append(
+                PipelineError(
+                    "UNSUPPORTED.ARGUMENT",
+                    location=location,
+                    what=word,
+                    argument=option,
+                    reason=REFUSED_ARGUMENTS[option],
+                )
+            )
+    elif option not in _DATASET_OPTIONS:
+        registry.problems.append(
+            PipelineError("DEFINITION.UNKNOWN_ARGUMENT", location=location, what=word, argument=option)
+        )
+
+
+def _expect(predicates: Mapping[str, Any], action: Action) -> Decorator[F]:
+    registry = current_registry("expect")
+    expectations = _expectations(predicates, action, registry.here())
+
+    def attach(function: F) -> F:
+        registry.add_expectations(function, expectations)
+        return function
+
+    return attach
+
+
+def _expectations(predicates: Mapping[str, Any], action: Action, location: Location) -> list[Expectation]:
+    return [Expectation(str(name), action, predicate, location) for name, predicate in predicates.items()]
+
+
+def _place_of(function: Callable[[], Any], registry: Registry, fallback: Location) -> Location:
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return fallback
+    return Location(registry.relative(Path(code.co_filename)), code.co_firstlineno)
+
+
+def _texts(values: Mapping[str, Any] | None) -> Mapping[str, str]:
+    return {str(key): _text(value) for key, value in (values or {}).items()}
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,39 @@
+"""Names of the vendor's API that do not work yet: each refuses by name, with the reason and what to do instead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from headrace.errors import PipelineError
+from headrace.pipelines.registry import current_registry
+
+# What each name would do here, and what to write until it does.
+REASONS: Mapping[str, str] = {
+    "create_sink": "sinks are not there yet; write a streaming table and deliver from it",
+    "foreach_batch_sink": "sinks are not there yet; write a streaming table and deliver from it",
+    "update_flow": "update flows write to sinks, which are not there yet",
+    "replace_flow": "replace flows are not there yet; use a materialized view that keeps the latest row of each key",
+    "create_auto_cdc_flow": "change data capture is not there yet; merge in a job of your own",
+    "apply_changes": "change data capture is not there yet; merge in a job of your own",
+    "create_auto_cdc_from_snapshot_flow": "change data capture is not there yet; merge in a job of your own",
+    "apply_changes_from_snapshot": "change data capture is not there yet; merge in a job of your own",
+    "on_event_hook": "event hooks are not there yet; follow the log with `headrace events --follow`",
+    "persisted_view": "persisted views are not there yet; use a materialized view",
+}
+
+
+def refusing(name: str) -> Callable[..., Any]:
+    """A stand-in for *name* that records the refusal, at the user's line, wherever it is called."""
+
+    def refuse(*_arguments: Any, **_options: Any) -> Any:
+        registry = current_registry(name)
+        registry.problems.append(
+            PipelineError("UNSUPPORTED.FEATURE", location=registry.here(), what=name, reason=REASONS[name])
+        )
+        # Works as a call and as a decorator, so that the rest of the file is checked too.
+        return lambda function: function
+
+    refuse.__name__ = name
+    refuse.__doc__ = f"Refused by name: {REASONS[name]}."
+    return refuse
