@@ -141,3 +141,8 @@ def check_part(part: str) -> None:
 def quoted(*parts: str) -> str:
     """Parts as one quoted SQL identifier: the only place that quotes identifiers."""
     return ".".join("`" + part.replace("`", "``") + "`" for part in parts)
+
+
+def sql_text(value: str) -> str:
+    """A text as a SQL literal: the only place that quotes texts, for statements that take no parameters."""
+    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"

@@ -1,1 +1,1 @@
-
+"""The adapters: the only code that holds a Spark session."""

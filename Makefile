@@ -1,0 +1,63 @@
+# One place for every command; `make` alone lists them. CI runs `make check` and `make test`, nothing else.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3
+BIN := $(CURDIR)/.venv/bin
+READY := .venv/.ready
+ARGS ?=
+
+export PATH := $(BIN):$(PATH)
+# Without it Spark asks the network for the name of this machine, which may not have one.
+export SPARK_LOCAL_IP ?= 127.0.0.1
+
+.PHONY: help setup demo test check unit golden docs lock clean
+
+help: ## list the commands
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 16
+
+setup: $(READY) ## make .venv with the locked packages and jars; seconds when nothing changed
+
+$(READY): requirements.lock pyproject.toml src/headrace/connectors/jars.lock.toml $(wildcard tools/java*)
+	@tools/java.sh
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "Python 3.10 or newer is needed: make setup PYTHON=python3.12")'
+	@[ -x $(BIN)/python ] || $(PYTHON) -m venv .venv || { echo "On Debian and Ubuntu: apt install python3-venv"; exit 1; }
+	@echo "Installing the locked packages into .venv"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps -e .
+	@echo "Fetching the locked jars"
+	@$(BIN)/python tools/jars.py
+	@touch $@
+
+demo: $(READY) ## run the example project on real data and show what came of it
+	@$(BIN)/python examples/flights/demo.py
+
+test: $(READY) ## run every test; ARGS go to pytest
+	@$(BIN)/pytest tests $(ARGS)
+
+unit: $(READY) ## run the tests that need no JVM, in seconds
+	@$(BIN)/pytest tests/unit $(ARGS)
+
+check: $(READY) ## format, lint, types, import contracts and house rules; no JVM
+	@$(BIN)/ruff format --check --quiet . || { echo "Run: .venv/bin/ruff format ."; exit 1; }
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-cache > .venv/imports.txt || { cat .venv/imports.txt; exit 1; }
+	@$(BIN)/pytest -q tests/unit/test_house.py
+
+golden: $(READY) ## rewrite the expected texts of the tests; read the diff before you commit
+	@HEADRACE_GOLDEN=rewrite $(BIN)/pytest tests $(ARGS)
+
+docs: $(READY) ## rewrite the reference pages that are made from the program
+	@$(BIN)/python tools/docs.py
+
+lock: $(READY) ## resolve pyproject.toml into requirements.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	@$(BIN)/uv pip compile -q --universal --python-version 3.10 --generate-hashes --no-emit-index-url --no-header \
+	  --extra dev pyproject.toml -o requirements.lock
+
+clean: ## remove the environment and everything else that was made here
+	@rm -rf .venv .demo .bench dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	@rm -rf spark-warehouse metastore_db derby.log
+	@find src tests tools examples -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,123 @@
+"""What `make demo` runs: a year of flights lands in three instalments, and an update follows each.
+
+    python examples/flights/demo.py [--until 2013-03-31]
+
+The project is copied to .demo/flights, new each time, and stays there to be looked at. Everything that is counted is
+counted twice, and the exit code is 1 when the two do not agree.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+import time
+from datetime import date
+from pathlib import Path
+
+import report
+from deltalake import DeltaTable
+from landing import DEFAULT_SEED, NEW_YEARS_EVE, Landed, land
+from ledger import Entry, entries_of, entries_of_tables
+from oracle import GOLD, Oracle
+from rich.console import Console
+
+from headrace import Project
+from headrace.cli.failures import show
+from headrace.cli.live import Display, Lines, LiveTable
+from headrace.errors import PipelineError, Problems, problems_of
+from headrace.model.outcome import Outcome, UpdateState
+
+EXAMPLE = Path(__file__).resolve().parent
+SCRATCH = EXAMPLE.parents[1] / ".demo" / "flights"
+INSTALMENTS = 3
+
+
+def main() -> int:
+    """Play the demo; 0 when every update completed and every count adds up."""
+    options = _options()
+    console = Console(highlight=False)
+    report.opening(console, options.folder)
+    try:
+        held = play(options.folder, options.until, options.seed, console)
+    except (PipelineError, Problems) as error:
+        for problem in problems_of(error):
+            show(problem)
+        return 1
+    return 0 if held else 1
+
+
+def play(folder: Path, until: date, seed: int, console: Console) -> bool:
+    """Land and update, instalment by instalment, then show what came of it; true when everything adds up."""
+    _fresh_copy(folder)
+    landing = folder / "landing"
+    project: Project | None = None
+    landed: list[Landed] = []
+    outcomes: list[Outcome] = []
+    entries: list[Entry] = []
+    for instalment in range(1, INSTALMENTS + 1):
+        began = time.monotonic()
+        landed.append(land(landing, instalment, INSTALMENTS, seed, until=until))
+        report.landed(console, landed[-1], INSTALMENTS, time.monotonic() - began)
+        project = project or Project.open(folder)
+        outcomes.append(_update(project, console))
+        if outcomes[-1].state is not UpdateState.COMPLETED:
+            report.failure(console, outcomes[-1])
+            return False
+        mine = entries_of(landed[-1], outcomes[-1])
+        report.ledger(console, mine)
+        entries += mine
+    if project is None:
+        return False
+    rows = report.tables(console, project)
+    report.rules(console, outcomes)
+    report.gold(console, project)
+    console.rule("[bold]Does it add up?", align="left")
+    totals = entries_of_tables(landed, outcomes, rows)
+    report.ledger(console, totals)
+    agreed = report.agreement(console, disagreements(folder))
+    report.what_next(console, folder)
+    return agreed and all(entry.holds for entry in [*entries, *totals])
+
+
+def disagreements(folder: Path) -> dict[str, tuple[int, int]]:
+    """For each gold table its rows, and how many of them are not what DuckDB makes of the same files."""
+    found = {}
+    with Oracle(folder / "landing") as oracle:
+        for table in GOLD:
+            actual = DeltaTable(folder / "storage" / "tables" / "default" / table).to_pyarrow_table()
+            difference = oracle.compare(table, actual)
+            found[table] = (actual.num_rows, len(difference.missing) + len(difference.unexpected))
+    return found
+
+
+def _update(project: Project, console: Console) -> Outcome:
+    display: Display = LiveTable(console, time.monotonic) if console.is_terminal else Lines(console.print)
+    with display.shown():
+        return project.run(on_event=display.on_event)
+
+
+def _fresh_copy(folder: Path) -> None:
+    if folder.exists():
+        shutil.rmtree(folder)
+    folder.mkdir(parents=True)
+    shutil.copy2(EXAMPLE / "pipeline.yml", folder)
+    shutil.copytree(
+        EXAMPLE / "transformations", folder / "transformations", ignore=shutil.ignore_patterns("__pycache__")
+    )
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Play the demo of Headrace on a year of real flights.")
+    parser.add_argument("--folder", type=Path, default=SCRATCH, help="where to play; replaced (default: %(default)s)")
+    parser.add_argument("--until", type=date.fromisoformat, default=NEW_YEARS_EVE, metavar="YYYY-MM-DD")
+    parser.add_argument("--seed", type=int, default=DEFAULT_SEED, help="of what goes wrong in the feed")
+    options = parser.parse_args()
+    folder: Path = options.folder
+    if folder.exists() and any(folder.iterdir()) and not (folder / "pipeline.yml").exists():
+        parser.error(f"{folder} is not a copy of this project; it would be replaced")
+    return options
+
+
+if __name__ == "__main__":
+    sys.exit(main())

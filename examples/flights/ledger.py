@@ -1,0 +1,102 @@
+"""The demo's book-keeping: what came in equals what was written, dropped and set aside, table by table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from faults import Fault
+from landing import Landed
+
+from headrace.model.outcome import FlowCounts, Outcome
+
+NOTHING = FlowCounts()
+
+
+@dataclass(frozen=True)
+class Entry:
+    """An amount, and the parts that it should be the sum of."""
+
+    what: str
+    amount: int
+    parts: Mapping[str, int]
+
+    @property
+    def holds(self) -> bool:
+        """True when the parts add up to the amount."""
+        return self.amount == sum(self.parts.values())
+
+
+def entries_of(landed: Landed, outcome: Outcome) -> list[Entry]:
+    """What must hold after the update that followed an instalment, and nothing else."""
+    counts = counts_by_flow([outcome])
+    bronze = counts.get("flights_raw", NOTHING)
+    silver = counts.get("flights", NOTHING)
+    unique = counts.get("unique_flights", NOTHING)
+    return [
+        Entry("lines landed", landed.records, {"rows in bronze": bronze.rows_written}),
+        Entry(
+            "rows in bronze",
+            bronze.rows_written,
+            {
+                "written to silver": silver.rows_written,
+                "dropped": silver.rows_dropped,
+                "quarantined": silver.rows_quarantined,
+            },
+        ),
+        Entry(
+            "faults landed",
+            landed.malformed + landed.impossible,
+            {"dropped": silver.rows_dropped, "quarantined": silver.rows_quarantined},
+        ),
+        # That nothing else is missing also says that no late record was lost.
+        Entry(
+            "written to silver",
+            silver.rows_written,
+            {"unique flights": unique.rows_written, "landed twice": landed.faults[Fault.DUPLICATE]},
+        ),
+    ]
+
+
+def counts_by_flow(outcomes: Iterable[Outcome]) -> dict[str, FlowCounts]:
+    """The rows of each flow over several updates."""
+    total: dict[str, FlowCounts] = {}
+    for outcome in outcomes:
+        for flow in outcome.flows:
+            total[flow.flow] = total.get(flow.flow, NOTHING).plus(flow.counts)
+    return total
+
+
+def entries_of_tables(landed: Sequence[Landed], outcomes: Sequence[Outcome], rows: Mapping[str, int]) -> list[Entry]:
+    """What must hold in the end between the tables themselves and all instalments together.
+
+    Args:
+        landed: every instalment.
+        outcomes: every update.
+        rows: how many rows each table holds.
+    """
+    silver = counts_by_flow(outcomes).get("flights", NOTHING)
+    return [
+        Entry(
+            "rows of flights_raw",
+            rows["flights_raw"],
+            {f"in instalment {part.instalment}": part.records for part in landed},
+        ),
+        Entry(
+            "rows of flights_raw",
+            rows["flights_raw"],
+            {
+                "in flights": rows["flights"],
+                "dropped": silver.rows_dropped,
+                "in flights_quarantine": rows["flights_quarantine"],
+            },
+        ),
+        Entry(
+            "rows of flights",
+            rows["flights"],
+            {
+                "in unique_flights": rows["unique_flights"],
+                "landed twice": sum(part.faults[Fault.DUPLICATE] for part in landed),
+            },
+        ),
+    ]

@@ -1,0 +1,197 @@
+"""What the demo shows: the ledger, the tables, the rules and the answers, for a person at a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from faults import Fault
+from landing import Landed
+from ledger import Entry, counts_by_flow
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from headrace import Project
+from headrace.cli.summary import outcome_text
+from headrace.model.expectations import Action
+from headrace.model.outcome import Outcome
+
+TABLES: Mapping[str, Sequence[str]] = {
+    "bronze": ("flights_raw", "airlines", "airports", "planes", "weather"),
+    "silver": ("flights", "flights_quarantine", "unique_flights"),
+    "gold": ("delay_by_carrier_hour", "busiest_routes", "delay_by_visibility", "departures_by_hour"),
+}
+_HOLDS = Text("✓", "bold green")
+_DOES_NOT_HOLD = Text("✗ does not add up", "bold red")
+_ACTION_STYLES = {Action.WARN: "yellow", Action.DROP: "magenta", Action.QUARANTINE: "cyan", Action.FAIL: "red"}
+_BAR_WIDTH = 30
+
+
+def opening(console: Console, folder: Path) -> None:
+    """What is about to happen."""
+    console.rule("[bold]Headrace: every flight that left New York in 2013", align="left")
+    console.print(
+        "A JSON file lands for every hour of the year, in three instalments. Some records are late, some land twice,\n"
+        "some lines are no JSON, and some flights cannot have happened. After each instalment one update takes in\n"
+        f"what is new. The project: [bold]{escape(str(folder))}[/]\n"
+    )
+
+
+def landed(console: Console, instalment: Landed, of: int, seconds: float) -> None:
+    """What an instalment brought."""
+    first, last = (f"{day.day} {day:%B}" for day in (instalment.first_day, instalment.last_day))
+    console.rule(f"[bold]Instalment {instalment.instalment} of {of}: {first} to {last}", align="left")
+    console.print(
+        f"[bold]{instalment.records:,}[/] lines landed in {instalment.files:,} files in {seconds:.1f} s: "
+        f"{instalment.faults[Fault.LATE]:,} late, {instalment.faults[Fault.DUPLICATE]:,} a second time, "
+        f"{instalment.malformed:,} malformed, {instalment.impossible:,} impossible\n"
+    )
+
+
+def ledger(console: Console, entries: Iterable[Entry]) -> None:
+    """Each amount with its parts, and whether they add up."""
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 1))
+    for justify in ("left", "right", "left", "left"):
+        table.add_column(justify=justify)
+    for entry in entries:
+        parts = " + ".join(f"{count:,} {escape(name)}" for name, count in entry.parts.items())
+        table.add_row(escape(entry.what), f"[bold]{entry.amount:,}[/]", f"= {parts}", _verdict(holds=entry.holds))
+    console.print()
+    console.print(table)
+    console.print()
+
+
+def failure(console: Console, outcome: Outcome) -> None:
+    """Why an update did not complete."""
+    console.print(outcome_text(outcome), markup=False)
+
+
+def tables(console: Console, project: Project) -> dict[str, int]:
+    """Every table with its rows, which are also returned."""
+    names = [name for layer in TABLES.values() for name in layer]
+    counts = " UNION ALL ".join(f"SELECT '{name}' AS name, count(*) AS rows FROM {name}" for name in names)  # noqa: S608
+    rows = {str(name): int(count) for name, count in project.sql(counts).rows}
+    table = _table("layer", "table", ">rows")
+    for layer, members in TABLES.items():
+        for name in members:
+            table.add_row(layer if name == members[0] else "", name, f"{rows[name]:,}", end_section=name == members[-1])
+    console.rule("[bold]The tables", align="left")
+    console.print(table)
+    return rows
+
+
+def rules(console: Console, outcomes: Sequence[Outcome]) -> None:
+    """What became of the rows that broke a rule of silver."""
+    silver = counts_by_flow(outcomes)["flights"]
+    table = _table("rule", "action", ">rows that broke it", ">of all")
+    for count in sorted(silver.expectations, key=lambda count: list(Action).index(count.action), reverse=True):
+        share = count.failed / max(count.passed + count.failed, 1)
+        action = Text(count.action.value, _ACTION_STYLES[count.action])
+        table.add_row(Text(count.name), action, f"{count.failed:,}", f"{share:.2%}")
+    console.rule("[bold]What was dropped or quarantined, and why", align="left")
+    console.print(table)
+    console.print(
+        f"[magenta]{silver.rows_dropped:,} dropped[/], [cyan]{silver.rows_quarantined:,} quarantined[/], "
+        f"{silver.rows_written:,} written. A row that breaks several rules counts for each, and meets the strictest.\n"
+    )
+
+
+def gold(console: Console, project: Project) -> None:
+    """The first answers of each gold table."""
+    console.rule("[bold]The answers", align="left")
+    _query(
+        console,
+        project,
+        "The busiest routes",
+        "SELECT place, origin, destination, flights, carriers FROM busiest_routes ORDER BY place, origin, dest LIMIT 5",
+    )
+    _query(
+        console,
+        project,
+        "Better not: carrier and hour with the longest delays, of those with 500 flights or more",
+        "SELECT airline, hour, flights, delayed, avg_dep_delay FROM delay_by_carrier_hour "
+        "WHERE flights >= 500 ORDER BY avg_dep_delay DESC, airline, hour LIMIT 5",
+    )
+    _visibility(console, project)
+    _query(
+        console,
+        project,
+        "The last hours that are closed",
+        "SELECT date_format(hour_start, 'd MMM HH:mm') AS hour, origin, scheduled, departed FROM departures_by_hour "
+        "ORDER BY hour_start DESC, origin LIMIT 3",
+    )
+
+
+def agreement(console: Console, found: Mapping[str, tuple[int, int]]) -> bool:
+    """Whether DuckDB, given the same files, has the same rows in every gold table."""
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 1))
+    for name, (rows, different) in found.items():
+        said = f"{rows:,} rows, {different:,} that DuckDB has otherwise"
+        table.add_row(f"gold [bold]{name}[/]", said, _verdict(holds=not different))
+    console.print(table)
+    return not any(different for _, different in found.values())
+
+
+def what_next(console: Console, folder: Path) -> None:
+    """Commands that work now."""
+    console.print()
+    console.rule("[bold]What to try next", align="left")
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2))
+    for command, effect in (
+        (f"cd {folder}", ""),
+        ("headrace status", "the last update, from the event log"),
+        ("headrace graph", "what reads what"),
+        ("headrace quarantine show flights", "the rows that were set aside, and the rules that they broke"),
+        ("headrace explain flights", "all there is to know about a table"),
+        ('headrace sql "SELECT * FROM busiest_routes LIMIT 5"', "any question, in SQL"),
+        ("headrace run", "again: there is nothing new, so next to nothing is done"),
+    ):
+        table.add_row(Text(command, "bold cyan"), Text(effect))
+    console.print(table)
+    console.print()
+
+
+def _visibility(console: Console, project: Project) -> None:
+    rows = project.sql(
+        "SELECT visibility_miles, flights, cancelled, avg_dep_delay FROM delay_by_visibility "
+        "WHERE visibility_miles IS NOT NULL ORDER BY visibility_miles"
+    ).rows
+    table = _table(
+        ">miles one can see", ">flights", ">cancelled", ">delay", "", title="Fog: minutes of delay on average"
+    )
+    longest = max((delay for *_, delay in rows), default=0.0)
+    for miles, flights, cancelled, delay in rows:
+        bar = Text("█" * round(_BAR_WIDTH * delay / longest), "cyan")
+        table.add_row(str(miles), f"{flights:,}", f"{cancelled / flights:.1%}", f"{delay:.1f}", bar)
+    console.print(table)
+
+
+def _query(console: Console, project: Project, title: str, query: str) -> None:
+    result = project.sql(query)
+    numbers = {
+        column for column, value in zip(result.columns, result.rows[0], strict=True) if not isinstance(value, str)
+    }
+    names = [f"{'>' if column in numbers else ''}{column}" for column in result.columns]
+    table = _table(*names, title=title)
+    for row in result.rows:
+        table.add_row(*map(_cell, row))
+    console.print(table)
+
+
+def _table(*columns: str, title: str | None = None) -> Table:
+    table = Table(box=SIMPLE_HEAD, title=title, title_justify="left", title_style="italic", header_style="dim")
+    for column in columns:
+        table.add_column(column.removeprefix(">"), justify="right" if column.startswith(">") else "left")
+    return table
+
+
+def _cell(value: Any) -> Text:
+    return Text(f"{value:,}" if isinstance(value, (int, float)) else str(value))
+
+
+def _verdict(*, holds: bool) -> Text:
+    return _HOLDS if holds else _DOES_NOT_HOLD

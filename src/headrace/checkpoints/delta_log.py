@@ -1,0 +1,77 @@
+"""Versions and contents of Delta tables, read with delta-rs and from the log's files: milliseconds, no JVM."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from deltalake import DeltaTable
+from deltalake.exceptions import TableNotFoundError
+
+from headrace.model.schema import Schema
+
+
+@dataclass(frozen=True)
+class TableState:
+    """A Delta table as it is now."""
+
+    path: str
+    table_id: str
+    version: int
+    schema: Schema
+
+
+def table_state(path: str) -> TableState | None:
+    """The newest version of a table, or None when there is none at the path."""
+    table = open_table(path)
+    if table is None:
+        return None
+    return TableState(path, str(table.metadata().id), table.version(), Schema.from_json(table.schema().to_json()))
+
+
+def open_table(path: str) -> DeltaTable | None:
+    """The table at a path, or None."""
+    if not (Path(path) / "_delta_log").is_dir():
+        return None
+    try:
+        return DeltaTable(path)
+    except TableNotFoundError:
+        return None
+
+
+def committed_transaction(path: str, app_id: str) -> int | None:
+    """The greatest transaction version that *app_id* has committed to a table, or None."""
+    table = open_table(path)
+    return None if table is None else table.transaction_version(app_id)
+
+
+def data_changed(path: str, first: int, last: int) -> bool:
+    """True when a commit from version *first* to *last* added or removed rows.
+
+    Commits of properties, OPTIMIZE and VACUUM have no data change. A commit that is no longer there counts as one.
+    """
+    return any(_changes_data(path, version) for version in range(first, last + 1))
+
+
+def commit_actions(path: str, version: int) -> list[dict[str, Any]] | None:
+    """The actions of one commit, or None when the log no longer has it."""
+    file = Path(path) / "_delta_log" / f"{version:020d}.json"
+    try:
+        text = file.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+    return [json.loads(line) for line in text.splitlines() if line.strip()]
+
+
+def _changes_data(path: str, version: int) -> bool:
+    actions = commit_actions(path, version)
+    if actions is None:
+        return True
+    return any(
+        change.get("dataChange", True)
+        for action in actions
+        for kind, change in action.items()
+        if kind in ("add", "remove", "cdc")
+    )

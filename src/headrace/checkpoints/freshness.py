@@ -1,0 +1,157 @@
+"""Whether a flow has anything to do, found without starting it (D9)."""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from headrace.checkpoints.delta_log import TableState, committed_transaction, data_changed, table_state
+from headrace.checkpoints.offsets import files_seen, local_path, read_progress
+from headrace.checkpoints.records import FlowRecord, read_record
+from headrace.graph.resolved import Mode, ResolvedDataset, ResolvedFlow, ResolvedGraph, Source, SourceKind
+from headrace.model.names import Naming, QualifiedName
+from headrace.model.schema import Schema
+from headrace.plan.build import News
+from headrace.settings.storage import StorageLayout
+
+# A resting flow is started once in a while so that its offset does not age out of its source's log.
+LONGEST_REST_S = 7 * 24 * 3600.0
+
+# Operators whose timers may fire although nothing new came in.
+_TIMERS = frozenset({"applyInPandasWithState", "transformWithState"})
+
+
+def transaction_id(pipeline_id: str, flow: str, epoch: int) -> str:
+    """The application id of a flow's commits; carries the epoch, so that a new checkpoint skips nothing."""
+    return f"headrace:{pipeline_id}:{flow}:{epoch}"
+
+
+class StoredState:
+    """Deployed tables and flow records of one pipeline on a local disk."""
+
+    def __init__(self, layout: StorageLayout, naming: Naming, pipeline_id: str, now: Callable[[], float]) -> None:
+        self._layout = layout
+        self._naming = naming
+        self._pipeline_id = pipeline_id
+        self._now = now
+
+    def table_schema(self, dataset: ResolvedDataset) -> Schema | None:
+        """The schema of a table in the storage, or None when there is none."""
+        state = self.table(dataset.name)
+        return state.schema if state else None
+
+    def table(self, name: QualifiedName) -> TableState | None:
+        """A stored dataset's table as it is now, or None."""
+        return table_state(self._layout.table(self._naming, name))
+
+    def record_file(self, flow: ResolvedFlow) -> Path:
+        """Where a flow's record lies."""
+        return Path(self._layout.flow_state(self._naming, flow.target, flow.name))
+
+    def record(self, flow: ResolvedFlow) -> FlowRecord | None:
+        """A flow's record, or None when it never ran."""
+        return read_record(self.record_file(flow))
+
+    def checkpoint(self, flow: ResolvedFlow, epoch: int) -> Path:
+        """Where a flow's checkpoint of an epoch lies."""
+        return Path(self._layout.checkpoint(self._naming, flow.target, flow.name, epoch))
+
+    def resetting(self, flow: ResolvedFlow) -> bool:
+        """True when a crash interrupted a reset of the flow."""
+        record = self.record(flow)
+        return record is not None and record.resetting
+
+    def news(self, graph: ResolvedGraph, flow: ResolvedFlow) -> News:
+        """Whether the flow has something to do, given the tables as they are now."""
+        record = self.record(flow)
+        if record is None or not record.started_at:
+            return News(started=True, reason="first run")
+        if flow.mode is Mode.ONCE:
+            return self._news_of_once(flow, record)
+        if record.fingerprint != flow.analysis.fingerprint:
+            return News(started=True, reason="its code or settings changed")
+        if flow.mode is Mode.REPLACE:
+            return self._news_of_view(graph, flow, record)
+        return self._news_of_stream(flow, record)
+
+    def _news_of_once(self, flow: ResolvedFlow, record: FlowRecord) -> News:
+        path = self._layout.table(self._naming, flow.target)
+        app_id = transaction_id(self._pipeline_id, flow.name, record.epoch)
+        if committed_transaction(path, app_id) is None:
+            return News(started=True, reason="runs once and has not yet")
+        return News(started=False, reason="ran once")
+
+    def _news_of_view(self, graph: ResolvedGraph, flow: ResolvedFlow, record: FlowRecord) -> News:
+        if flow.analysis.unrepeatable:
+            return News(started=True, reason=f"recomputed each time: {flow.analysis.unrepeatable}")
+        for given in graph.stored_inputs(flow):
+            table = self.table(given.name)
+            known = record.inputs.get(str(given.name))
+            if table is None or known is None:
+                return News(started=True, reason=f'"{given.name}" is new to it')
+            if table.version < known or data_changed(table.path, known + 1, table.version):
+                return News(started=True, reason=f'"{given.name}" changed')
+        return News(started=False, reason="inputs, code and settings are unchanged")
+
+    def _news_of_stream(self, flow: ResolvedFlow, record: FlowRecord) -> News:
+        if self._now() - record.started_at > LONGEST_REST_S:
+            return News(started=True, reason="started at least weekly")
+        if _TIMERS & set(flow.analysis.stateful):
+            return News(started=True, reason="its state may have timers")
+        checkpoint = self.checkpoint(flow, record.epoch)
+        progress = read_progress(checkpoint)
+        if progress is None:
+            # Nothing was ever planned. Only a source that can be looked at tells whether something came since.
+            offsets: tuple[Any, ...] = (None,) * len(record.sources)
+        elif not progress.completed:
+            return News(started=True, reason=f"batch {progress.batch_id} is unfinished")
+        else:
+            offsets = progress.offsets
+        if record.sources != flow.analysis.sources or len(offsets) != len(record.sources):
+            return News(started=True, reason="its sources changed")
+        for number, (source, offset) in enumerate(zip(record.sources, offsets, strict=True)):
+            reason = self._news_of_source(source, offset, checkpoint, number)
+            if reason:
+                return News(started=True, reason=reason)
+        return News(started=False, reason="nothing new in its sources")
+
+    def _news_of_source(self, source: Source, offset: Any, checkpoint: Path, number: int) -> str | None:
+        if source.kind is SourceKind.DATASET:
+            return self._news_of_table(source, offset)
+        if source.kind is SourceKind.FILES:
+            fresh = _listed(source.detail) - files_seen(checkpoint, number)
+            return f"{len(fresh)} new file{'s' if len(fresh) > 1 else ''}" if fresh else None
+        return f"{source.detail} cannot be compared without starting"
+
+    def _news_of_table(self, source: Source, offset: Any) -> str | None:
+        table = self.table(self._naming.canonical(source.detail))
+        if table is None:
+            return f'"{source.detail}" is not there yet'
+        if offset is None:
+            return f'"{source.detail}" has rows' if data_changed(table.path, 0, table.version) else None
+        if offset.get("reservoirId") != table.table_id or offset.get("index") != -1:
+            return f'"{source.detail}" has more'
+        changed = data_changed(table.path, int(offset["reservoirVersion"]), table.version)
+        return f'"{source.detail}" has new rows' if changed else None
+
+
+def _listed(detail: str) -> frozenset[str]:
+    """The files that Spark's file source would list; *detail* is a JSON array of paths or globs."""
+    found: set[str] = set()
+    for pattern in json.loads(detail):
+        for root in glob.glob(local_path(pattern)):
+            if os.path.isfile(root):
+                found.add(root)
+            for folder, folders, files in os.walk(root):
+                folders[:] = [name for name in folders if not _hidden(name)]
+                found.update(os.path.join(folder, name) for name in files if not _hidden(name))
+    return frozenset(found)
+
+
+def _hidden(name: str) -> bool:
+    """Spark's rule for names that it does not list (``HadoopFSUtils.shouldFilterOutPathName``)."""
+    return (name.startswith("_") and "=" not in name) or name.startswith(".") or name.endswith("._COPYING_")

@@ -1,0 +1,137 @@
+"""From an exception to an exit code and what the reader sees; no Python traceback reaches a terminal.
+
+Exit codes are those of the contract: 1 the update or query failed, 2 the project or the command line is wrong,
+3 another update holds the lease, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from rich.text import Text
+
+from headrace.cli.invocation import Invocation, error_console
+from headrace.cli.printable import printable
+from headrace.errors import PipelineError, Problems, problems_of
+
+DONE, FAILED, WRONG, LEASED, INTERRUPTED = 0, 1, 2, 3, 130
+# Errors that come up while something runs; all others mean that the project or the command line is wrong.
+_FAILED_GROUPS = frozenset({"UPDATE", "QUERY", "EVENTS", "CONNECTOR", "JAVA", "SESSION"})
+_FAILED_CODES = frozenset({"EXPECTATION.FAILED", "FLOW.FAILED", "FLOW.RAISED", "CONNECTOR.FETCH_FAILED"})
+_LEASE_GROUP = "LEASE"
+
+
+def exit_code_of(error: PipelineError | Problems) -> int:
+    """The exit code that the contract gives to an error."""
+    codes = [problem.code for problem in problems_of(error)]
+    groups = {code.partition(".")[0] for code in codes}
+    if _LEASE_GROUP in groups:
+        return LEASED
+    failed = all(code in _FAILED_CODES or code.partition(".")[0] in _FAILED_GROUPS for code in codes)
+    return FAILED if failed else WRONG
+
+
+def report(error: PipelineError | Problems, invocation: Invocation) -> int:
+    """Show every problem, and return the exit code."""
+    problems = problems_of(error)
+    if invocation.as_json:
+        _print_json(problem.to_json() for problem in problems)
+    else:
+        for problem in problems:
+            show(problem)
+        if len(problems) > 1:
+            error_console().print(f"{len(problems)} problems", markup=False)
+    return exit_code_of(error)
+
+
+def report_usage(reason: str, invocation: Invocation) -> int:
+    """Show what is wrong with the command line, and return the exit code."""
+    return report(PipelineError("CLI.USAGE", reason=_as_message(reason)), invocation)
+
+
+def report_defect(error: Exception, invocation: Invocation) -> int:
+    """Write an unexpected exception to a log file, and say so in one line."""
+    log = _write_log(error, invocation.place.logs())
+    message = printable(f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}")
+    if invocation.as_json:
+        _print_json([_internal(message, str(log))])
+    else:
+        error_console().print(
+            f"error[INTERNAL]: unexpected {message} (a defect of Headrace, please report it with {log})", markup=False
+        )
+    return FAILED
+
+
+def show(error: PipelineError) -> None:
+    """One problem as text, with the headline in colour on a terminal."""
+    headline, *rest = printable(error.render(), keep="\n").splitlines()
+    code, _, message = headline.partition(": ")
+    console = error_console()
+    console.print(Text.assemble((code, "bold red"), (f": {message}", "bold")))
+    for line in rest:
+        label, colon, text = line.partition(":")
+        labelled = colon and label.strip() in ("detail", "hint")
+        console.print(Text.assemble((f"{label}:", "cyan"), text) if labelled else Text(line))
+
+
+def error_from_json(error: Mapping[str, Any], *, limit: int) -> list[str]:
+    """The lines of an error that only its JSON is left of: the user's line first, at most *limit* in all."""
+    place = error.get("location") or {}
+    lines = []
+    if place.get("file"):
+        lines.append(f"{place['file']}:{place['line']}" if place.get("line") else str(place["file"]))
+    lines.append(f"error[{error.get('code', 'UNKNOWN')}]: {error.get('message', '')}")
+    hint = [f"  hint: {error['hint']}"] if error.get("hint") else []
+    detail = str(error.get("detail") or "").splitlines()
+    room = limit - len(lines) - len(hint)
+    if len(detail) > room:
+        detail = [*detail[: room - 1], "(more in the log)"]
+    lines += [f"  {line}" for line in detail] + hint
+    return [printable(line) for line in lines]
+
+
+def _print_json(problems: Iterable[Mapping[str, Any]]) -> None:
+    everything = list(problems)
+    sys.stdout.write(json.dumps({"error": everything[0], "problems": everything}, ensure_ascii=False) + "\n")
+    sys.stdout.flush()
+
+
+def _internal(message: str, log: str) -> dict[str, Any]:
+    return {
+        "code": "INTERNAL",
+        "message": f"unexpected {message}",
+        "detail": f"The trace is in {log}.",
+        "hint": "This is a defect of Headrace, please report it with the log file.",
+        "location": None,
+        "params": {"log": log},
+    }
+
+
+def _write_log(error: Exception, folder: Path | None) -> Path:
+    text = "".join(traceback.format_exception(error))
+    name = f"headrace-error-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.log"
+    if folder is not None and folder.is_dir():
+        try:
+            (folder / name).write_text(text, encoding="utf-8")
+        except OSError:
+            pass
+        else:
+            return folder / name
+    with tempfile.NamedTemporaryFile(
+        "w", prefix=f"{name[:-4]}-", suffix=".log", delete=False, encoding="utf-8"
+    ) as file:
+        file.write(text)
+        return Path(file.name)
+
+
+def _as_message(reason: str) -> str:
+    one_line = " ".join(reason.split()).rstrip(".")
+    return one_line[:1].lower() + one_line[1:]

@@ -1,0 +1,86 @@
+"""The verb that makes a project: init."""
+
+from __future__ import annotations
+
+import re
+import runpy
+import shutil
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from headrace.cli.invocation import invocation_of
+from headrace.errors import PipelineError
+
+DEFAULT_TEMPLATE = "medallion"
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,99}")
+# What a template's files say in place of the project's name.
+_PLACEHOLDER = "PROJECT_NAME"
+# Builders of packages leave out files that begin with a dot, so a template has this one under another name.
+_RENAMED = {"gitignore": ".gitignore"}
+# Programs of a template are no modules of this package, and their names say so to the tools that check it.
+_SUFFIX = ".tmpl"
+# A template's program that makes its data; it stays in the project to make more.
+_DATA_PROGRAM = "make_data.py"
+
+
+def init(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The new folder, and the pipeline's name.")],
+    template: Annotated[str, typer.Option("--template", metavar="T", help="What to begin with.")] = DEFAULT_TEMPLATE,
+) -> None:
+    """Make a new project that runs as it is, on data that is made with it."""
+    invocation = invocation_of(context)
+    base = invocation.place.directory or Path.cwd()
+    made = make_project(base, name, template)
+    value = {"project": str(base / name), "template": template, "files": made}
+    invocation.result(f"made {name} with {len(made)} files; try `cd {name} && headrace run`", value)
+
+
+def templates() -> tuple[str, ...]:
+    """The names of the templates in the package."""
+    return tuple(sorted(entry.name for entry in _templates().iterdir() if entry.is_dir()))
+
+
+def make_project(base: Path, name: str, template: str = DEFAULT_TEMPLATE) -> list[str]:
+    """Make the project *name* in *base*; returns its files, relative to it.
+
+    Raises:
+        PipelineError: INIT.NAME, INIT.EXISTS, INIT.UNKNOWN_TEMPLATE, or INIT.NOT_WRITTEN (then nothing is left).
+    """
+    if not _NAME.fullmatch(name):
+        raise PipelineError("INIT.NAME", name=name)
+    if template not in templates():
+        raise PipelineError("INIT.UNKNOWN_TEMPLATE", name=template, known=", ".join(templates()))
+    target = base / name
+    if target.exists() or target.is_symlink():
+        raise PipelineError("INIT.EXISTS", name=name)
+    try:
+        _write(template, target, name)
+    except OSError as error:
+        shutil.rmtree(target, ignore_errors=True)
+        raise PipelineError("INIT.NOT_WRITTEN", name=name, reason=error.strerror or error) from error
+    return sorted(str(file.relative_to(target)) for file in target.rglob("*") if file.is_file())
+
+
+def _write(template: str, target: Path, name: str) -> None:
+    folder = _templates() / template
+    for source in sorted(folder.rglob("*")):
+        if source.is_file():
+            file = target / source.relative_to(folder).with_name(_final_name(source.name))
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(source.read_text(encoding="utf-8").replace(_PLACEHOLDER, name), encoding="utf-8")
+    program = target / _DATA_PROGRAM
+    if program.is_file():
+        runpy.run_path(str(program))["make_data"](target / "data")
+
+
+def _final_name(name: str) -> str:
+    name = name.removesuffix(_SUFFIX)
+    return _RENAMED.get(name, name)
+
+
+def _templates() -> Path:
+    return Path(str(files("headrace"))) / "templates"

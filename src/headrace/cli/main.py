@@ -1,0 +1,127 @@
+"""The entry point: global options, the verbs, and what an exception becomes."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from headrace import __version__
+from headrace.cli import jars, quarantine
+from headrace.cli.arguments import asks_for_json, hoisted
+from headrace.cli.failures import DONE, INTERRUPTED, report, report_defect, report_usage
+from headrace.cli.init import init
+from headrace.cli.invocation import Invocation, Loudness, Output, invocation_of
+from headrace.cli.open_project import Opener, Place, open_project
+from headrace.cli.show import explain, graph, preview, sql
+from headrace.cli.update import plan, run, validate
+from headrace.cli.watch import events, status
+from headrace.errors import HeadraceError, PipelineError, Problems
+
+_VERBS: tuple[tuple[str, Callable[..., None]], ...] = (
+    ("init", init),
+    ("validate", validate),
+    ("plan", plan),
+    ("run", run),
+    ("graph", graph),
+    ("status", status),
+    ("events", events),
+    ("sql", sql),
+    ("preview", preview),
+    ("explain", explain),
+)
+
+
+def main() -> None:
+    """Run the command line of this process and exit with the contract's code."""
+    code = call(sys.argv[1:])
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _drop_stdout()
+    sys.exit(code)
+
+
+def call(words: Sequence[str], opener: Opener = open_project) -> int:
+    """Run one command line and return its exit code; prints, and raises nothing."""
+    invocation = Invocation(opener, output=Output.JSON if asks_for_json(words) else Output.TEXT)
+    try:
+        returned: Any = typer.main.get_command(_app())(
+            hoisted(words), prog_name="headrace", standalone_mode=False, obj=invocation
+        )
+    except (PipelineError, Problems) as error:
+        return report(error, invocation)
+    except (KeyboardInterrupt, typer.Abort):
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The reader of our output, such as head, has seen enough.
+        _drop_stdout()
+        return DONE
+    except HeadraceError as error:
+        return report_defect(error, invocation)
+    except Exception as error:  # noqa: BLE001 - the last place that can keep a traceback from the reader
+        reason = _usage_reason(error)
+        return report_usage(reason, invocation) if reason else report_defect(error, invocation)
+    return returned if isinstance(returned, int) else DONE
+
+
+def _app() -> typer.Typer:
+    app = typer.Typer(
+        help="Streaming tables for open-source Spark.",
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(_global_options)
+    for name, verb in _VERBS:
+        app.command(name)(verb)
+    app.command("dry-run", hidden=True, help="The same as validate.")(validate)
+    app.add_typer(quarantine.app, name="quarantine")
+    app.add_typer(jars.app, name="jars")
+    return app
+
+
+def _show_version(asked: bool) -> None:  # noqa: FBT001 - called by the parser of options
+    if asked:
+        sys.stdout.write(f"headrace {__version__}\n")
+        raise typer.Exit
+
+
+def _global_options(
+    context: typer.Context,
+    project: Annotated[
+        Path | None, typer.Option("--project", metavar="DIR", help="The project's folder, or one below it.")
+    ] = None,
+    output: Annotated[Output, typer.Option("--output", help="For a person, or for a program.")] = Output.TEXT,
+    profile: Annotated[str | None, typer.Option("--profile", metavar="NAME", help="A profile of the settings.")] = None,
+    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Say more.")] = False,  # noqa: FBT002 - an option of the command line
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Say nothing but results and errors.")] = False,  # noqa: FBT002 - the same
+    version: Annotated[  # noqa: ARG001, FBT002 - an option of the command line, its callback does it
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Say the version."),
+    ] = False,
+) -> None:
+    if verbose and quiet:
+        raise PipelineError("CLI.CONFLICT", first="-v", second="-q")
+    invocation = invocation_of(context)
+    invocation.place = Place(project, profile)
+    invocation.output = output
+    if verbose or quiet:
+        invocation.loudness = Loudness.VERBOSE if verbose else Loudness.QUIET
+
+
+def _usage_reason(error: Exception) -> str | None:
+    """What the parser of options found wrong, or None for any other exception."""
+    # By shape: the class is the parser's own, and it moved between its releases.
+    describe = getattr(error, "format_message", None)
+    return str(describe()) if callable(describe) else None
+
+
+def _drop_stdout() -> None:
+    # The interpreter flushes stdout once more at its end.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

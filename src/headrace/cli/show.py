@@ -1,0 +1,101 @@
+"""The verbs that show something of a pipeline: graph, sql, preview and explain."""
+
+from __future__ import annotations
+
+import re
+import sys
+from enum import Enum
+from typing import Annotated
+
+import typer
+
+from headrace.cli.invocation import Invocation, Output, invocation_of
+from headrace.cli.tables import WIDEST_CELL, rows_table
+from headrace.errors import Condition, PipelineError, conditions
+from headrace.model.rows import Rows
+
+_PLACEHOLDER = re.compile(r"\{(\w+)\}")
+
+
+class GraphFormat(str, Enum):
+    """How a graph is printed."""
+
+    TEXT = "text"
+    MERMAID = "mermaid"
+    JSON = "json"
+
+
+def graph(
+    context: typer.Context,
+    form: Annotated[GraphFormat | None, typer.Option("--format", help="How to print it.")] = None,
+) -> None:
+    """Show datasets, flows, and what reads what."""
+    invocation = invocation_of(context)
+    if form is GraphFormat.JSON:
+        invocation.output = Output.JSON
+    elif form is not None and invocation.as_json:
+        raise PipelineError("CLI.CONFLICT", first="--output json", second=f"--format {form.value}")
+    found = invocation.open().graph()
+    text = found.to_mermaid() if form is GraphFormat.MERMAID else found.describe()
+    invocation.result(text, found.to_json())
+
+
+def sql(
+    context: typer.Context,
+    query: Annotated[str, typer.Argument(metavar="QUERY", help="One statement.")],
+    write: Annotated[bool, typer.Option("--write", help="Allow a statement that changes something.")] = False,  # noqa: FBT002 - an option of the command line
+) -> None:
+    """Ask the pipeline's tables with SELECT, WITH, DESCRIBE, SHOW or EXPLAIN."""
+    invocation = invocation_of(context)
+    show_rows(invocation, invocation.open().sql(query, write=write))
+
+
+def preview(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A dataset of the pipeline.")],
+    rows: Annotated[int, typer.Option("--rows", min=1, help="How many rows at most.")] = 20,
+) -> None:
+    """Compute one dataset on real input and show some rows; nothing is written."""
+    invocation = invocation_of(context)
+    show_rows(invocation, invocation.open().preview(name, rows))
+
+
+def explain(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A dataset, or the code of an error.")],
+) -> None:
+    """Explain a dataset, or the code of an error: its meaning, cause and fix."""
+    invocation = invocation_of(context)
+    condition = conditions().get(name)
+    if condition is not None:
+        invocation.result(_condition_text(condition), _condition_json(condition))
+        return
+    found = invocation.open().explain(name)
+    invocation.result(found.describe(), found.to_json())
+
+
+def show_rows(invocation: Invocation, rows: Rows) -> None:
+    """Print rows as a table, shortened on a terminal only, or as a JSON array."""
+    widest = WIDEST_CELL if sys.stdout.isatty() else None
+    invocation.result(rows_table(rows, widest=widest), rows.to_json())
+
+
+def _condition_text(condition: Condition) -> str:
+    parts = _condition_json(condition)
+    labels = (("meaning", "meaning"), ("cause", "detail"), ("fix", "hint"))
+    lines = [f"{condition.code}: {parts['message']}"]
+    lines += [f"  {label}: {parts[key]}" for label, key in labels if parts[key]]
+    return "\n".join(lines)
+
+
+def _condition_json(condition: Condition) -> dict[str, str | None]:
+    def filled(template: str) -> str | None:
+        return _PLACEHOLDER.sub(r"<\1>", template).strip() or None
+
+    return {
+        "code": condition.code,
+        "message": filled(condition.message),
+        "meaning": filled(condition.meaning),
+        "detail": filled(condition.detail),
+        "hint": filled(condition.hint),
+    }

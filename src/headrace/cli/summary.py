@@ -1,0 +1,95 @@
+"""What became of an update, in words: for the end of ``run`` and for ``status``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from headrace.cli.failures import error_from_json
+from headrace.cli.printable import printable
+from headrace.cli.tables import text_table
+from headrace.model.expectations import Action
+from headrace.model.outcome import FlowOutcome, FlowState, Outcome, UpdateState
+
+# A failed update is one screen (D17).
+FAILURE_LINES = 25
+_FATE = {
+    Action.WARN: "kept",
+    Action.DROP: "dropped",
+    Action.QUARANTINE: "quarantined",
+    Action.FAIL: "failed the flow",
+}
+_COLUMNS = ("flow", "dataset", "state", "written", "dropped", "quarantined", "seconds")
+# What the reader of a failure looks for first.
+_URGENCY = (FlowState.FAILED, FlowState.SKIPPED, FlowState.CANCELED)
+
+
+def outcome_text(outcome: Outcome, *, log: Path | None = None) -> str:
+    """The update, its flows, and what was dropped or quarantined; of a failed update the error first, in one screen."""
+    if outcome.state is UpdateState.FAILED:
+        return "\n".join(_failure(outcome, log))
+    lines = [_headline(outcome)]
+    if outcome.flows:
+        lines.append(text_table(_COLUMNS, [_row(flow) for flow in outcome.flows]))
+    return "\n".join([*lines, *_broken(outcome), *_reasons(outcome)])
+
+
+def _failure(outcome: Outcome, log: Path | None) -> Iterator[str]:
+    error: dict[str, Any] = outcome.error or {"code": "UPDATE", "message": "the update failed"}
+    where = [f"log: {log}"] if log else []
+    lines = error_from_json(error, limit=FAILURE_LINES // 2) + where + [_headline(outcome)]
+    yield from lines
+    room = FAILURE_LINES - len(lines)
+    # Two lines of the table are its head, one may say how many flows are left out.
+    flows = sorted(outcome.flows, key=_urgency)
+    shown = flows if len(flows) + 2 <= room else flows[: room - 3]
+    if shown:
+        yield text_table(_COLUMNS, [_row(flow) for flow in shown])
+    if len(shown) < len(flows):
+        yield f"({len(flows) - len(shown)} more flows, see `headrace status --output json`)"
+        return
+    yield from (*_broken(outcome), *_reasons(outcome))[: max(room - len(shown) - 2, 0)]
+
+
+def _headline(outcome: Outcome) -> str:
+    began = outcome.started_at.strftime("%Y-%m-%d %H:%M:%S %Z").strip()
+    if outcome.ended_at is None:
+        return f"update {outcome.update_id} {outcome.state.value} since {began} ({printable(outcome.cause)})"
+    seconds = (outcome.ended_at - outcome.started_at).total_seconds()
+    cause = printable(outcome.cause)
+    return f"update {outcome.update_id} {outcome.state.value} in {seconds:.1f} s, began {began} ({cause})"
+
+
+def _row(flow: FlowOutcome) -> tuple[Any, ...]:
+    counts = flow.counts
+    return (
+        flow.flow,
+        flow.dataset,
+        flow.state.value,
+        counts.rows_written,
+        counts.rows_dropped,
+        counts.rows_quarantined,
+        round(flow.duration_s, 1),
+    )
+
+
+def _broken(outcome: Outcome) -> Iterator[str]:
+    for flow in outcome.flows:
+        for count in flow.counts.expectations:
+            if count.failed:
+                rows = "1 row" if count.failed == 1 else f"{count.failed} rows"
+                fate = _FATE[count.action]
+                yield printable(f'{flow.dataset}: {rows} broke "{count.name}" ({fate})')
+    if any(flow.counts.rows_quarantined for flow in outcome.flows):
+        yield "see what was set aside with `headrace quarantine list`"
+
+
+def _reasons(outcome: Outcome) -> Iterator[str]:
+    for flow in outcome.flows:
+        if flow.reason and flow.state in _URGENCY:
+            yield printable(f"{flow.flow} is {flow.state.value}: {flow.reason}")
+
+
+def _urgency(flow: FlowOutcome) -> int:
+    return _URGENCY.index(flow.state) if flow.state in _URGENCY else len(_URGENCY)

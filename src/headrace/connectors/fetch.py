@@ -1,0 +1,167 @@
+"""Brings the locked jars onto this machine, once, and vouches for every byte of them."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from headrace.connectors.ivy import download
+from headrace.connectors.lock import Jar, connectors, locked_jars
+from headrace.errors import PipelineError
+
+_ATTEMPTS = 2
+_CHUNK_BYTES = 1 << 20
+_SCRATCH = ".fetch-"
+
+
+class JarState(str, Enum):
+    """What the cache holds under a jar's name."""
+
+    PRESENT = "present"
+    MISSING = "missing"
+    DAMAGED = "damaged"
+
+
+@dataclass(frozen=True)
+class JarReport:
+    """One locked jar and what the cache holds of it, for ``headrace jars list``."""
+
+    connector: str
+    jar: Jar
+    path: Path
+    state: JarState
+
+    def to_json(self) -> dict[str, Any]:
+        """The report as one JSON object."""
+        return {
+            "connector": self.connector,
+            "coordinates": self.jar.coordinates,
+            "sha256": self.jar.sha256,
+            "size": self.jar.size,
+            "path": str(self.path),
+            "state": self.state.value,
+        }
+
+
+def jars(names: Iterable[str] = (), *, environ: Mapping[str, str], cache: Path | None = None) -> tuple[Path, ...]:
+    """Files for ``spark.jars``: Delta's and those of the connectors in *names*, each with the locked digest.
+
+    What the cache lacks is downloaded; a damaged file is downloaded once more. Two processes may call this at the
+    same time: one downloads, the other waits, and no reader ever sees half a file.
+
+    Args:
+        names: connectors of the lock, such as ``kafka``.
+        environ: where HEADRACE_CACHE, XDG_CACHE_HOME, HOME, JAVA_HOME, PATH and HEADRACE_IVY_SETTINGS are looked up.
+        cache: Headrace's cache folder, instead of the one that *environ* says.
+
+    Raises:
+        PipelineError: CONNECTOR.UNKNOWN, CONNECTOR.FETCH_FAILED, CONNECTOR.CHECKSUM, or CONNECTOR.JAVA.
+    """
+    return fetched(locked_jars(names), _jar_folder(environ, cache), environ=environ)
+
+
+def fetched(wanted: Sequence[Jar], folder: Path, *, environ: Mapping[str, str]) -> tuple[Path, ...]:
+    """The files of *wanted* in *folder*, downloaded where they are not there as they should be.
+
+    Raises:
+        PipelineError: CONNECTOR.FETCH_FAILED, CONNECTOR.CHECKSUM, or CONNECTOR.JAVA.
+    """
+    if _unsound(wanted, folder):
+        with _alone(folder):
+            _fetch(_unsound(wanted, folder), folder, environ)
+    return tuple(folder / jar.file for jar in wanted)
+
+
+def jars_report(*, environ: Mapping[str, str], cache: Path | None = None) -> tuple[JarReport, ...]:
+    """Every locked jar of every connector and what the cache holds of it; downloads nothing."""
+    folder = _jar_folder(environ, cache)
+    return tuple(
+        JarReport(connector.name, jar, folder / jar.file, _state(jar, folder))
+        for connector in connectors().values()
+        for jar in connector.jars
+    )
+
+
+def cache_folder(environ: Mapping[str, str]) -> Path:
+    """Headrace's cache: HEADRACE_CACHE, else ``headrace`` below XDG_CACHE_HOME, else ``~/.cache/headrace``."""
+    if environ.get("HEADRACE_CACHE"):
+        return Path(environ["HEADRACE_CACHE"]).expanduser()
+    if environ.get("XDG_CACHE_HOME"):
+        return Path(environ["XDG_CACHE_HOME"]) / "headrace"
+    return Path(environ.get("HOME") or Path.home()) / ".cache" / "headrace"
+
+
+def _jar_folder(environ: Mapping[str, str], cache: Path | None) -> Path:
+    return ((cache or cache_folder(environ)) / "jars").absolute()
+
+
+def _fetch(missing: Sequence[Jar], folder: Path, environ: Mapping[str, str]) -> None:
+    """Download *missing*, and what arrives damaged once more."""
+    damaged = missing
+    for _ in range(_ATTEMPTS):
+        if not damaged:
+            return
+        damaged = _download_into(folder, damaged, environ)
+    if damaged:
+        raise PipelineError(
+            "CONNECTOR.CHECKSUM",
+            jars=", ".join(jar.coordinates for jar in damaged),
+            digests=", ".join(jar.sha256 for jar in damaged),
+        )
+
+
+def _download_into(folder: Path, wanted: Sequence[Jar], environ: Mapping[str, str]) -> tuple[Jar, ...]:
+    """Move what arrives sound into *folder* and return what arrived damaged."""
+    with tempfile.TemporaryDirectory(prefix=_SCRATCH, dir=folder) as name:
+        scratch = Path(name)
+        reason = download(wanted, scratch, environ=environ)
+        states = {jar: _state(jar, scratch) for jar in wanted}
+        for jar, state in states.items():
+            if state is JarState.PRESENT:
+                (scratch / jar.file).replace(folder / jar.file)
+    absent = [jar.coordinates for jar, state in states.items() if state is JarState.MISSING]
+    if absent:
+        raise _fetch_failed(", ".join(absent), reason or "Ivy gave no reason", folder)
+    return tuple(jar for jar, state in states.items() if state is JarState.DAMAGED)
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Make the folder and hold its lock; the system lets go of it when the process ends, however that happens."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = (folder / ".lock").open("w")
+    except OSError as error:
+        raise _fetch_failed("no place to keep them", f"{error.strerror}: {error.filename}", folder) from error
+    with lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        for left_over in folder.glob(f"{_SCRATCH}*"):
+            shutil.rmtree(left_over, ignore_errors=True)
+        yield
+
+
+def _fetch_failed(what: str, reason: str, folder: Path) -> PipelineError:
+    return PipelineError("CONNECTOR.FETCH_FAILED", jars=what, reason=reason, folder=folder)
+
+
+def _unsound(wanted: Sequence[Jar], folder: Path) -> tuple[Jar, ...]:
+    return tuple(jar for jar in wanted if _state(jar, folder) is not JarState.PRESENT)
+
+
+def _state(jar: Jar, folder: Path) -> JarState:
+    digest = hashlib.sha256()
+    try:
+        with (folder / jar.file).open("rb") as file:
+            while chunk := file.read(_CHUNK_BYTES):
+                digest.update(chunk)
+    except OSError:
+        return JarState.MISSING
+    return JarState.PRESENT if digest.hexdigest() == jar.sha256 else JarState.DAMAGED

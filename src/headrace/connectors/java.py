@@ -1,0 +1,63 @@
+"""Which Java starts Spark, and whether it is new enough."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+from headrace.errors import PipelineError
+
+OLDEST_JAVA = 17
+_VERSION = re.compile(r'version "(?:1\.)?(\d+)')
+
+
+def check_java(environ: Mapping[str, str]) -> None:
+    """Do nothing when the Java that Spark would start is new enough.
+
+    Raises:
+        PipelineError: CONNECTOR.JAVA when there is none, or it is older than Spark 4 needs.
+    """
+    command = java_command(environ)
+    try:
+        shown = subprocess.run(
+            [command, "-version"],
+            env=dict(environ),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            timeout=60,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise _unusable(f'"{command}" does not start ({type(error).__name__})') from error
+    version = _VERSION.search(shown.stderr)
+    if version is None:
+        raise _unusable(f'"{command} -version" does not print a version')
+    if int(version.group(1)) < OLDEST_JAVA:
+        raise _unusable(f'"{command}" is Java {version.group(1)}')
+
+
+def java_command(environ: Mapping[str, str]) -> str:
+    """The ``java`` that Spark's launcher takes: the one of JAVA_HOME when that is set, else the first on PATH.
+
+    Raises:
+        PipelineError: CONNECTOR.JAVA when neither names a program.
+    """
+    home = environ.get("JAVA_HOME")
+    if home:
+        command = Path(home) / "bin" / "java"
+        if not command.is_file():
+            raise _unusable(f'JAVA_HOME is "{home}", which holds no bin/java')
+        return str(command)
+    found = shutil.which("java", path=environ.get("PATH", ""))
+    if found is None:
+        raise _unusable("JAVA_HOME is not set and no java is on PATH")
+    return found
+
+
+def _unusable(reason: str) -> PipelineError:
+    return PipelineError("CONNECTOR.JAVA", oldest=OLDEST_JAVA, reason=reason)

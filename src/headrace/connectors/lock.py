@@ -1,0 +1,77 @@
+"""The locked jars of every connector, as frozen values read from ``jars.lock.toml``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+from headrace.errors import PipelineError
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+ALWAYS = "delta"
+
+
+@dataclass(frozen=True)
+class Jar:
+    """One file by its coordinates, with the digest and the size that it must have."""
+
+    organisation: str
+    name: str
+    revision: str
+    sha256: str
+    size: int
+
+    @property
+    def coordinates(self) -> str:
+        """Organisation, name and revision, separated by colons."""
+        return f"{self.organisation}:{self.name}:{self.revision}"
+
+    @property
+    def file(self) -> str:
+        """The file's name in the cache."""
+        return f"{self.name}-{self.revision}.jar"
+
+
+@dataclass(frozen=True)
+class Connector:
+    """A name that a project can ask for, and the jars behind it."""
+
+    name: str
+    about: str
+    jars: tuple[Jar, ...]
+
+
+@cache
+def connectors() -> Mapping[str, Connector]:
+    """Every connector by its name, in the order of the lock."""
+    raw = tomllib.loads(files("headrace.connectors").joinpath("jars.lock.toml").read_text(encoding="utf-8"))
+    return {
+        name: Connector(name, entry["about"], tuple(_jar(**jar) for jar in entry["jars"]))
+        for name, entry in raw.items()
+    }
+
+
+def locked_jars(names: Iterable[str]) -> tuple[Jar, ...]:
+    """The jars of Delta and of the connectors in *names*, each once.
+
+    Raises:
+        PipelineError: CONNECTOR.UNKNOWN for a name that is not in the lock.
+    """
+    known = connectors()
+    wanted = dict.fromkeys((ALWAYS, *names))
+    for name in wanted:
+        if name not in known:
+            raise PipelineError("CONNECTOR.UNKNOWN", name=name, known=", ".join(known))
+    return tuple(dict.fromkeys(jar for name in wanted for jar in known[name].jars))
+
+
+def _jar(*, coordinates: str, sha256: str, size: int) -> Jar:
+    organisation, name, revision = coordinates.split(":")
+    return Jar(organisation, name, revision, sha256, size)

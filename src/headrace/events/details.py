@@ -1,0 +1,179 @@
+"""The JSON of an event's ``details`` column: the vendor's field names, and ours beside them.
+
+Ours are ``selections``, ``path``, ``reason``, ``attempt``, ``error``, ``duration_s``, ``duration_ms``, ``epoch``,
+``batch_id``, ``quarantined_records``, ``recovered``, and ``action`` of an expectation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import Any
+
+from headrace.events.types import (
+    BatchDone,
+    DatasetDefined,
+    Event,
+    FlowDefined,
+    FlowMoved,
+    Json,
+    UpdateCreated,
+    UpdateMoved,
+    Warned,
+)
+from headrace.model.datasets import Kind
+from headrace.model.expectations import Action, ExpectationCount
+from headrace.model.outcome import FlowCounts, FlowState, UpdateState
+
+
+class DatasetType(str, Enum):
+    """The kinds of datasets as the vendor's log writes them; an enumeration, so that redaction leaves it alone."""
+
+    TABLE = "TABLE"
+    STREAMING_TABLE = "STREAMING_TABLE"
+    MATERIALIZED_VIEW = "MATERIALIZED_VIEW"
+    TEMPORARY_VIEW = "TEMPORARY_VIEW"
+
+
+def details_of(event: Event) -> dict[str, Any]:
+    """The details, keyed by the event type; members of enumerations are left as they are, they are no free text."""
+    return {event.event_type: _body(event)}
+
+
+def event_of(event_type: str, details: Json, origin: Json, message: str = "") -> Event | None:
+    """The event behind a row's columns; None for an event type that this version does not know.
+
+    ``details`` is the parsed JSON, ``origin`` has the names of the flow and the dataset.
+    """
+    body = details.get(event_type)
+    if not isinstance(body, Mapping):
+        return None
+    flow, dataset = origin.get("flow_name"), origin.get("dataset_name")
+    if event_type == Warned.event_type:
+        return Warned(code=body["code"], message=message, flow=flow, dataset=dataset)
+    if event_type == UpdateCreated.event_type:
+        return UpdateCreated(body["cause"], body["config"], body["selections"])
+    if event_type == UpdateMoved.event_type:
+        return UpdateMoved(UpdateState(body["state"]), body.get("error"))
+    return _about_flow_or_dataset(event_type, body, str(flow), str(dataset))
+
+
+def _about_flow_or_dataset(event_type: str, body: Json, flow: str, dataset: str) -> Event | None:
+    if event_type == DatasetDefined.event_type:
+        names = tuple(expectation["name"] for expectation in body["expectations"])
+        return DatasetDefined(
+            dataset,
+            Kind[DatasetType(body["dataset_type"]).name],
+            body.get("path"),
+            names,
+        )
+    if event_type == FlowDefined.event_type:
+        return FlowDefined(
+            flow=flow,
+            dataset=dataset,
+            inputs=tuple(body["input_datasets"]),
+            language=body["language"],
+            mode=body["flow_type"],
+            once=body["once"],
+        )
+    if event_type != FlowMoved.event_type:
+        return None
+    if "batch_id" in body:
+        return BatchDone(
+            flow,
+            dataset,
+            body["epoch"],
+            body["batch_id"],
+            counts_of(body),
+            body["duration_ms"],
+        )
+    return FlowMoved(
+        flow=flow,
+        dataset=dataset,
+        state=FlowState(body["status"]),
+        reason=body.get("reason"),
+        attempt=body["attempt"],
+        error=body.get("error"),
+        duration_s=body.get("duration_s"),
+    )
+
+
+def counts_of(body: Json) -> FlowCounts:
+    """The counts in the ``flow_progress`` of a batch."""
+    quality = body["data_quality"]
+    return FlowCounts(
+        rows_written=body["metrics"]["num_output_rows"],
+        rows_dropped=quality["dropped_records"],
+        rows_quarantined=quality["quarantined_records"],
+        expectations=tuple(
+            ExpectationCount(
+                name=expectation["name"],
+                action=Action(expectation["action"]),
+                passed=expectation["passed_records"],
+                failed=expectation["failed_records"],
+            )
+            for expectation in quality["expectations"]
+        ),
+        recovered=quality["recovered"],
+    )
+
+
+def _body(event: Event) -> dict[str, Any]:
+    match event:
+        case UpdateCreated(cause, settings, selections):
+            return {"cause": cause, "config": settings, "selections": selections}
+        case UpdateMoved(state, error):
+            return {"state": state, "error": error}
+        case DatasetDefined(_, kind, path, expectations):
+            named = [{"name": name} for name in expectations]
+            return {
+                "dataset_type": DatasetType[kind.name],
+                "path": path,
+                "expectations": named,
+            }
+        case FlowDefined():
+            return {
+                "input_datasets": list(event.inputs),
+                "output_dataset": event.dataset,
+                "flow_type": event.mode,
+                "language": event.language,
+                "once": event.once,
+            }
+        case FlowMoved():
+            return {
+                "status": event.state,
+                "reason": event.reason,
+                "attempt": event.attempt,
+                "error": event.error,
+                "duration_s": event.duration_s,
+            }
+        case BatchDone():
+            return _batch_body(event)
+        case Warned(code=code):
+            return {"code": code}
+
+
+def _batch_body(event: BatchDone) -> dict[str, Any]:
+    counts = event.counts
+    return {
+        "status": FlowState.RUNNING,
+        "epoch": event.epoch,
+        "batch_id": event.batch_id,
+        "duration_ms": event.duration_ms,
+        "metrics": {"num_output_rows": counts.rows_written},
+        "data_quality": {
+            "dropped_records": counts.rows_dropped,
+            "quarantined_records": counts.rows_quarantined,
+            "recovered": counts.recovered,
+            "expectations": [
+                {
+                    "name": count.name,
+                    "dataset": event.dataset,
+                    "action": count.action,
+                    "passed_records": count.passed,
+                    "failed_records": count.failed,
+                }
+                for count in counts.expectations
+            ],
+        },
+    }

@@ -1,0 +1,201 @@
+"""The writer of ``system/events``: appends of a few rows, in order, without Spark.
+
+Delta is written with delta-rs (D13): an append takes milliseconds, and status needs no JVM to read it.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import datetime, timezone
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from deltalake import DeltaTable, write_deltalake
+
+from headrace.errors import PipelineError
+from headrace.events.envelope import SCHEMA, Origin, Stamp, seq_no_of, to_row
+from headrace.events.refusals import REFUSALS, reason_of
+from headrace.events.types import Event, durable
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+FLUSH_INTERVAL_S = 0.5
+# Above this many files, closing the log puts the small ones together.
+COMPACT_ABOVE_FILES = 64
+
+# Statistics on two columns only: ids are in time order and so skip files for every question, and statistics on all
+# leaves doubled the time of an append. A file that reached the target size is not rewritten by the next compaction.
+TABLE_PROPERTIES = {
+    "delta.dataSkippingStatsColumns": "id,event_type",
+    "delta.targetFileSize": str(16 * 1024 * 1024),
+    "delta.logRetentionDuration": "interval 7 days",
+}
+
+_LOGGER = logging.getLogger(__name__)
+
+
+class EventLog:
+    """Appends events of one update to the log of the pipeline; safe to share between threads.
+
+    Order: events are stored in the order in which ``emit`` was called, whatever the clock does.
+    Durability: see :func:`headrace.events.types.durable`; any other event is stored within about half a second, with
+    the next durable one, or by :meth:`close`.
+
+    Args:
+        path: the table, ``system/events`` of the storage; made by the first write.
+        origin: goes with every event.
+        clock: the time, with a zone.
+        new_id: a text that no other call ever gave.
+        redact: takes secrets out of a text.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        *,
+        origin: Origin,
+        clock: Callable[[], datetime],
+        new_id: Callable[[], str],
+        redact: Callable[[str], str] = str,
+    ) -> None:
+        self._path = path
+        self._origin = origin
+        self._clock = clock
+        self._new_id = new_id
+        self._redact = redact
+        self._instance = new_id()
+        self._table: DeltaTable | None = None
+        self._opened = False
+        self._last_seq_no = 0
+        self._pending: list[dict[str, Any]] = []
+        self._order = threading.Lock()
+        self._writing = threading.Lock()
+        self._closing = threading.Event()
+        self._flusher = threading.Thread(target=self._flush_often, name="headrace-events", daemon=True)
+
+    def emit(self, event: Event) -> datetime:
+        """Record an event; returns when it is said to have happened.
+
+        Raises:
+            PipelineError: EVENTS.NOT_WRITTEN when the table cannot be opened or a durable event not be stored.
+            RuntimeError: the log is closed.
+        """
+        with self._order:
+            if self._closing.is_set():
+                raise RuntimeError("the event log is closed")
+            self._open()
+            stamp = self._stamp()
+            self._pending.append(to_row(event, origin=self._origin, stamp=stamp, redact=self._redact))
+        if durable(event):
+            self.flush()
+        return stamp.timestamp
+
+    def flush(self) -> None:
+        """Store everything emitted so far.
+
+        Raises:
+            PipelineError: EVENTS.NOT_WRITTEN; the events are kept for the next try.
+        """
+        with self._writing:
+            with self._order:
+                rows, self._pending = self._pending, []
+            if not rows:
+                return
+            try:
+                self._append(rows)
+            except REFUSALS as error:
+                with self._order:
+                    self._pending = rows + self._pending
+                raise self._not_written(error) from error
+
+    def close(self) -> None:
+        """Store what is left and put small files together; may be called twice.
+
+        Raises:
+            PipelineError: EVENTS.NOT_WRITTEN when events are left that could not be stored.
+        """
+        with self._order:
+            self._closing.set()
+        if self._flusher.is_alive():
+            self._flusher.join()
+        self.flush()
+        with self._writing:
+            if self._table is not None:
+                _compact(self._table)
+                self._table = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _stamp(self) -> Stamp:
+        now = self._clock().astimezone(timezone.utc)
+        since_epoch = now - datetime(1970, 1, 1, tzinfo=timezone.utc)
+        micros = (since_epoch.days * 86_400 + since_epoch.seconds) * 1_000_000 + since_epoch.microseconds
+        self._last_seq_no = max(self._last_seq_no + 1, micros)
+        return Stamp(self._last_seq_no, now, self._instance, self._new_id())
+
+    def _open(self) -> None:
+        """Find the table and where its order ends, once; a clock that went back then changes no order."""
+        if self._opened:
+            return
+        try:
+            if DeltaTable.is_deltatable(self._path):
+                self._table = DeltaTable(self._path)
+                self._last_seq_no = _last_seq_no(self._table)
+        except REFUSALS as error:
+            raise self._not_written(error) from error
+        self._opened = True
+        self._flusher.start()
+
+    def _append(self, rows: list[dict[str, Any]]) -> None:
+        data = pa.Table.from_pylist(rows, SCHEMA)
+        if self._table is not None:
+            write_deltalake(self._table, data, mode="append")
+            return
+        write_deltalake(self._path, data, mode="append", configuration=TABLE_PROPERTIES)
+        self._table = DeltaTable(self._path)
+
+    def _not_written(self, error: Exception) -> PipelineError:
+        return PipelineError("EVENTS.NOT_WRITTEN", path=self._path, reason=reason_of(error))
+
+    def _flush_often(self) -> None:
+        while not self._closing.wait(FLUSH_INTERVAL_S):
+            # The events are kept; the next durable one, or close, reports it to the update.
+            with suppress(PipelineError):
+                self.flush()
+
+
+def _last_seq_no(table: DeltaTable) -> int:
+    actions = pa.table(table.get_add_actions(flatten=True))
+    if "max.id" not in actions.column_names:
+        return 0
+    return max(
+        (seq_no_of(text) for text in actions.column("max.id").to_pylist() if text),
+        default=0,
+    )
+
+
+def _compact(table: DeltaTable) -> None:
+    """Rewrite small files as few; no row is lost, and readers of the older version keep their files for a week."""
+    try:
+        table.update_incremental()
+        if len(table.file_uris()) <= COMPACT_ABOVE_FILES:
+            return
+        table.optimize.compact()
+        table.create_checkpoint()
+    except REFUSALS as error:
+        # Tidying is a favour to readers: the next update tries again.
+        _LOGGER.info("the event log was not compacted: %s", error)

@@ -1,0 +1,175 @@
+"""The reader of ``system/events``: works while another process writes, and needs neither Spark nor a JVM."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import pyarrow as pa
+from deltalake import DeltaTable, QueryBuilder
+
+from headrace.errors import PipelineError
+from headrace.events.envelope import from_row, id_floor, seq_no_of
+from headrace.events.refusals import REFUSALS, reason_of
+from headrace.events.replay import Replay, Tally
+from headrace.events.types import BatchDone, FlowMoved, UpdateCreated
+from headrace.model.outcome import FlowCounts, Outcome
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+# What it takes to rebuild an event.
+_COLUMNS = ("id", "origin", "timestamp", "message", "details", "event_type")
+# What rows are looked at by, before whole rows are read.
+_KEYS = ("id", "origin")
+
+Row = Mapping[str, Any]
+
+
+class EventReader:
+    """Answers questions about a pipeline's updates from its event log alone.
+
+    Each call sees everything that was stored before it. Files are skipped by the ids they hold, which are in time
+    order, so what a call costs follows the events it asks for and not the length of the log.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._table: DeltaTable | None = None
+
+    @property
+    def exists(self) -> bool:
+        """False before the first update of the pipeline.
+
+        Raises:
+            PipelineError: EVENTS.NOT_READABLE when the storage cannot be asked.
+        """
+        return self._newest() is not None
+
+    def events(self, after: Mapping[str, Any] | None = None, update_id: str | None = None) -> Iterator[dict[str, Any]]:
+        """The rows, oldest first, as dictionaries in the shape of the table.
+
+        Args:
+            after: the ``sequence`` of the last row already known.
+            update_id: only the events of this update.
+
+        Raises:
+            PipelineError: EVENTS.NOT_READABLE.
+        """
+        first = after["data_plane_id"]["seq_no"] + 1 if after else 0
+        if update_id is not None:
+            created = self._created(update_id)
+            first = max(first, created) if created is not None else first
+        rows = self._rows("*", f"id >= '{id_floor(first)}'")
+        return (row for row in rows if update_id is None or row["origin"]["update_id"] == update_id)
+
+    def latest_update_id(self) -> str | None:
+        """The update that was created last; None when there was none."""
+        row = self._newest_created()
+        return row["origin"]["update_id"] if row else None
+
+    def outcome(self, update_id: str | None = None) -> Outcome | None:
+        """What became of an update (default: the latest), rebuilt from its events; None when it is not in the log.
+
+        Law: equals the value that the update's own process returned.
+        """
+        update_id = update_id or self.latest_update_id()
+        first = self._created(update_id) if update_id else None
+        if update_id is None or first is None:
+            return None
+        replay = Replay(update_id)
+        for row in self._rows(", ".join(_COLUMNS), f"id >= '{id_floor(first)}'"):
+            event = from_row(row) if row["origin"]["update_id"] == update_id else None
+            if event is not None:
+                replay.apply(event, row["timestamp"])
+        return replay.outcome()
+
+    def batch_counts(self, flow: str, epoch: int, batch_id: int) -> FlowCounts | None:
+        """What was counted for a batch when it was recorded first; None when it was not recorded."""
+        condition = f"origin['epoch'] = {int(epoch)} AND origin['batch_id'] = {int(batch_id)}"
+        for batch in self._batches(condition):
+            if batch.flow == flow:
+                return batch.counts
+        return None
+
+    def last_batch(self, flow: str, epoch: int) -> int | None:
+        """The highest batch recorded for a flow's epoch; None when there is none."""
+        condition = f"event_type = '{BatchDone.event_type}' AND origin['epoch'] = {int(epoch)}"
+        origins = [row["origin"] for row in self._rows("id, origin", condition)]
+        return max(
+            (origin["batch_id"] for origin in origins if origin["flow_name"] == flow),
+            default=None,
+        )
+
+    def flow_totals(self) -> dict[str, FlowCounts]:
+        """Rows of each flow over all updates, each batch counted once."""
+        tally = Tally()
+        for batch in self._batches("origin['batch_id'] IS NOT NULL"):
+            tally.add(batch)
+        return tally.totals
+
+    def _batches(self, condition: str) -> Iterator[BatchDone]:
+        where = f"event_type = '{FlowMoved.event_type}' AND {condition}"
+        for row in self._rows(", ".join(_COLUMNS), where):
+            event = from_row(row)
+            if isinstance(event, BatchDone):
+                yield event
+
+    def _newest_created(self) -> dict[str, Any] | None:
+        rows = self._rows(
+            ", ".join(_KEYS),
+            f"event_type = '{UpdateCreated.event_type}'",
+            "id DESC LIMIT 1",
+        )
+        return rows[0] if rows else None
+
+    def _created(self, update_id: str) -> int | None:
+        """The sequence number of the event that created an update."""
+        newest = self._newest_created()
+        if newest is None:
+            return None
+        if newest["origin"]["update_id"] == update_id:
+            return seq_no_of(newest["id"])
+        rows = self._rows(", ".join(_KEYS), f"event_type = '{UpdateCreated.event_type}'")
+        return next(
+            (seq_no_of(row["id"]) for row in rows if row["origin"]["update_id"] == update_id),
+            None,
+        )
+
+    def _rows(self, columns: str, where: str, order: str = "id") -> list[dict[str, Any]]:
+        """Rows of the newest version; *where* is made of our own words, numbers and ids, never of a reader's text."""
+        table = self._newest()
+        if table is None:
+            return []
+        query = f"SELECT {columns} FROM events WHERE {where} ORDER BY {order}"  # noqa: S608 - see above
+        try:
+            stream = QueryBuilder().register("events", table).execute(query)
+            return _pylist(pa.RecordBatchReader.from_stream(stream).read_all())
+        except REFUSALS as error:
+            raise self._unreadable(error) from error
+
+    def _newest(self) -> DeltaTable | None:
+        try:
+            if self._table is not None:
+                self._table.update_incremental()
+            elif DeltaTable.is_deltatable(self._path):
+                self._table = DeltaTable(self._path)
+        except REFUSALS as error:
+            raise self._unreadable(error) from error
+        return self._table
+
+    def _unreadable(self, error: BaseException) -> PipelineError:
+        return PipelineError("EVENTS.NOT_READABLE", path=self._path, reason=reason_of(error))
+
+
+def _pylist(table: pa.Table) -> list[dict[str, Any]]:
+    # A timestamp's own conversion imports pandas, which costs more than everything else here.
+    rows: list[dict[str, Any]]
+    if "timestamp" not in table.column_names:
+        rows = table.to_pylist()
+        return rows
+    position = table.column_names.index("timestamp")
+    micros = table.column(position).cast(pa.timestamp("us", tz="UTC")).cast(pa.int64())
+    rows = table.set_column(position, "timestamp", micros).to_pylist()
+    for row in rows:
+        row["timestamp"] = _EPOCH + timedelta(microseconds=row["timestamp"])
+    return rows

@@ -1,0 +1,119 @@
+"""From events to the outcome of an update: the one fold behind ``run``, ``status`` and the live display."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from headrace.events.types import (
+    TERMINAL_UPDATE_STATES,
+    BatchDone,
+    Event,
+    FlowDefined,
+    FlowMoved,
+    Json,
+    UpdateCreated,
+    UpdateMoved,
+)
+from headrace.model.outcome import (
+    FlowCounts,
+    FlowOutcome,
+    FlowState,
+    Outcome,
+    UpdateState,
+)
+
+BatchKey = tuple[str, int, int]
+
+
+class Tally:
+    """Adds up batches; a batch that was recorded before is passed over."""
+
+    def __init__(self) -> None:
+        self.totals: dict[str, FlowCounts] = {}
+        self._seen: set[BatchKey] = set()
+
+    def add(self, batch: BatchDone) -> None:
+        """Count a batch once, however often it was recorded."""
+        key = (batch.flow, batch.epoch, batch.batch_id)
+        if key in self._seen:
+            return
+        self._seen.add(key)
+        self.totals[batch.flow] = self.totals.get(batch.flow, FlowCounts()).plus(batch.counts)
+
+
+class Replay:
+    """What is known of one update after the events applied so far.
+
+    Law: applying the events of an update in order gives the outcome that its own process saw, bit for bit.
+    """
+
+    def __init__(self, update_id: str) -> None:
+        self.update_id = update_id
+        self._cause = ""
+        self._started_at: datetime | None = None
+        self._ended_at: datetime | None = None
+        self._state = UpdateState.RUNNING
+        self._error: dict[str, Any] | None = None
+        self._flows: dict[str, FlowOutcome] = {}
+        self._tally = Tally()
+
+    def apply(self, event: Event, at: datetime) -> None:
+        """Take in the next event."""
+        self._started_at = self._started_at or at
+        match event:
+            case UpdateCreated(cause=cause):
+                self._cause, self._started_at = cause, at
+            case UpdateMoved(state=state, error=error):
+                self._state, self._error = state, _copied(error)
+                self._ended_at = at if state in TERMINAL_UPDATE_STATES else None
+            case FlowDefined(flow=flow, dataset=dataset):
+                self._flows.setdefault(flow, FlowOutcome(flow, dataset, FlowState.QUEUED))
+            case FlowMoved():
+                self._move(event)
+            case BatchDone():
+                self._flows.setdefault(
+                    event.flow,
+                    FlowOutcome(event.flow, event.dataset, FlowState.RUNNING),
+                )
+                self._tally.add(event)
+            case _:
+                pass
+
+    def flow(self, name: str) -> FlowOutcome:
+        """What is known of one flow.
+
+        Raises:
+            KeyError: no event spoke of it.
+        """
+        return replace(self._flows[name], counts=self._tally.totals.get(name, FlowCounts()))
+
+    def outcome(self) -> Outcome | None:
+        """The update as far as it is known; None before the first event."""
+        if self._started_at is None:
+            return None
+        return Outcome(
+            update_id=self.update_id,
+            state=self._state,
+            cause=self._cause,
+            started_at=self._started_at,
+            ended_at=self._ended_at,
+            flows=tuple(self.flow(name) for name in self._flows),
+            error=self._error,
+        )
+
+    def _move(self, event: FlowMoved) -> None:
+        known = self._flows.get(event.flow)
+        self._flows[event.flow] = FlowOutcome(
+            flow=event.flow,
+            dataset=event.dataset,
+            state=event.state,
+            reason=event.reason,
+            attempts=max(event.attempt, known.attempts if known else 0),
+            duration_s=event.duration_s if event.duration_s is not None else (known.duration_s if known else 0.0),
+        )
+
+
+def _copied(error: Json | None) -> dict[str, Any] | None:
+    return dict(error) if error is not None else None

@@ -1,0 +1,206 @@
+"""What can happen in an update: one frozen value for each kind of event, and their closed union.
+
+Event types, levels and the words of states follow the vendor's event log; ``details.py`` has their JSON.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, ClassVar, TypeAlias
+
+from headrace.model.datasets import Kind
+from headrace.model.outcome import FlowCounts, FlowState, UpdateState
+
+Json: TypeAlias = "Mapping[str, Any]"
+
+
+class Level(str, Enum):
+    """How loud an event is; METRICS is for numbers that nobody reads one by one."""
+
+    INFO = "INFO"
+    WARN = "WARN"
+    ERROR = "ERROR"
+    METRICS = "METRICS"
+
+
+class Maturity(str, Enum):
+    """How much a reader may rely on the shape of an event's details."""
+
+    STABLE = "STABLE"
+    EVOLVING = "EVOLVING"
+
+
+@dataclass(frozen=True)
+class UpdateCreated:
+    """An update began; *settings* and *selections* are JSON values without secrets."""
+
+    cause: str
+    settings: Json = field(default_factory=dict)
+    selections: Json = field(default_factory=dict)
+
+    event_type: ClassVar[str] = "create_update"
+    level: ClassVar[Level] = Level.INFO
+    maturity: ClassVar[Maturity] = Maturity.STABLE
+
+    @property
+    def message(self) -> str:
+        """One readable line."""
+        return f"update created by {self.cause}"
+
+
+@dataclass(frozen=True)
+class UpdateMoved:
+    """The update reached another state; *error* is the JSON form of the error that failed it."""
+
+    state: UpdateState
+    error: Json | None = None
+
+    event_type: ClassVar[str] = "update_progress"
+    maturity: ClassVar[Maturity] = Maturity.STABLE
+
+    @property
+    def level(self) -> Level:
+        """ERROR when the update failed."""
+        return Level.ERROR if self.state is UpdateState.FAILED else Level.INFO
+
+    @property
+    def message(self) -> str:
+        """One readable line."""
+        return f"update is {self.state.value}{_because(self.error)}"
+
+
+@dataclass(frozen=True)
+class DatasetDefined:
+    """A dataset is part of the update's graph; *path* is None when nothing is stored."""
+
+    dataset: str
+    kind: Kind
+    path: str | None = None
+    expectations: tuple[str, ...] = ()
+
+    event_type: ClassVar[str] = "dataset_definition"
+    level: ClassVar[Level] = Level.INFO
+    maturity: ClassVar[Maturity] = Maturity.STABLE
+
+    @property
+    def message(self) -> str:
+        """One readable line."""
+        return f'{self.kind.label} "{self.dataset}" defined'
+
+
+@dataclass(frozen=True)
+class FlowDefined:
+    """A flow is part of the update's graph; *mode* is the vendor's flow type, such as APPEND or COMPLETE."""
+
+    flow: str
+    dataset: str
+    inputs: tuple[str, ...] = ()
+    language: str = "PYTHON"
+    mode: str = "APPEND"
+    once: bool = False
+
+    event_type: ClassVar[str] = "flow_definition"
+    level: ClassVar[Level] = Level.INFO
+    maturity: ClassVar[Maturity] = Maturity.STABLE
+
+    @property
+    def message(self) -> str:
+        """One readable line."""
+        return f'flow "{self.flow}" defined, it feeds "{self.dataset}"'
+
+
+@dataclass(frozen=True)
+class FlowMoved:
+    """A flow reached another state of the update."""
+
+    flow: str
+    dataset: str
+    state: FlowState
+    reason: str | None = None
+    attempt: int = 0
+    error: Json | None = None
+    duration_s: float | None = None
+
+    event_type: ClassVar[str] = "flow_progress"
+    maturity: ClassVar[Maturity] = Maturity.STABLE
+
+    @property
+    def level(self) -> Level:
+        """ERROR when the flow failed, WARN when it is tried again or was skipped."""
+        if self.state is FlowState.FAILED:
+            return Level.ERROR
+        return Level.WARN if self.state in (FlowState.RETRYING, FlowState.SKIPPED) else Level.INFO
+
+    @property
+    def message(self) -> str:
+        """One readable line."""
+        why = f": {self.reason}" if self.reason else _because(self.error)
+        return f'flow "{self.flow}" is {self.state.value}{why}'
+
+
+@dataclass(frozen=True)
+class BatchDone:
+    """A batch of a flow is in its target, with the rows it wrote, dropped and set aside.
+
+    Law: (flow, epoch, batch_id) is one batch; recorded twice it counts once, and the first record is the one that
+    counts. A flow that runs without a checkpoint must therefore give each of its batches an id of its own.
+    """
+
+    flow: str
+    dataset: str
+    epoch: int
+    batch_id: int
+    counts: FlowCounts = FlowCounts()
+    duration_ms: int = 0
+
+    event_type: ClassVar[str] = "flow_progress"
+    level: ClassVar[Level] = Level.METRICS
+    maturity: ClassVar[Maturity] = Maturity.STABLE
+
+    @property
+    def message(self) -> str:
+        """One readable line."""
+        counts = self.counts
+        parts = [f"{counts.rows_written} rows written"]
+        parts += [f"{counts.rows_dropped} dropped"] if counts.rows_dropped else []
+        parts += [f"{counts.rows_quarantined} quarantined"] if counts.rows_quarantined else []
+        return f'flow "{self.flow}" finished batch {self.batch_id}: {", ".join(parts)}'
+
+
+@dataclass(frozen=True)
+class Warned:
+    """Something the reader should know that stops nothing; *code* names the kind of warning."""
+
+    code: str
+    message: str
+    flow: str | None = None
+    dataset: str | None = None
+
+    # The vendor has no type for warnings of its own but "deprecation", which is narrower.
+    event_type: ClassVar[str] = "warning"
+    level: ClassVar[Level] = Level.WARN
+    maturity: ClassVar[Maturity] = Maturity.EVOLVING
+
+
+Event: TypeAlias = "UpdateCreated | UpdateMoved | DatasetDefined | FlowDefined | FlowMoved | BatchDone | Warned"
+
+TERMINAL_UPDATE_STATES = frozenset({UpdateState.COMPLETED, UpdateState.FAILED, UpdateState.CANCELED})
+
+
+def durable(event: Event) -> bool:
+    """True when the event must be in the table before the update goes on (D3: counts before Spark's commit)."""
+    match event:
+        case UpdateCreated() | BatchDone():
+            return True
+        case UpdateMoved(state=state):
+            return state in TERMINAL_UPDATE_STATES
+        case FlowMoved(state=flow_state):
+            return flow_state is FlowState.FAILED
+        case DatasetDefined() | FlowDefined() | Warned():
+            return False
+
+
+def _because(error: Json | None) -> str:
+    return f": {error['message']}" if error and error.get("message") else ""

@@ -1,0 +1,87 @@
+"""Whether expectations can be evaluated, found before any data is touched."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pyspark.errors import AnalysisException, ParseException, PySparkException
+from pyspark.sql import DataFrame
+from pyspark.sql.types import BooleanType
+
+from headrace.errors import PipelineError
+from headrace.expectations.compile import predicate_column
+from headrace.model.datasets import Dataset
+from headrace.model.expectations import Expectation
+
+# Catalyst nodes that a predicate on one row cannot hold, and the word for each.
+_REFUSED_NODES = {
+    "PythonUDF": "a Python function",
+    "ScalarSubquery": "a subquery",
+    "Exists": "a subquery",
+    "ListQuery": "a subquery",
+    "InSubquery": "a subquery",
+    "AggregateExpression": "an aggregate",
+    "WindowExpression": "a window function",
+    "CallMethodViaReflection": "a call of a Java method",
+    "ScalaUDF": "a function of the session",
+}
+
+
+def check(dataset: Dataset, empty: DataFrame) -> tuple[PipelineError, ...]:
+    """What is wrong with the expectations of a dataset; *empty* has the columns of its rows.
+
+    A sound set costs one analysis; only when that fails is each looked at by itself.
+    """
+    if not dataset.expectations:
+        return ()
+    return tuple(problem for e in dataset.expectations if (problem := _problem(dataset, e, empty)) is not None)
+
+
+def _problem(dataset: Dataset, expectation: Expectation, empty: DataFrame) -> PipelineError | None:
+    def wrong(code: str, **params: Any) -> PipelineError:
+        return PipelineError(
+            code,
+            location=expectation.location,
+            name=expectation.name,
+            dataset=dataset.name,
+            predicate=expectation.text,
+            **params,
+        )
+
+    try:
+        if isinstance(expectation.predicate, str):
+            parser = empty.sparkSession._jsparkSession.sessionState().sqlParser()  # noqa: SLF001 - no public parser
+            parser.parseExpression(expectation.predicate)
+        judged = empty.select(predicate_column(expectation).alias("holds"))
+        field = judged.schema.fields[0]
+    except ParseException as error:
+        return wrong("EXPECTATION.NOT_SQL", reason=_first_line(error))
+    except AnalysisException as error:
+        if (error.getCondition() or "").startswith("UNRESOLVED_COLUMN"):
+            params = error.getMessageParameters() or {}
+            column = params.get("objectName", "?").replace("`", '"')
+            return wrong("EXPECTATION.UNKNOWN_COLUMN", column=column, columns=", ".join(empty.columns))
+        return wrong("EXPECTATION.NOT_SQL", reason=_first_line(error))
+    if len(judged.columns) != 1 or not isinstance(field.dataType, BooleanType):
+        return wrong("EXPECTATION.NOT_BOOLEAN", type=field.dataType.simpleString())
+    for node in _nodes(judged):
+        if node in _REFUSED_NODES:
+            return wrong("EXPECTATION.REFUSED", what=_REFUSED_NODES[node])
+    return None
+
+
+def _nodes(frame: DataFrame) -> Iterator[str]:
+    """The class names of all Catalyst nodes in the only expression of a projection."""
+    plan = frame._jdf.queryExecution().analyzed()  # noqa: SLF001 - expression trees have no public form
+    pending = [plan.expressions().apply(number) for number in range(plan.expressions().size())]
+    while pending:
+        node = pending.pop()
+        yield node.getClass().getSimpleName()
+        children = node.children()
+        pending.extend(children.apply(number) for number in range(children.size()))
+
+
+def _first_line(error: PySparkException) -> str:
+    text = str(error).strip().splitlines()[0]
+    return text.split(" SQLSTATE")[0].rstrip(". ")

@@ -1,0 +1,154 @@
+"""Definitions to :class:`Graph`: the checks that need no schema, each a rule of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cached_property
+
+from headrace.errors import PipelineError
+from headrace.model.datasets import Dataset, Definitions, Flow, Kind
+from headrace.model.expectations import Action
+from headrace.model.names import QualifiedName
+
+QUARANTINE_SUFFIX = "_quarantine"
+
+
+@dataclass(frozen=True)
+class Graph:
+    """Datasets and flows whose names and kinds fit together; what reads what is not known yet."""
+
+    definitions: Definitions
+
+    @cached_property
+    def datasets(self) -> dict[QualifiedName, Dataset]:
+        """Datasets by name, in order of declaration."""
+        return {dataset.name: dataset for dataset in self.definitions.datasets}
+
+    def flows_into(self, name: QualifiedName) -> tuple[Flow, ...]:
+        """The flows that feed a dataset, in order of declaration."""
+        return tuple(flow for flow in self.definitions.flows if flow.target == name)
+
+
+Rule = Callable[[Graph], Iterator[PipelineError]]
+
+
+def build(definitions: Definitions) -> tuple[Graph, tuple[PipelineError, ...]]:
+    """The graph and everything that is wrong with it so far; resolve it only to find more problems."""
+    graph = Graph(definitions)
+    return graph, tuple(problem for rule in RULES for problem in rule(graph))
+
+
+def _datasets_exist(graph: Graph) -> Iterator[PipelineError]:
+    if not graph.definitions.datasets:
+        yield PipelineError("GRAPH.EMPTY")
+
+
+def _names_are_unique(graph: Graph) -> Iterator[PipelineError]:
+    first: dict[QualifiedName, Dataset] = {}
+    for dataset in graph.definitions.datasets:
+        if dataset.name in first:
+            yield PipelineError(
+                "GRAPH.DUPLICATE_DATASET",
+                location=dataset.location,
+                name=dataset.name,
+                first=first[dataset.name].location,
+            )
+        first.setdefault(dataset.name, dataset)
+
+
+def _flow_names_are_unique(graph: Graph) -> Iterator[PipelineError]:
+    first: dict[str, Flow] = {}
+    duplicate_datasets = len(graph.datasets) < len(graph.definitions.datasets)
+    for flow in graph.definitions.flows:
+        known = first.setdefault(flow.name.casefold(), flow)
+        # Two datasets of one name have two flows of one name; that is reported once, as the dataset's problem.
+        if known is not flow and not (duplicate_datasets and known.target == flow.target and not flow.append):
+            yield PipelineError("GRAPH.DUPLICATE_FLOW", location=flow.location, name=flow.name, first=known.location)
+
+
+def _names_are_not_reserved(graph: Graph) -> Iterator[PipelineError]:
+    for dataset in graph.definitions.datasets:
+        if dataset.name.name.casefold().endswith(QUARANTINE_SUFFIX):
+            yield PipelineError("GRAPH.RESERVED_NAME", location=dataset.location, name=dataset.name)
+
+
+def _flows_have_targets(graph: Graph) -> Iterator[PipelineError]:
+    for flow in graph.definitions.flows:
+        target = graph.datasets.get(flow.target)
+        if target is None:
+            yield PipelineError(
+                "FLOW.UNKNOWN_TARGET",
+                location=flow.location,
+                flow=flow.name,
+                target=flow.target,
+                suggestion=suggestion(flow.target, graph),
+            )
+        elif flow.append and target.kind in (Kind.MATERIALIZED_VIEW, Kind.TEMPORARY_VIEW):
+            yield PipelineError(
+                "FLOW.TARGET_NOT_STREAMING",
+                location=flow.location,
+                flow=flow.name,
+                target=flow.target,
+                kind=target.kind.label,
+            )
+
+
+def _datasets_have_flows(graph: Graph) -> Iterator[PipelineError]:
+    for dataset in graph.definitions.datasets:
+        if not graph.flows_into(dataset.name):
+            yield PipelineError("GRAPH.NO_FLOW", location=dataset.location, name=dataset.name)
+
+
+def _expectations_fit(graph: Graph) -> Iterator[PipelineError]:
+    for dataset in graph.definitions.datasets:
+        seen: set[str] = set()
+        for expectation in dataset.expectations:
+            if expectation.name in seen:
+                yield PipelineError(
+                    "EXPECTATION.DUPLICATE",
+                    location=expectation.location,
+                    name=expectation.name,
+                    dataset=dataset.name,
+                )
+            seen.add(expectation.name)
+            if dataset.kind is Kind.TEMPORARY_VIEW and expectation.action is Action.QUARANTINE:
+                yield PipelineError(
+                    "EXPECTATION.VIEW_QUARANTINE",
+                    location=expectation.location,
+                    name=expectation.name,
+                    dataset=dataset.name,
+                )
+
+
+def _layout_fits(graph: Graph) -> Iterator[PipelineError]:
+    for dataset in graph.definitions.datasets:
+        if dataset.partition_by and dataset.cluster_by:
+            yield PipelineError("DATASET.PARTITION_AND_CLUSTER", location=dataset.location, name=dataset.name)
+
+
+RULES: tuple[Rule, ...] = (
+    _datasets_exist,
+    _names_are_unique,
+    _flow_names_are_unique,
+    _names_are_not_reserved,
+    _flows_have_targets,
+    _datasets_have_flows,
+    _expectations_fit,
+    _layout_fits,
+)
+
+
+def suggestion(name: QualifiedName | str, graph: Graph) -> str:
+    """``Did you mean "x"?`` or what is defined; a full sentence for a hint."""
+    return did_you_mean(str(name), [str(known) for known in graph.datasets])
+
+
+def did_you_mean(text: str, known: list[str]) -> str:
+    """A sentence that names the nearest of *known*, or lists them when none is near."""
+    close = get_close_matches(text.casefold(), {name.casefold(): name for name in known}, n=1, cutoff=0.6)
+    if close:
+        return f'Did you mean "{next(name for name in known if name.casefold() == close[0])}"?'
+    listed = ", ".join(f'"{name}"' for name in sorted(known)[:8])
+    return f"The pipeline defines {listed}{' and more' if len(known) > 8 else ''}." if known else ""

@@ -1,0 +1,247 @@
+"""Graph to :class:`ResolvedGraph`: call each query once on empty inputs and see what it reads and returns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from headrace.errors import PipelineError, Problems, problems_of
+from headrace.graph.build import Graph, suggestion
+from headrace.graph.resolved import Analysis, Mode, ResolvedDataset, ResolvedFlow, ResolvedGraph
+from headrace.model.datasets import Dataset, Flow, Kind
+from headrace.model.names import QualifiedName
+from headrace.model.schema import Schema, SchemaConflict
+
+
+class MissingInput(Exception):
+    """A query read a name that is not published (yet)."""
+
+    def __init__(self, name: QualifiedName | None, spelled: str) -> None:
+        self.name = name
+        self.spelled = spelled
+        super().__init__(spelled)
+
+
+class Analyzer(Protocol):
+    """Calls queries against empty inputs; the only part of resolving that knows Spark."""
+
+    def declared_schema(self, dataset: Dataset) -> Schema | None:
+        """The schema that the user declared for a dataset, if any.
+
+        Raises:
+            PipelineError: the declaration is not a schema.
+        """
+
+    def analyze(self, flow: Flow) -> Analysis:
+        """Call the flow's query once; no data is read.
+
+        Raises:
+            MissingInput: it reads a name that is neither published nor known outside of the pipeline.
+            PipelineError: the query is wrong.
+        """
+
+    def publish(self, dataset: Dataset, schema: Schema, flow: Flow | None) -> None:
+        """Make an empty dataset of this schema readable under every spelling of its name.
+
+        *flow* is the query of a view, which is published as it is.
+        """
+
+    def check_expectations(self, dataset: Dataset, schema: Schema) -> tuple[PipelineError, ...]:
+        """What is wrong with the expectations of a dataset over rows of this schema."""
+
+
+def resolve(
+    graph: Graph, analyzer: Analyzer, path_of: Callable[[QualifiedName], str], *, problems: tuple[PipelineError, ...]
+) -> ResolvedGraph:
+    """The resolved graph; the result does not depend on the order of declaration.
+
+    Args:
+        graph: from ``build``.
+        analyzer: calls the queries.
+        path_of: where the table of a stored dataset lies.
+        problems: what is already known to be wrong, reported together with what is found here.
+
+    Raises:
+        Problems: everything that is wrong with the project.
+    """
+    resolution = _Resolution(graph, analyzer, path_of)
+    for name in graph.datasets:
+        resolution.visit(name)
+    found = _without_repeats((*problems, *resolution.problems))
+    if found:
+        raise Problems(found)
+    return ResolvedGraph(tuple(resolution.datasets.values()), tuple(resolution.flows))
+
+
+class _Resolution:
+    """The worklist: datasets are visited depth first, driven by the inputs that queries turn out to miss."""
+
+    def __init__(self, graph: Graph, analyzer: Analyzer, path_of: Callable[[QualifiedName], str]) -> None:
+        self._graph = graph
+        self._analyzer = analyzer
+        self._path_of = path_of
+        self._path: list[QualifiedName] = []
+        self._broken: set[QualifiedName] = set()
+        self.datasets: dict[QualifiedName, ResolvedDataset] = {}
+        self.flows: list[ResolvedFlow] = []
+        self.problems: list[PipelineError] = []
+
+    def visit(self, name: QualifiedName) -> bool:
+        """Resolve a dataset and all that it reads; False when it cannot be."""
+        if name in self.datasets:
+            return True
+        if name in self._broken:
+            return False
+        self._path.append(name)
+        try:
+            resolved = self._dataset(self._graph.datasets[name])
+        except (PipelineError, Problems) as error:
+            self.problems.extend(problems_of(error))
+            resolved = False
+        finally:
+            self._path.pop()
+        if not resolved:
+            self._broken.add(name)
+        return resolved
+
+    def _dataset(self, dataset: Dataset) -> bool:
+        declared = self._analyzer.declared_schema(dataset)
+        analyzed = [(flow, self._analyze(flow)) for flow in self._graph.flows_into(dataset.name)]
+        complete = [(flow, analysis) for flow, analysis in analyzed if analysis is not None]
+        if len(complete) < len(analyzed) or not complete:
+            return False
+        dataset = dataset.with_kind(_decided_kind(dataset, complete))
+        flows = [ResolvedFlow(flow, _mode(dataset, flow, analysis), analysis) for flow, analysis in complete]
+        wrong = [problem for flow in flows for problem in _flow_problems(dataset, flow, flows)]
+        if wrong:
+            raise Problems(wrong)
+        schema = _merged_schema(dataset, flows)
+        broken_rules = self._analyzer.check_expectations(dataset, schema)
+        if broken_rules:
+            raise Problems(broken_rules)
+        published = declared if declared is not None else schema
+        _check_declared(dataset, declared, schema)
+        self._analyzer.publish(dataset, published, None if dataset.kind.stored else flows[0].flow)
+        path = self._path_of(dataset.name) if dataset.kind.stored else None
+        self.datasets[dataset.name] = ResolvedDataset(dataset, published, path)
+        self.flows.extend(flows)
+        return True
+
+    def _analyze(self, flow: Flow) -> Analysis | None:
+        """The analysis of a flow, once what it reads is there; None when it, or an input, is broken."""
+        while True:
+            try:
+                return self._analyzer.analyze(flow)
+            except MissingInput as missing:
+                if missing.name is None or missing.name not in self._graph.datasets:
+                    self.problems.append(self._unknown(flow, missing))
+                    return None
+                if missing.name in self._path:
+                    self.problems.append(self._cycle(flow, missing.name))
+                    return None
+                if not self.visit(missing.name):
+                    return None
+            except (PipelineError, Problems) as error:
+                self.problems.extend(problems_of(error))
+                return None
+
+    def _unknown(self, flow: Flow, missing: MissingInput) -> PipelineError:
+        return PipelineError(
+            "GRAPH.UNKNOWN_TABLE",
+            location=flow.location,
+            flow=flow.name,
+            name=missing.spelled,
+            suggestion=suggestion(missing.name or missing.spelled, self._graph),
+        )
+
+    def _cycle(self, flow: Flow, name: QualifiedName) -> PipelineError:
+        circle = [*self._path[self._path.index(name) :], name]
+        # The circle starts at the same dataset wherever the visit began.
+        start = circle.index(min(circle[:-1]))
+        ordered = [*circle[start:-1], *circle[:start], circle[start]]
+        return PipelineError(
+            "GRAPH.CYCLE", location=flow.location, path=" reads ".join(f'"{part}"' for part in ordered)
+        )
+
+
+def _decided_kind(dataset: Dataset, flows: list[tuple[Flow, Analysis]]) -> Kind:
+    if dataset.kind is not Kind.TABLE:
+        return dataset.kind
+    streaming = any(analysis.streaming or flow.append for flow, analysis in flows)
+    return Kind.STREAMING_TABLE if streaming else Kind.MATERIALIZED_VIEW
+
+
+def _mode(dataset: Dataset, flow: Flow, analysis: Analysis) -> Mode:
+    if dataset.kind is Kind.TEMPORARY_VIEW:
+        return Mode.VIEW
+    if dataset.kind is Kind.MATERIALIZED_VIEW:
+        return Mode.REPLACE
+    if flow.once:
+        return Mode.ONCE
+    return Mode.COMPLETE if analysis.complete else Mode.APPEND
+
+
+def _flow_problems(dataset: Dataset, flow: ResolvedFlow, flows: list[ResolvedFlow]) -> list[PipelineError]:
+    streaming = flow.analysis.streaming
+    code = None
+    if flow.mode is Mode.REPLACE and streaming:
+        code = "FLOW.STREAM_FOR_MATERIALIZED_VIEW"
+    elif flow.mode is Mode.REPLACE and len(flows) > 1:
+        code = "FLOW.SEVERAL_INTO_MATERIALIZED_VIEW"
+    elif flow.mode is Mode.VIEW and len(flows) > 1:
+        code = "FLOW.SEVERAL_INTO_VIEW"
+    elif flow.mode is Mode.ONCE and streaming:
+        code = "FLOW.STREAM_FOR_ONCE"
+    elif flow.mode is Mode.APPEND and not streaming:
+        code = "FLOW.BATCH_FOR_STREAMING_TABLE"
+    elif flow.mode is Mode.COMPLETE and len(flows) > 1:
+        code = "FLOW.COMPLETE_NOT_ALONE"
+    if code is None:
+        return []
+    return [PipelineError(code, location=flow.flow.location, flow=flow.name, dataset=dataset.name)]
+
+
+def _merged_schema(dataset: Dataset, flows: list[ResolvedFlow]) -> Schema:
+    first, *rest = flows
+    merged = first.analysis.schema
+    for flow in rest:
+        try:
+            merged = merged.merged(flow.analysis.schema)
+        except SchemaConflict as conflict:
+            raise PipelineError(
+                "DATASET.SCHEMA_CONFLICT",
+                location=flow.flow.location,
+                name=dataset.name,
+                first=first.name,
+                second=flow.name,
+                conflict=conflict,
+            ) from conflict
+    if not merged.columns:
+        raise PipelineError("DATASET.NO_COLUMNS", location=dataset.location, name=dataset.name)
+    return merged
+
+
+def _check_declared(dataset: Dataset, declared: Schema | None, actual: Schema) -> None:
+    if declared is None:
+        return
+    missing = [column for column in actual.columns if declared.find(column.name) is None]
+    changed = [
+        (column, match)
+        for column in actual.columns
+        if (match := declared.find(column.name)) is not None and match.json_type != column.json_type
+    ]
+    if missing or changed:
+        found = [f'"{column.name}" is not declared' for column in missing]
+        found += [f'"{have.name}" is {have.type_text}, declared {want.type_text}' for have, want in changed]
+        raise PipelineError(
+            "DATASET.DECLARED_SCHEMA", location=dataset.location, name=dataset.name, difference="; ".join(found)
+        )
+
+
+def _without_repeats(problems: tuple[PipelineError, ...]) -> tuple[PipelineError, ...]:
+    """Each problem once: a query may be called several times, a cycle is met from several sides."""
+    seen: dict[tuple[str, str, str], PipelineError] = {}
+    for problem in problems:
+        place = "" if problem.code == "GRAPH.CYCLE" else str(problem.location)
+        seen.setdefault((problem.code, problem.message, place), problem)
+    return tuple(seen.values())

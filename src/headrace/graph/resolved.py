@@ -1,0 +1,211 @@
+"""The resolved graph: every dataset with its kind and schema, every flow with what it reads, in an order to run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from functools import cached_property
+from typing import Any
+
+from headrace.model.datasets import Dataset, Flow, Kind
+from headrace.model.names import QualifiedName
+from headrace.model.schema import Schema
+
+
+class Mode(str, Enum):
+    """How a flow's rows reach its target."""
+
+    APPEND = "append"  # a stream that adds rows
+    COMPLETE = "complete"  # a stream whose whole result replaces the table in each batch
+    ONCE = "once"  # a batch that is appended exactly once
+    REPLACE = "replace"  # a batch that replaces the table in one commit
+    VIEW = "view"  # nothing is stored
+
+
+@dataclass(frozen=True)
+class Input:
+    """A dataset of the pipeline that a flow reads."""
+
+    name: QualifiedName
+    streaming: bool
+
+
+class SourceKind(str, Enum):
+    """What a streaming source is, as far as its position can be compared without starting the flow."""
+
+    DATASET = "dataset"
+    FILES = "files"
+    OTHER = "other"
+
+
+@dataclass(frozen=True)
+class Source:
+    """One streaming source of a flow, in the order in which Spark writes their offsets.
+
+    ``detail`` is the dataset's name, or the source's own description.
+    """
+
+    kind: SourceKind
+    detail: str
+
+    def to_json(self) -> dict[str, str]:
+        """The source as stored beside the checkpoint."""
+        return {"kind": self.kind.value, "detail": self.detail}
+
+    @staticmethod
+    def from_json(value: dict[str, str]) -> Source:
+        """The inverse of :meth:`to_json`."""
+        return Source(SourceKind(value["kind"]), value["detail"])
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """What calling a flow's query once on empty inputs has shown."""
+
+    schema: Schema
+    streaming: bool
+    inputs: tuple[Input, ...] = ()
+    sources: tuple[Source, ...] = ()
+    # External things that are read (paths, tables outside of the pipeline), for the reader.
+    external: tuple[str, ...] = ()
+    # The streaming result cannot be appended: an aggregation without a watermark.
+    complete: bool = False
+    # Operators that keep state between batches, such as "deduplicate" and "aggregate".
+    stateful: tuple[str, ...] = ()
+    # Identifies the query; a different text means that the result may differ.
+    fingerprint: str = ""
+    # None when the same inputs always give the same result, otherwise why not.
+    unrepeatable: str | None = None
+
+
+@dataclass(frozen=True)
+class ResolvedFlow:
+    """A flow whose query was called once on empty inputs of the right schema."""
+
+    flow: Flow
+    mode: Mode
+    analysis: Analysis
+
+    @property
+    def name(self) -> str:
+        """The flow's identity."""
+        return self.flow.name
+
+    @property
+    def target(self) -> QualifiedName:
+        """The dataset it feeds."""
+        return self.flow.target
+
+
+@dataclass(frozen=True)
+class ResolvedDataset:
+    """A dataset with its kind decided and its schema known; ``path`` is None for a view."""
+
+    dataset: Dataset
+    schema: Schema
+    path: str | None
+
+    @property
+    def name(self) -> QualifiedName:
+        """The dataset's canonical name."""
+        return self.dataset.name
+
+    @property
+    def kind(self) -> Kind:
+        """What it is; never ``Kind.TABLE``."""
+        return self.dataset.kind
+
+
+@dataclass(frozen=True)
+class ResolvedGraph:
+    """All datasets and flows, inputs before what reads them."""
+
+    datasets: tuple[ResolvedDataset, ...]
+    flows: tuple[ResolvedFlow, ...]
+
+    @cached_property
+    def by_name(self) -> dict[QualifiedName, ResolvedDataset]:
+        """Datasets by name."""
+        return {dataset.name: dataset for dataset in self.datasets}
+
+    @cached_property
+    def by_flow(self) -> dict[str, ResolvedFlow]:
+        """Flows by name."""
+        return {flow.name: flow for flow in self.flows}
+
+    @property
+    def stored_flows(self) -> tuple[ResolvedFlow, ...]:
+        """The flows that an update runs: all but those of views."""
+        return tuple(flow for flow in self.flows if flow.mode is not Mode.VIEW)
+
+    def flows_into(self, name: QualifiedName) -> tuple[ResolvedFlow, ...]:
+        """The flows that feed a dataset."""
+        return tuple(flow for flow in self.flows if flow.target == name)
+
+    def stored_inputs(self, flow: ResolvedFlow) -> tuple[Input, ...]:
+        """The tables that a flow reads, directly or through views; streaming when any path to it is."""
+        found: dict[QualifiedName, bool] = {}
+        for given in flow.analysis.inputs:
+            if self.by_name[given.name].kind is Kind.TEMPORARY_VIEW:
+                for view_flow in self.flows_into(given.name):
+                    for inner in self.stored_inputs(view_flow):
+                        found[inner.name] = found.get(inner.name, False) or inner.streaming
+            else:
+                found[given.name] = found.get(given.name, False) or given.streaming
+        return tuple(Input(name, streaming) for name, streaming in found.items())
+
+    def views_below(self, flow: ResolvedFlow) -> tuple[ResolvedFlow, ...]:
+        """The flows of all views that a flow reads, directly or through other views, innermost first."""
+        wanted: set[QualifiedName] = set()
+        pending = [flow]
+        while pending:
+            for given in pending.pop().analysis.inputs:
+                if self.by_name[given.name].kind is Kind.TEMPORARY_VIEW and given.name not in wanted:
+                    wanted.add(given.name)
+                    pending.extend(self.flows_into(given.name))
+        return tuple(view for view in self.flows if view.target in wanted)
+
+    def describe(self) -> str:
+        """The graph as stable text: a line a dataset, indented lines for its flows and what they read."""
+        lines = []
+        for dataset in self.datasets:
+            lines.append(f"{dataset.name}  ({dataset.kind.label})")
+            for flow in self.flows_into(dataset.name):
+                own = "" if flow.name == str(dataset.name) else f"flow {flow.name}: "
+                lines.append(f"  <- {own}{_reads(flow)}")
+        return "\n".join(lines)
+
+    def to_mermaid(self) -> str:
+        """The graph as a Mermaid flowchart."""
+        ids = {dataset.name: f"d{number}" for number, dataset in enumerate(self.datasets)}
+        shapes = {
+            Kind.STREAMING_TABLE: '[["{}"]]',
+            Kind.MATERIALIZED_VIEW: '[("{}")]',
+            Kind.TEMPORARY_VIEW: '(["{}"])',
+        }
+        lines = ["flowchart LR"]
+        lines += [f"  {ids[d.name]}{shapes[d.kind].format(_escaped(str(d.name)))}" for d in self.datasets]
+        for flow in self.flows:
+            for given in flow.analysis.inputs:
+                arrow = "-->" if given.streaming else "-.->"
+                lines.append(f"  {ids[given.name]} {arrow} {ids[flow.target]}")
+        return "\n".join(lines)
+
+    def to_json(self) -> dict[str, Any]:
+        """The graph as the contract's JSON object."""
+        return {
+            "datasets": [{"name": str(d.name), "kind": d.kind.value, "path": d.path} for d in self.datasets],
+            "flows": [
+                {"name": f.name, "target": str(f.target), "inputs": [str(i.name) for i in f.analysis.inputs]}
+                for f in self.flows
+            ],
+        }
+
+
+def _reads(flow: ResolvedFlow) -> str:
+    inputs = [f"{given.name}{' (stream)' if given.streaming else ''}" for given in flow.analysis.inputs]
+    return ", ".join([*inputs, *flow.analysis.external]) or "nothing"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("&", "&amp;").replace('"', "&quot;")

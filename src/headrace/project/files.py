@@ -1,0 +1,119 @@
+"""Loads a project's files: what they declare becomes Definitions; no data is touched."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+import types
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from headrace import pipelines
+from headrace.errors import PipelineError, Problems
+from headrace.model.datasets import Definitions
+from headrace.model.location import Location
+from headrace.model.names import Naming
+from headrace.pipelines.registry import Registry, collecting
+from headrace.sql.load import load_sql
+
+# Modules whose place ours take while a project's files load (D15).
+_STAND_INS = ("dlt", "pyspark.pipelines")
+
+
+def load_files(
+    files: tuple[Path, ...],
+    *,
+    root: Path,
+    import_root: Path,
+    naming: Naming,
+    configuration: Mapping[str, str],
+    globals_: Mapping[str, Any],
+) -> tuple[Definitions, tuple[PipelineError, ...]]:
+    """What the files declare, in the order of *files*, and every problem met while loading them.
+
+    Args:
+        files: .py and .sql files.
+        root: the project's folder; locations are relative to it.
+        import_root: the folder whose modules the files may import.
+        naming: the pipeline's default catalog and schema.
+        configuration: what ``${name}`` in SQL files stands for.
+        globals_: names that Python files find without an import, such as ``spark``.
+    """
+    registry = Registry(naming, root)
+    _forget_modules_below(root)
+    if str(import_root) not in sys.path:
+        sys.path.insert(0, str(import_root))
+    with collecting(registry), _stand_ins():
+        for number, file in enumerate(files):
+            if file.suffix == ".sql":
+                load_sql(file.read_text(encoding="utf-8"), registry.relative(file), registry, configuration)
+            else:
+                _load_python(file, number, registry, globals_)
+    definitions = registry.definitions()
+    return definitions, tuple(registry.problems)
+
+
+def _load_python(file: Path, number: int, registry: Registry, globals_: Mapping[str, Any]) -> None:
+    name = registry.relative(file)
+    module = types.ModuleType(f"headrace_file_{number}_{file.stem.replace('-', '_')}")
+    module.__file__ = str(file)
+    module.__dict__.update(globals_)
+    # Dataclasses look their module up while they are made. Afterwards the entry goes, so that functions of the file
+    # travel to Python workers by value: workers cannot import it.
+    sys.modules[module.__name__] = module
+    try:
+        exec(compile(file.read_text(encoding="utf-8"), str(file), "exec"), module.__dict__)  # noqa: S102 - D14
+    except SyntaxError as error:
+        place = Location(name, error.lineno or 0)
+        registry.problems.append(PipelineError("FILE.SYNTAX", location=place, reason=error.msg))
+    except PipelineError as error:
+        located = PipelineError(error.code, location=error.location or _raised_at(error, file, name), **error.params)
+        registry.problems.append(located)
+    except Problems as error:
+        registry.problems.extend(error.errors)
+    except Exception as error:  # noqa: BLE001 - whatever the user's file raises is reported as its problem
+        reason = f"{type(error).__name__}: {error}"
+        place = _raised_at(error, file, name)
+        registry.problems.append(PipelineError("FILE.RAISED", location=place, file=name, reason=reason))
+    finally:
+        sys.modules.pop(module.__name__, None)
+
+
+def _raised_at(error: BaseException, file: Path, name: str) -> Location:
+    """The line of the user's file that was running, whatever it called."""
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(file)]
+    return Location(name, lines[-1] if lines and lines[-1] else 0)
+
+
+def _forget_modules_below(root: Path) -> None:
+    """Let the next import of the project's own modules read the files again: they may declare datasets."""
+    for name, module in list(sys.modules.items()):
+        origin = getattr(module, "__file__", None)
+        if origin and Path(origin).is_relative_to(root) and "site-packages" not in Path(origin).parts:
+            del sys.modules[name]
+
+
+@contextmanager
+def _stand_ins() -> Iterator[None]:
+    import_parent: Any = sys.modules.get("pyspark")
+    before = {name: sys.modules.get(name) for name in _STAND_INS}
+    attribute = getattr(import_parent, "pipelines", None)
+    for name in _STAND_INS:
+        sys.modules[name] = pipelines
+    if import_parent is not None:
+        import_parent.pipelines = pipelines
+    try:
+        yield
+    finally:
+        for name, module in before.items():
+            if module is None:
+                sys.modules.pop(name, None)
+            else:
+                sys.modules[name] = module
+        if import_parent is not None:
+            if attribute is None:
+                del import_parent.pipelines
+            else:
+                import_parent.pipelines = attribute

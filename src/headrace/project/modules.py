@@ -1,0 +1,39 @@
+"""Sends the project's modules to the Python workers, so that UDFs can import them on any machine."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import zipfile
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+_LEFT_OUT = frozenset({"__pycache__", "storage", "tests"})
+
+
+def ship_modules(session: SparkSession, import_root: Path, folder: Path) -> None:
+    """Make every module below *import_root* importable in the workers; once for each state of the files."""
+    sources = sorted(_sources(import_root))
+    if not sources:
+        return
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for source in sources:
+            # A fixed time, so that equal files give an equal archive.
+            archive.writestr(zipfile.ZipInfo(str(source.relative_to(import_root))), source.read_bytes())
+    digest = hashlib.sha256(buffer.getvalue()).hexdigest()[:16]
+    shipped = folder / f"modules-{digest}.zip"
+    if not shipped.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        shipped.write_bytes(buffer.getvalue())
+    session.sparkContext.addPyFile(str(shipped))
+
+
+def _sources(root: Path) -> list[Path]:
+    found = []
+    for path in root.rglob("*.py"):
+        parts = path.relative_to(root).parts
+        if not any(part in _LEFT_OUT or part.startswith(".") or part == "site-packages" for part in parts):
+            found.append(path)
+    return found

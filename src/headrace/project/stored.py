@@ -1,0 +1,76 @@
+"""What lies in a pipeline's storage, looked at without a JVM: tables, row counts, quarantine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from deltalake import DeltaTable, QueryBuilder
+
+from headrace.checkpoints.delta_log import open_table
+from headrace.errors import PipelineError
+from headrace.graph.build import QUARANTINE_SUFFIX, did_you_mean
+from headrace.model.names import InvalidName, Naming, QualifiedName
+from headrace.model.rows import Rows
+from headrace.settings.storage import StorageLayout
+
+
+def stored_tables(layout: StorageLayout, naming: Naming) -> Iterator[tuple[QualifiedName, str]]:
+    """Every Delta table below the storage's ``tables``: its canonical name and path, sorted by path."""
+    root = Path(layout.root) / "tables"
+    for log in sorted(root.glob("*/*/_delta_log")) + sorted(root.glob("*/*/*/_delta_log")):
+        parts = log.parent.relative_to(root).parts
+        try:
+            yield naming.canonical(".".join(f"`{part}`" for part in parts)), str(log.parent)
+        except InvalidName:
+            continue
+
+
+def row_count(path: str) -> int | None:
+    """How many rows a table has by its log, or None when there is no table."""
+    table = open_table(path)
+    return None if table is None else _count(table)
+
+
+def quarantines(layout: StorageLayout, naming: Naming) -> tuple[tuple[str, int, Mapping[str, int]], ...]:
+    """For each quarantine table its dataset, rows set aside, and how many of them broke each rule."""
+    found = []
+    for name, path in stored_tables(layout, naming):
+        if name.name.endswith(QUARANTINE_SUFFIX):
+            table = DeltaTable(path)
+            query = "SELECT rule, count(*) AS n FROM (SELECT unnest(broken) AS rule FROM q) AS t GROUP BY rule ORDER BY rule"
+            rules = {row["rule"]: row["n"] for row in _query(table, query)}
+            found.append((str(name)[: -len(QUARANTINE_SUFFIX)], _count(table), rules))
+    return tuple(found)
+
+
+def quarantined(layout: StorageLayout, naming: Naming, text: str, rows: int) -> Rows:
+    """The newest rows of a dataset's quarantine table.
+
+    Raises:
+        PipelineError: QUARANTINE.NONE when the dataset has no quarantine table.
+    """
+    known = {str(name): path for name, path in stored_tables(layout, naming) if name.name.endswith(QUARANTINE_SUFFIX)}
+    try:
+        wanted = f"{naming.canonical(text)}{QUARANTINE_SUFFIX}"
+    except InvalidName:
+        wanted = text
+    if wanted not in known:
+        names = [name[: -len(QUARANTINE_SUFFIX)] for name in known]
+        raise PipelineError("QUARANTINE.NONE", name=text, suggestion=did_you_mean(text, names))
+    query = f"SELECT * FROM q ORDER BY quarantined_at DESC, batch_id DESC LIMIT {int(rows)}"
+    found = _query(DeltaTable(known[wanted]), query)
+    columns = tuple(field.name for field in DeltaTable(known[wanted]).schema().fields)
+    return Rows(columns, tuple(tuple(row[column] for column in columns) for row in found))
+
+
+def _count(table: DeltaTable) -> int:
+    return int(_query(table, "SELECT count(*) AS n FROM q")[0]["n"])
+
+
+def _query(table: DeltaTable, query: str) -> list[dict[str, Any]]:
+    result: Any = QueryBuilder().register("q", table).execute(query)
+    rows: list[dict[str, Any]] = pa.table(result.read_all()).to_pylist()
+    return rows

@@ -1,0 +1,128 @@
+"""Where every flow of an update stands; a value, and the only place where a flow's state changes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from types import MappingProxyType
+from typing import Any
+
+from headrace.errors import InternalError
+from headrace.events.types import FlowMoved
+from headrace.graph.resolved import ResolvedGraph
+from headrace.model.outcome import FlowCounts, FlowOutcome, FlowState
+from headrace.plan.steps import Plan
+from headrace.runtime.ports import Emit
+from headrace.runtime.states import ACTIVE, BLOCKING, CURRENT, NEXT, settled
+
+
+@dataclass(frozen=True)
+class FlowStatus:
+    """Where one flow stands."""
+
+    dataset: str
+    state: FlowState = FlowState.QUEUED
+    reason: str | None = None
+    attempts: int = 0
+    counts: FlowCounts = FlowCounts()
+    began_at: datetime | None = None
+    duration_s: float = 0.0
+    retry_at: float | None = None
+    error: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class Board:
+    """The statuses of all flows of an update, in the plan's order."""
+
+    plan: Plan
+    statuses: Mapping[str, FlowStatus]
+
+    @staticmethod
+    def for_plan(plan: Plan) -> Board:
+        """Every flow queued."""
+        statuses = {step.flow.name: FlowStatus(str(step.flow.target)) for step in plan.flows}
+        return Board(plan, MappingProxyType(statuses))
+
+    @property
+    def settled(self) -> bool:
+        """True when no flow can move any further."""
+        return all(settled(status.state) for status in self.statuses.values())
+
+    @property
+    def active(self) -> tuple[str, ...]:
+        """Flows that are starting or running."""
+        return tuple(flow for flow, status in self.statuses.items() if status.state in ACTIVE)
+
+    @property
+    def next_retry(self) -> float | None:
+        """When the next waiting flow may be tried again, on the loop's clock."""
+        times = [status.retry_at for status in self.statuses.values() if status.retry_at is not None]
+        return min(times, default=None)
+
+    def ready(self, now: float, limit: int) -> tuple[str, ...]:
+        """Flows that may start now: inputs are current, and no more than *limit* run at a time."""
+        room = limit - len(self.active)
+        waiting = [flow for flow, status in self.statuses.items() if self._may_start(flow, status, now)]
+        return tuple(waiting[: max(room, 0)])
+
+    def moved(self, flow: str, state: FlowState, emit: Emit, **changes: Any) -> Board:
+        """The board with one flow in another state; the event of the move is emitted here.
+
+        Raises:
+            InternalError: the move is not legal.
+        """
+        before = self.statuses[flow]
+        if state not in NEXT[before.state]:
+            raise InternalError(f'flow "{flow}" cannot move from {before.state.value} to {state.value}')
+        after = replace(before, **{"retry_at": None, **changes, "state": state})
+        emit(
+            FlowMoved(
+                flow=flow,
+                dataset=after.dataset,
+                state=state,
+                reason=after.reason,
+                attempt=after.attempts,
+                error=dict(after.error) if after.error else None,
+                duration_s=after.duration_s if settled(state) else None,
+            )
+        )
+        return replace(self, statuses=MappingProxyType({**self.statuses, flow: after}))
+
+    def blocked(self) -> tuple[tuple[str, str], ...]:
+        """Queued flows that can never start, each with the dataset that stands in the way."""
+        found = []
+        for flow, status in self.statuses.items():
+            if status.state is FlowState.QUEUED:
+                culprit = next((up for up in self._upstream(flow) if self.statuses[up].state in BLOCKING), None)
+                if culprit is not None:
+                    found.append((flow, self.statuses[culprit].dataset))
+        return tuple(found)
+
+    def outcomes(self) -> tuple[FlowOutcome, ...]:
+        """What became of the flows."""
+        return tuple(
+            FlowOutcome(
+                flow=flow,
+                dataset=status.dataset,
+                state=status.state,
+                reason=status.reason,
+                counts=status.counts,
+                attempts=status.attempts,
+                duration_s=status.duration_s,
+            )
+            for flow, status in self.statuses.items()
+        )
+
+    def _may_start(self, flow: str, status: FlowStatus, now: float) -> bool:
+        if status.state is FlowState.RETRYING:
+            return status.retry_at is None or status.retry_at <= now
+        if status.state is not FlowState.QUEUED:
+            return False
+        return all(self.statuses[up].state in CURRENT for up in self._upstream(flow))
+
+    def _upstream(self, flow: str) -> tuple[str, ...]:
+        graph: ResolvedGraph = self.plan.graph
+        inputs = graph.stored_inputs(graph.by_flow[flow])
+        return tuple(up.name for given in inputs for up in graph.flows_into(given.name))

@@ -1,0 +1,151 @@
+"""The loop of an update: each flow runs once its inputs are current; what fails stops only what reads it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Protocol
+
+from typing_extensions import assert_never
+
+from headrace.model.outcome import FlowState, UpdateState
+from headrace.plan.steps import Decision, Plan
+from headrace.runtime import retry
+from headrace.runtime.board import Board
+from headrace.runtime.ports import Canceled, Completed, Emit, Failed, FlowStarter, NothingNew, Report, Started
+
+
+class Clock(Protocol):
+    """Time, passed in."""
+
+    def monotonic(self) -> float:
+        """Seconds that only grow, for waiting."""
+
+    def now(self) -> datetime:
+        """The time of day, UTC."""
+
+
+def run(plan: Plan, starter: FlowStarter, clock: Clock, emit: Emit, *, limit: int, max_retries: int) -> Board:
+    """Run every step of *plan*; return the board when nothing can move.
+
+    Args:
+        plan: what to do.
+        starter: starts flows and reports on them.
+        clock: for waiting and durations.
+        emit: gets every move of a flow.
+        limit: how many flows run at a time, at least 1.
+        max_retries: how often a flow is tried again after a failure that may pass.
+    """
+    loop = _Loop(Board.for_plan(plan), starter, clock, emit, limit, max_retries)
+    loop.settle_unstarted()
+    while not loop.board.settled:
+        if starter.stopping:
+            loop.cancel_waiting()
+        else:
+            loop.begin_ready()
+        if loop.board.settled:
+            break
+        for report in starter.wait(loop.patience_s()):
+            loop.take(report)
+        loop.skip_blocked()
+    return loop.board
+
+
+def state_of(board: Board, *, stopped: bool) -> UpdateState:
+    """How the update ended."""
+    states = {status.state for status in board.statuses.values()}
+    if FlowState.FAILED in states:
+        return UpdateState.FAILED
+    if FlowState.CANCELED in states or (stopped and not board.settled):
+        return UpdateState.CANCELED
+    return UpdateState.COMPLETED
+
+
+class _Loop:
+    """The moving parts of one run."""
+
+    def __init__(
+        self, board: Board, starter: FlowStarter, clock: Clock, emit: Emit, limit: int, max_retries: int
+    ) -> None:
+        self.board = board
+        self._starter = starter
+        self._clock = clock
+        self._emit = emit
+        self._limit = limit
+        self._max_retries = max_retries
+        self._stop_sent = False
+
+    def settle_unstarted(self) -> None:
+        """Flows that the plan leaves alone."""
+        for step in self.board.plan.flows:
+            if step.decision is Decision.UP_TO_DATE:
+                self._move(step.flow.name, FlowState.UP_TO_DATE, reason=step.reason)
+            elif step.decision is Decision.EXCLUDE:
+                self._move(step.flow.name, FlowState.EXCLUDED, reason=step.reason)
+
+    def begin_ready(self) -> None:
+        """Start what may start."""
+        for flow in self.board.ready(self._clock.monotonic(), self._limit):
+            attempt = self.board.statuses[flow].attempts + 1
+            began = self.board.statuses[flow].began_at or self._clock.now()
+            step = self.board.plan.step_for(flow)
+            self._move(flow, FlowState.STARTING, attempts=attempt, began_at=began, reason=step.reason)
+            self._starter.begin(step, self.board.plan.table_step_for(step.flow.target), attempt)
+
+    def cancel_waiting(self) -> None:
+        """Let go of what has not started, and ask what runs to end."""
+        for flow, status in self.board.statuses.items():
+            if status.state in (FlowState.QUEUED, FlowState.RETRYING):
+                self._move(flow, FlowState.CANCELED, reason="the update was stopped")
+        if not self._stop_sent:
+            self._stop_sent = True
+            self._starter.stop()
+
+    def patience_s(self) -> float | None:
+        """How long to wait for reports."""
+        retry_at = self.board.next_retry
+        return None if retry_at is None else max(retry_at - self._clock.monotonic(), 0.0)
+
+    def take(self, report: Report) -> None:
+        """Move the flow that a report is about."""
+        match report:
+            case Started():
+                self._move(report.flow, FlowState.RUNNING)
+            case Completed():
+                self._end(report.flow, FlowState.COMPLETED, counts=report.counts)
+            case NothingNew():
+                self._end(report.flow, FlowState.UP_TO_DATE, reason=report.reason, attempts=0)
+            case Canceled():
+                self._end(report.flow, FlowState.CANCELED, reason="the update was stopped", counts=report.counts)
+            case Failed():
+                self._fail(report)
+            case _:
+                assert_never(report)
+
+    def skip_blocked(self) -> None:
+        """Skip what reads a dataset that will not become current, and in turn what reads that."""
+        while blocked := self.board.blocked():
+            for flow, dataset in blocked:
+                self._move(flow, FlowState.SKIPPED, reason=f'input "{dataset}" was not updated')
+
+    def _fail(self, failure: Failed) -> None:
+        status = self.board.statuses[failure.flow]
+        again = retry.retryable(failure) and status.attempts <= self._max_retries and not self._starter.stopping
+        if again:
+            wait_s = retry.delay_s(status.attempts)
+            self._move(
+                failure.flow,
+                FlowState.RETRYING,
+                reason=f"tried again in {wait_s:g} s: {failure.error.message}",
+                retry_at=self._clock.monotonic() + wait_s,
+                error=failure.error.to_json(),
+            )
+        else:
+            self._end(failure.flow, FlowState.FAILED, reason=failure.error.message, error=failure.error.to_json())
+
+    def _end(self, flow: str, state: FlowState, **changes: Any) -> None:
+        began = self.board.statuses[flow].began_at
+        duration_s = (self._clock.now() - began).total_seconds() if began else 0.0
+        self._move(flow, state, duration_s=duration_s, **changes)
+
+    def _move(self, flow: str, state: FlowState, **changes: Any) -> None:
+        self.board = self.board.moved(flow, state, self._emit, **changes)

@@ -1,0 +1,43 @@
+"""The life of a flow within an update, as data.
+
+QUEUED ---> STARTING ---> RUNNING ---> COMPLETED
+  |            |  |          |  |
+  |            |  |          |  +---> FAILED | RETRYING | CANCELED
+  |            |  +---> UP_TO_DATE | COMPLETED | FAILED | RETRYING | CANCELED
+  +---> SKIPPED | UP_TO_DATE | EXCLUDED | CANCELED
+RETRYING ---> STARTING | CANCELED
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from headrace.model.outcome import FlowState
+
+_ENDED = frozenset({FlowState.COMPLETED, FlowState.FAILED, FlowState.RETRYING, FlowState.CANCELED})
+
+NEXT: Mapping[FlowState, frozenset[FlowState]] = {
+    FlowState.QUEUED: frozenset(
+        {FlowState.STARTING, FlowState.SKIPPED, FlowState.UP_TO_DATE, FlowState.EXCLUDED, FlowState.CANCELED}
+    ),
+    FlowState.STARTING: _ENDED | {FlowState.RUNNING, FlowState.UP_TO_DATE},
+    FlowState.RUNNING: _ENDED,
+    FlowState.RETRYING: frozenset({FlowState.STARTING, FlowState.CANCELED}),
+    FlowState.COMPLETED: frozenset(),
+    FlowState.FAILED: frozenset(),
+    FlowState.SKIPPED: frozenset(),
+    FlowState.UP_TO_DATE: frozenset(),
+    FlowState.CANCELED: frozenset(),
+    FlowState.EXCLUDED: frozenset(),
+}
+
+# Flows below one of these may start: the tables are as current as they will be in this update.
+CURRENT = frozenset({FlowState.COMPLETED, FlowState.UP_TO_DATE, FlowState.EXCLUDED})
+# Flows below one of these are skipped.
+BLOCKING = frozenset({FlowState.FAILED, FlowState.SKIPPED, FlowState.CANCELED})
+ACTIVE = frozenset({FlowState.STARTING, FlowState.RUNNING})
+
+
+def settled(state: FlowState) -> bool:
+    """True when a flow can move no further in this update."""
+    return not NEXT[state]

@@ -1,0 +1,73 @@
+"""The vendor's ``clusters`` as confs of a Spark session that is ours to start."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from headrace.settings.check import Section
+
+_LABELS = ("default", "updates", "maintenance")
+_ALLOCATION = "spark.dynamicAllocation"
+
+
+@dataclass(frozen=True)
+class ClusterConf:
+    """Confs, the line of each, and what has no effect."""
+
+    conf: Mapping[str, str] = field(default_factory=dict)
+    places: Mapping[str, int] = field(default_factory=dict)
+    notices: tuple[tuple[str, str], ...] = ()
+
+
+def spark_conf_of(clusters: tuple[Section, ...], report: Callable[..., None]) -> ClusterConf:
+    """The confs of ``default``, under those of ``updates``; problems go to *report* (code, line, parameters).
+
+    Source: lakeflow.md 2.2, the default cluster is the base and the other two go before it.
+    """
+    conf: dict[str, str] = {}
+    places: dict[str, int] = {}
+    for wanted in _LABELS[:2]:
+        for cluster in clusters:
+            if _label(cluster) == wanted:
+                conf.update(_autoscale(cluster.section("autoscale"), report))
+                conf.update(cluster.mapping("spark_conf"))
+                places.update({key: cluster.line_of(f"spark_conf.{key}") for key in cluster.mapping("spark_conf")})
+    for cluster in clusters:
+        if _label(cluster) not in _LABELS:
+            report(
+                "SETTINGS.WRONG_VALUE",
+                cluster.line_of("label"),
+                key="clusters[].label",
+                reason="it is none of default, updates and maintenance",
+                instead="Write one of them, or leave it out.",
+            )
+    unused = any(_label(cluster) == "maintenance" for cluster in clusters)
+    why = "tables are maintained on the machines of the update"
+    return ClusterConf(conf, places, (("clusters[].label: maintenance", why),) if unused else ())
+
+
+def _label(cluster: Section) -> str:
+    return cluster.text("label") or "default"
+
+
+def _autoscale(autoscale: Section, report: Callable[..., None]) -> dict[str, str]:
+    least, most = autoscale.number("min_workers"), autoscale.number("max_workers")
+    if not autoscale.values:
+        return {}
+    if least is None or most is None or not 0 <= least <= most or most == 0:
+        report(
+            "SETTINGS.WRONG_VALUE",
+            autoscale.line,
+            key="clusters[].autoscale",
+            reason="it needs min_workers, and a max_workers that is not less",
+            instead="Write both numbers.",
+        )
+        return {}
+    return {
+        f"{_ALLOCATION}.enabled": "true",
+        f"{_ALLOCATION}.minExecutors": str(least),
+        f"{_ALLOCATION}.maxExecutors": str(most),
+        # Without it, or a shuffle service outside, Spark refuses to scale down.
+        f"{_ALLOCATION}.shuffleTracking.enabled": "true",
+    }

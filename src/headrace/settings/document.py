@@ -1,0 +1,129 @@
+"""A settings file as a tree that knows its lines: YAML, or JSON with comments and trailing commas.
+
+Scalars mean what YAML 1.2 says: ``yes``, ``on`` and ``2026-01-01`` are texts, ``010`` is ten.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import yaml
+
+from headrace.errors import PipelineError
+from headrace.model.location import Location
+
+NULL = "tag:yaml.org,2002:null"
+BOOLEAN = "tag:yaml.org,2002:bool"
+INTEGER = "tag:yaml.org,2002:int"
+FLOAT = "tag:yaml.org,2002:float"
+TEXT = "tag:yaml.org,2002:str"
+
+_STRING = r'"(?:[^"\\\n]|\\.)*"'
+_COMMENT = re.compile(rf"{_STRING}|//[^\n]*|/\*.*?\*/", re.DOTALL)
+_TRAILING_COMMA = re.compile(rf"{_STRING}|,(?=\s*[}}\]])")
+# YAML takes no tab between tokens, JSON does.
+_TAB = re.compile(rf"{_STRING}|\t")
+
+
+class _Yaml12Loader(yaml.SafeLoader):
+    """Resolves plain scalars by the core schema of YAML 1.2."""
+
+    yaml_implicit_resolvers = {}  # noqa: RUF012 - PyYAML declares it
+
+
+_Yaml12Loader.add_implicit_resolver(NULL, re.compile(r"(?:~|null|Null|NULL|)\Z"), ["~", "n", "N", ""])
+_Yaml12Loader.add_implicit_resolver(BOOLEAN, re.compile(r"(?:true|True|TRUE|false|False|FALSE)\Z"), list("tTfF"))
+_Yaml12Loader.add_implicit_resolver(INTEGER, re.compile(r"[-+]?[0-9]{1,18}\Z"), list("-+0123456789"))
+_Yaml12Loader.add_implicit_resolver(
+    FLOAT, re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?\Z"), list("-+.0123456789")
+)
+
+
+def read_document(file: Path) -> yaml.Node:
+    """The tree of *file*; an empty file is an empty mapping.
+
+    Raises:
+        PipelineError: SETTINGS.UNREADABLE, or SETTINGS.SYNTAX with the line.
+    """
+    try:
+        text = file.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise PipelineError("SETTINGS.UNREADABLE", file=file, reason=error.strerror or "it cannot be read") from error
+    except UnicodeDecodeError as error:
+        raise _syntax(file, 0, "the file is not UTF-8") from error
+    if file.suffix == ".json":
+        text = _plain_json(file, text)
+    try:
+        root = yaml.compose(text, Loader=_Yaml12Loader)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        raise _syntax(file, mark.line + 1 if mark else 0, error.problem or "this is not YAML") from error
+    except yaml.YAMLError as error:
+        raise _syntax(file, 0, "a character is not allowed in YAML") from error
+    except RecursionError as error:
+        raise _syntax(file, 0, "values are nested too deeply") from error
+    return root or yaml.MappingNode("tag:yaml.org,2002:map", [])
+
+
+def line_of(node: yaml.Node) -> int:
+    """The line in which *node* starts, counting from 1; 0 for an empty file."""
+    return node.start_mark.line + 1 if node.start_mark else 0
+
+
+def text_of(node: yaml.Node) -> str:
+    """The text of a scalar as it is written; the surrogate pairs of JSON become one character."""
+    text = str(node.value)
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def repeated_keys(root: yaml.Node) -> Iterator[tuple[str, int, int]]:
+    """Each key that stands twice in one mapping, with the lines of the first and of the later one."""
+    seen: set[int] = set()
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        # An alias can lead back to where it stands.
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        if isinstance(node, yaml.SequenceNode):
+            waiting.extend(node.value)
+        elif isinstance(node, yaml.MappingNode):
+            waiting.extend(value for _, value in node.value)
+            yield from _repeated_in(node)
+
+
+def _repeated_in(node: yaml.MappingNode) -> Iterator[tuple[str, int, int]]:
+    first: dict[str, int] = {}
+    for key, _ in node.value:
+        if isinstance(key, yaml.ScalarNode):
+            name, line = text_of(key), line_of(key)
+            if name in first:
+                yield name, first[name], line
+            first.setdefault(name, line)
+
+
+def _plain_json(file: Path, text: str) -> str:
+    """The JSON without comments, trailing commas and tabs, every token in its old line and column."""
+    for pattern in (_COMMENT, _TRAILING_COMMA, _TAB):
+        text = pattern.sub(_blanked, text)
+    try:
+        if text.strip():
+            json.loads(text)
+    except json.JSONDecodeError as error:
+        raise _syntax(file, error.lineno, error.msg.lower()) from error
+    except RecursionError as error:
+        raise _syntax(file, 0, "values are nested too deeply") from error
+    return text
+
+
+def _blanked(match: re.Match[str]) -> str:
+    token = match.group()
+    return token if token.startswith('"') else re.sub(r"[^\n]", " ", token)
+
+
+def _syntax(file: Path, line: int, reason: str) -> PipelineError:
+    return PipelineError("SETTINGS.SYNTAX", location=Location(file.name, line), reason=reason)

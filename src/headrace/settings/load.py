@@ -1,0 +1,238 @@
+"""From a settings file to :class:`Settings`: the profile applied, both vocabularies read, every problem reported."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from headrace.errors import PipelineError, Problems, raise_all
+from headrace.model.location import Location
+from headrace.model.names import InvalidName, check_part
+from headrace.settings.check import Checker, Section, nearest
+from headrace.settings.clusters import spark_conf_of
+from headrace.settings.document import read_document
+from headrace.settings.keys import RETRIES_CONF, VENDOR_CONF_PREFIX
+from headrace.settings.settings import (
+    DEFAULT_FLOW_RETRIES,
+    DEFAULT_PARALLEL_FLOWS,
+    DEFAULT_SCHEMA,
+    DEFAULT_STORAGE,
+    Library,
+    Settings,
+)
+from headrace.settings.storage import resolve_storage
+
+PROFILE_VARIABLE = "HEADRACE_PROFILE"
+_SCHEMA_KEYS = ("schema", "target", "database")
+_LIBRARY_KEYS = ("glob", "file")
+# Two pipelines of one name get one id: the storage, not the id, keeps pipelines apart.
+_IDS = uuid.UUID("5b0b4a1e-6f0c-5d0e-9a57-3f6f8c1f2d10")
+_NONE: Mapping[str, str] = MappingProxyType({})
+
+
+def load_settings(
+    file: Path, *, profile: str | None = None, overrides: Mapping[str, str] = _NONE, environ: Mapping[str, str]
+) -> Settings:
+    """The settings that *file* holds.
+
+    Args:
+        file: what ``find_settings`` found.
+        profile: name of a profile; goes before ``HEADRACE_PROFILE``, which goes before the setting ``profile``.
+        overrides: entries of ``configuration`` from the command line; they go before the profile's.
+        environ: the environment variables.
+
+    Raises:
+        Problems: everything that is wrong, each with file and line; only the first when the file cannot be parsed.
+    """
+    # The folder without links and "..", so that what lies below it can be told from what does not.
+    file = file.parent.resolve() / file.name
+    checker = Checker(file.name)
+    try:
+        section = checker.document(read_document(file))
+    except PipelineError as error:
+        raise Problems([error]) from error
+    loader = _Loader(file, checker.problems)
+    chosen = loader.profile(section, profile, environ)
+    section = loader.one_schema(section)
+    prefix = ""
+    if chosen:
+        overlay = loader.one_schema(section.named_sections("profiles")[chosen])
+        prefix = overlay.text("schema_prefix") or ""
+        section = section.overlaid(overlay)
+    settings = loader.settings(section, chosen, prefix, overrides, checker.notices)
+    raise_all(loader.problems)
+    return settings
+
+
+@dataclass
+class _Loader:
+    """Reads one section into settings; what is wrong is kept, and a neutral value put in its place."""
+
+    file: Path
+    problems: list[PipelineError] = field(default_factory=list)
+
+    def profile(self, section: Section, argument: str | None, environ: Mapping[str, str]) -> str | None:
+        """The name of the profile to apply; None when none is asked for or the one asked for is unknown."""
+        variable = environ.get(PROFILE_VARIABLE)
+        setting = section.text("profile")
+        name = argument or variable or setting
+        known = section.named_sections("profiles")
+        if not name or name in known:
+            return name or None
+        origin = "--profile" if argument else f"the variable {PROFILE_VARIABLE}" if variable else "the setting profile"
+        close = nearest(name, known)
+        if close:
+            suggestion = f'Did you mean "{close}"?'
+        else:
+            suggestion = f"The profiles are {', '.join(known)}." if known else "Add it below profiles."
+        line = section.line_of("profile" if not (argument or variable) else "profiles")
+        self._problem("SETTINGS.UNKNOWN_PROFILE", line, profile=name, origin=origin, suggestion=suggestion)
+        return None
+
+    def one_schema(self, section: Section) -> Section:
+        """The section with ``schema`` set from whichever of its three names is given."""
+        given = [key for key in _SCHEMA_KEYS if section.text(key) is not None]
+        for key in given[1:]:
+            if section.text(key) != section.text(given[0]):
+                self._problem("SETTINGS.CONFLICT", section.line_of(key), key=key, other=given[0])
+        if not given:
+            return section
+        values = {**section.values, "schema": section.text(given[0]) or ""}
+        return Section(section.line, values, {**section.places, "schema": section.line_of(given[0])})
+
+    def settings(
+        self, section: Section, profile: str | None, prefix: str, overrides: Mapping[str, str], notices: dict[str, str]
+    ) -> Settings:
+        """The settings behind a section to which the profile has been applied."""
+        name = self._name(section)
+        secrets = section.section("secrets").text("directory")
+        configuration = {**section.mapping("configuration"), **overrides}
+        development = section.flag("development") or False
+        clusters = spark_conf_of(section.sections("clusters"), self._problem)
+        return Settings(
+            file=self.file,
+            root=self.file.parent,
+            name=name,
+            id=section.text("id") or str(uuid.uuid5(_IDS, name)),
+            storage=self._storage(section),
+            root_path=self._root_path(section),
+            catalog=self._name_part(section, "catalog", ""),
+            schema=self._name_part(section, "schema", prefix) or prefix + DEFAULT_SCHEMA,
+            development=development,
+            configuration=MappingProxyType(configuration),
+            spark_conf=MappingProxyType({**clusters.conf, **section.mapping("spark_conf")}),
+            libraries=self._libraries(section),
+            profile=profile,
+            master=section.text("master"),
+            max_parallel_flows=self._number(section, "max_parallel_flows", DEFAULT_PARALLEL_FLOWS, least=1),
+            max_flow_retries=self._retries(section, 0 if development else DEFAULT_FLOW_RETRIES, configuration),
+            connectors=section.texts("connectors"),
+            secrets_directory=self.file.parent / secrets if secrets else None,
+            notices=(*notices.items(), *clusters.notices, *_vendor_confs(configuration)),
+            places=self._places(section, clusters.places, overrides),
+        )
+
+    def _name(self, section: Section) -> str:
+        name = section.text("name")
+        if name is None and "name" not in self._mentioned():
+            self._problem("SETTINGS.MISSING_KEY", section.line, key="name")
+        elif name is not None and not name.strip():
+            self._wrong(section, "name", "it is empty", "Name the pipeline.")
+        return name or ""
+
+    def _mentioned(self) -> set[str]:
+        """Keys that have a problem already, so that a wrong value is not called a missing one."""
+        return {error.params.get("key", "") for error in self.problems if error.code != "SETTINGS.UNKNOWN_KEY"}
+
+    def _name_part(self, section: Section, key: str, prefix: str) -> str | None:
+        value = section.text(key)
+        try:
+            if value is not None or prefix:
+                check_part(prefix + (DEFAULT_SCHEMA if value is None else value))
+        except InvalidName as invalid:
+            self._wrong(section, key, str(invalid), "Use letters, digits and underscores.")
+            return None
+        return None if value is None else prefix + value
+
+    def _storage(self, section: Section) -> str:
+        location = self._at(section.line_of("storage"))
+        untested = section.flag("storage_untested") or False
+        value = section.text("storage")
+        try:
+            return resolve_storage(
+                DEFAULT_STORAGE if value is None else value, self.file.parent, untested=untested, location=location
+            )
+        except PipelineError as error:
+            self.problems.append(error)
+            return ""
+
+    def _root_path(self, section: Section) -> Path:
+        value = section.text("root_path")
+        folder = self.file.parent / (value or ".")
+        if not folder.is_dir():
+            self._wrong(section, "root_path", "there is no such folder", "Name a folder relative to the settings file.")
+        return folder.absolute()
+
+    def _number(self, section: Section, key: str, default: int, *, least: int) -> int:
+        value = section.number(key)
+        if value is not None and value < least:
+            self._wrong(section, key, f"it is less than {least}", f"Write {least} or more.")
+        return default if value is None else value
+
+    def _retries(self, section: Section, default: int, configuration: Mapping[str, str]) -> int:
+        if section.number("max_flow_retries") is not None:
+            return self._number(section, "max_flow_retries", default, least=0)
+        written = configuration.get(RETRIES_CONF)
+        if written is None:
+            return default
+        if not re.fullmatch(r"[0-9]{1,9}", written):
+            key = f"configuration.{RETRIES_CONF}"
+            self._wrong(section, key, "it is not a whole number", "Write 0 or more.")
+            return default
+        return int(written)
+
+    def _libraries(self, section: Section) -> tuple[Library, ...]:
+        found = []
+        for item in section.sections("libraries"):
+            given = [key for key in _LIBRARY_KEYS if key in item.values]
+            path = item.section("glob").text("include") or item.section("file").text("path")
+            if len(given) == 1 and path:
+                found.append(Library(path, given[0] == "glob", self._at(item.line)))
+            elif not item.flawed:
+                reason = "an item holds one of glob.include and file.path"
+                self._problem(
+                    "SETTINGS.WRONG_VALUE",
+                    item.line,
+                    key="libraries[]",
+                    reason=reason,
+                    instead="Write one item for each file or pattern.",
+                )
+        return tuple(found)
+
+    def _places(
+        self, section: Section, clusters: Mapping[str, int], overrides: Mapping[str, str]
+    ) -> Mapping[str, Location]:
+        lines = {f"spark_conf.{key}": line for key, line in clusters.items()}
+        lines.update({key: line for key, line in section.places.items() if "." in key})
+        given = {f"configuration.{key}" for key in overrides}
+        return MappingProxyType({key: self._at(line) for key, line in lines.items() if key not in given})
+
+    def _wrong(self, section: Section, key: str, reason: str, instead: str) -> None:
+        self._problem("SETTINGS.WRONG_VALUE", section.line_of(key), key=key, reason=reason, instead=instead)
+
+    def _problem(self, code: str, line: int, **params: Any) -> None:
+        self.problems.append(PipelineError(code, location=self._at(line), **params))
+
+    def _at(self, line: int) -> Location:
+        return Location(self.file.name, line)
+
+
+def _vendor_confs(configuration: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    for key in configuration:
+        if key.startswith(VENDOR_CONF_PREFIX) and key != RETRIES_CONF:
+            yield f"configuration.{key}", "no conf of this name is read from the settings"

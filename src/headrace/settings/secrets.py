@@ -1,0 +1,167 @@
+"""Secrets by scope and key, from the environment or from files, and the texts that refer to them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from urllib.parse import quote
+
+from headrace.errors import PipelineError
+from headrace.model.location import Location
+
+PREFIX = "HEADRACE_SECRET_"
+DIRECTORY_VARIABLE = "HEADRACE_SECRETS_DIR"
+REDACTED = "[REDACTED]"
+# A shorter value of an environment variable ("1", "dev") is in every other line, and no secret.
+_SHORTEST_VARIABLE = 4
+_SAFE_PART = re.compile(r"[\w@-][\w.@-]*")
+_REFERENCE = re.compile(r"\$\{(?P<kind>secret|env):(?P<name>[^}]*)\}|\{\{\s*secrets/(?P<vendor>[^}]*?)\s*\}\}")
+
+
+class Secrets:
+    """Looks secrets up, and knows every value that it has handed out so that it can be kept out of texts.
+
+    A secret is the variable ``HEADRACE_SECRET_<SCOPE>_<KEY>`` or the file ``<directory>/<scope>/<key>``; the variable
+    goes first. Safe to use from several threads.
+    """
+
+    def __init__(self, environ: Mapping[str, str], directory: Path | None = None) -> None:
+        self._environ = environ
+        self._directory = directory
+        self._handed_out: dict[str, None] = {}
+
+    def __repr__(self) -> str:
+        return "Secrets()"
+
+    def get(self, scope: str, key: str, *, location: Location | None = None) -> str:
+        """The value of a secret; one line break at the end of a file does not count.
+
+        Raises:
+            PipelineError: SECRET.NOT_FOUND, which names both places where the value could be.
+        """
+        value = self._environ.get(variable_name(scope, key))
+        if value is None:
+            value = self._from_file(scope, key)
+        if value is None:
+            file = f"{self._directory or f'<{DIRECTORY_VARIABLE}>'}/{scope}/{key}"
+            variable = variable_name(scope, key)
+            raise PipelineError(
+                "SECRET.NOT_FOUND", location=location, scope=scope, key=key, variable=variable, file=file
+            )
+        self.remember(value)
+        return value
+
+    def remember(self, value: str) -> None:
+        """Keep a value out of texts from now on, wherever it came from; a blank one is not remembered."""
+        if value.strip():
+            self._handed_out[value] = None
+
+    def list(self, scope: str) -> tuple[str, ...]:
+        """The keys of a scope, sorted; those that only a variable holds are in lower case."""
+        keys = set(self._files(scope))
+        taken = {_upper(key) for key in keys}
+        start = f"{PREFIX}{_upper(scope)}_"
+        for name in self._environ:
+            if name.startswith(start) and name[len(start) :] and name[len(start) :] not in taken:
+                keys.add(name[len(start) :].lower())
+        return tuple(sorted(keys))
+
+    def scopes(self) -> tuple[str, ...]:
+        """The scopes, sorted; of a variable's name the first word is taken unless a folder's name fits."""
+        folders = set(self._folders())
+        found = set(folders)
+        for name in self._environ:
+            rest = name[len(PREFIX) :]
+            if not name.startswith(PREFIX) or any(rest.startswith(f"{_upper(folder)}_") for folder in folders):
+                continue
+            scope, separator, key = rest.partition("_")
+            if scope and separator and key:
+                found.add(scope.lower())
+        return tuple(sorted(found))
+
+    def known_values(self) -> frozenset[str]:
+        """Every value handed out so far."""
+        return frozenset(list(self._handed_out))
+
+    def redact(self, text: str) -> str:
+        """*text* with every value handed out so far replaced, also where JSON or a URL escapes it."""
+        forms = {form for value in list(self._handed_out) for form in _spellings(value)}
+        spans = sorted(span for form in forms if form in text for span in _occurrences(form, text))
+        pieces: list[str] = []
+        position = 0
+        for start, end in spans:
+            # Values may overlap, and what is left of one must not show.
+            if start >= position:
+                pieces += (text[position:start], REDACTED)
+            position = max(position, end)
+        return "".join((*pieces, text[position:]))
+
+    def _from_file(self, scope: str, key: str) -> str | None:
+        if self._directory is None or not (_SAFE_PART.fullmatch(scope) and _SAFE_PART.fullmatch(key)):
+            return None
+        try:
+            return (self._directory / scope / key).read_text(encoding="utf-8").removesuffix("\n").removesuffix("\r")
+        except (OSError, UnicodeDecodeError):
+            return None
+
+    def _folders(self) -> Iterator[str]:
+        if self._directory and self._directory.is_dir():
+            yield from (path.name for path in self._directory.iterdir() if _usable(path) and path.is_dir())
+
+    def _files(self, scope: str) -> Iterator[str]:
+        if scope in set(self._folders()) and self._directory:
+            yield from (path.name for path in (self._directory / scope).iterdir() if _usable(path) and path.is_file())
+
+
+def resolve(text: str, secrets: Secrets, environ: Mapping[str, str], *, location: Location | None = None) -> str:
+    """*text* with ``${secret:scope/key}``, ``{{secrets/scope/key}}`` and ``${env:NAME}`` replaced by their values.
+
+    What a value itself contains is not looked at; any other ``${...}`` stays. Values of variables, unless they are
+    very short, are kept out of texts like secrets.
+
+    Raises:
+        PipelineError: SECRET.NOT_FOUND, SECRET.NO_VARIABLE or SECRET.BAD_REFERENCE.
+    """
+
+    def value(match: re.Match[str]) -> str:
+        if match["kind"] == "env":
+            return _variable(match["name"], secrets, environ, location)
+        scope, separator, key = (match["vendor"] or match["name"] or "").partition("/")
+        if not (scope and separator and key):
+            raise PipelineError("SECRET.BAD_REFERENCE", location=location, reference=match.group())
+        return secrets.get(scope, key, location=location)
+
+    return _REFERENCE.sub(value, text)
+
+
+def _variable(name: str, secrets: Secrets, environ: Mapping[str, str], location: Location | None) -> str:
+    value = environ.get(name)
+    if value is None:
+        raise PipelineError("SECRET.NO_VARIABLE", location=location, name=name)
+    if len(value) >= _SHORTEST_VARIABLE:
+        secrets.remember(value)
+    return value
+
+
+def variable_name(scope: str, key: str) -> str:
+    """The environment variable that can hold a secret."""
+    return f"{PREFIX}{_upper(scope)}_{_upper(key)}"
+
+
+def _upper(part: str) -> str:
+    return re.sub(r"[^A-Z0-9]", "_", part.upper())
+
+
+def _usable(path: Path) -> bool:
+    return _SAFE_PART.fullmatch(path.name) is not None
+
+
+def _spellings(value: str) -> set[str]:
+    return {value, json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1], quote(value, safe="")}
+
+
+def _occurrences(form: str, text: str) -> Iterator[tuple[int, int]]:
+    for match in re.finditer(f"(?={re.escape(form)})", text):
+        yield match.start(), match.start() + len(form)

@@ -1,0 +1,112 @@
+"""The settings of a pipeline as one value, with everything defaulted and nothing secret in its repr."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+
+from headrace.errors import PipelineError, raise_all
+from headrace.model.location import Location
+from headrace.model.names import Naming
+from headrace.settings.secrets import DIRECTORY_VARIABLE, Secrets, resolve
+from headrace.settings.storage import StorageLayout
+
+DEFAULT_SCHEMA = "default"
+DEFAULT_STORAGE = "storage"
+DEFAULT_PARALLEL_FLOWS = 4
+# pipelines.maxFlowRetryAttempts of lakeflow.md 1.7.
+DEFAULT_FLOW_RETRIES = 2
+
+
+def _no_texts() -> Mapping[str, str]:
+    return MappingProxyType({})
+
+
+@dataclass(frozen=True)
+class Library:
+    """One item of ``libraries``: a file, or with ``pattern`` a file or ``folder/**``."""
+
+    path: str
+    pattern: bool
+    location: Location
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a settings file says, with its profile and the command line's overrides applied.
+
+    ``configuration`` and ``spark_conf`` keep their ``${...}`` references; ``resolved_configuration`` and
+    ``resolved_spark_conf`` replace them. ``root`` is the folder of the file, ``root_path`` the one whose modules the
+    pipeline's files can import. An empty ``libraries`` means ``transformations/**``.
+    """
+
+    file: Path
+    root: Path
+    name: str
+    id: str
+    storage: str
+    root_path: Path
+    catalog: str | None = None
+    schema: str = DEFAULT_SCHEMA
+    continuous: bool = False
+    development: bool = False
+    # A person may write a password where a reference belongs: neither mapping is ever printed.
+    configuration: Mapping[str, str] = field(default_factory=_no_texts, repr=False)
+    spark_conf: Mapping[str, str] = field(default_factory=_no_texts, repr=False)
+    libraries: tuple[Library, ...] = ()
+    profile: str | None = None
+    master: str | None = None
+    max_parallel_flows: int = DEFAULT_PARALLEL_FLOWS
+    max_flow_retries: int = DEFAULT_FLOW_RETRIES
+    connectors: tuple[str, ...] = ()
+    secrets_directory: Path | None = None
+    # Keys that are accepted without effect, and why.
+    notices: tuple[tuple[str, str], ...] = ()
+    places: Mapping[str, Location] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def naming(self) -> Naming:
+        """What names without a catalog or a schema are read in."""
+        return Naming(schema=self.schema, catalog=self.catalog)
+
+    @property
+    def layout(self) -> StorageLayout:
+        """The paths below the storage."""
+        return StorageLayout(self.storage)
+
+    def open_secrets(self, environ: Mapping[str, str]) -> Secrets:
+        """The secrets that this pipeline can see."""
+        named = environ.get(DIRECTORY_VARIABLE)
+        return Secrets(environ, self.root / named if named else self.secrets_directory)
+
+    def resolved_configuration(self, secrets: Secrets, environ: Mapping[str, str]) -> Mapping[str, str]:
+        """``configuration`` with its references replaced; never print it.
+
+        Raises:
+            Problems: every reference that leads nowhere.
+        """
+        return self._resolved("configuration", self.configuration, secrets, environ)
+
+    def resolved_spark_conf(self, secrets: Secrets, environ: Mapping[str, str]) -> Mapping[str, str]:
+        """``spark_conf`` with its references replaced; never print it.
+
+        Raises:
+            Problems: every reference that leads nowhere.
+        """
+        return self._resolved("spark_conf", self.spark_conf, secrets, environ)
+
+    def _resolved(
+        self, what: str, values: Mapping[str, str], secrets: Secrets, environ: Mapping[str, str]
+    ) -> Mapping[str, str]:
+        resolved: dict[str, str] = {}
+        problems: list[PipelineError] = []
+        for key, text in values.items():
+            try:
+                location = self.places.get(f"{what}.{key}", Location(self.file.name))
+                resolved[key] = resolve(text, secrets, environ, location=location)
+            except PipelineError as error:
+                problems.append(error)
+        raise_all(problems)
+        return MappingProxyType(resolved)

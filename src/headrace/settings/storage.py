@@ -1,0 +1,128 @@
+"""Where a pipeline's tables, checkpoints and event log are, as paths; nothing here touches a disk."""
+
+from __future__ import annotations
+
+import hashlib
+import os.path
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import SplitResult, unquote, urlsplit
+
+from headrace.errors import PipelineError
+from headrace.model.location import Location
+from headrace.model.names import Naming, QualifiedName
+
+# Both Hadoop and delta-rs open these; none has been run against the real service.
+UNTESTED_SCHEMES = ("s3a", "abfss", "gs", "hdfs")
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
+_UNSAFE = re.compile(r"[^A-Za-z0-9_.-]|^\.")
+_LONGEST_FLOW = 180
+
+
+def resolve_storage(value: str, root: Path, *, untested: bool = False, location: Location | None = None) -> str:
+    """The storage as an absolute local path, or as a URI without a slash at its end.
+
+    Args:
+        value: a path, relative to *root*, or a URI.
+        untested: allow the schemes of ``UNTESTED_SCHEMES``.
+
+    Raises:
+        PipelineError: STORAGE.INVALID, STORAGE.UNTESTED or STORAGE.UNKNOWN_SCHEME.
+    """
+    if not value.strip():
+        raise PipelineError("STORAGE.INVALID", location=location, reason="it is empty")
+    if "${" in value or "{{" in value:
+        raise PipelineError("STORAGE.INVALID", location=location, reason="references are not resolved in it")
+    match = _SCHEME.match(value)
+    if not match:
+        return os.path.normpath(root.absolute() / value)
+    scheme = match.group(1).lower()
+    if scheme == "file":
+        return _local_path(value, location)
+    if scheme not in UNTESTED_SCHEMES:
+        raise PipelineError("STORAGE.UNKNOWN_SCHEME", location=location, scheme=scheme)
+    if not untested:
+        raise PipelineError("STORAGE.UNTESTED", location=location, scheme=scheme)
+    if scheme != "hdfs" and not _split(value, location).netloc:
+        raise PipelineError("STORAGE.INVALID", location=location, reason="it names no bucket or container")
+    return value.rstrip("/")
+
+
+def _split(uri: str, location: Location | None) -> SplitResult:
+    try:
+        return urlsplit(uri)
+    except ValueError as error:
+        raise PipelineError("STORAGE.INVALID", location=location, reason="it is not a URI") from error
+
+
+def _local_path(uri: str, location: Location | None) -> str:
+    parts = _split(uri, location)
+    if parts.netloc not in ("", "localhost") or not parts.path.startswith("/") or parts.query or parts.fragment:
+        raise PipelineError("STORAGE.INVALID", location=location, reason="a file: URI is written file:///folder")
+    path = unquote(parts.path)
+    if "\x00" in path:
+        raise PipelineError("STORAGE.INVALID", location=location, reason="it holds the character NUL")
+    # POSIX keeps two slashes at the start of a path apart from one.
+    return os.path.normpath("/" + path.lstrip("/"))
+
+
+@dataclass(frozen=True)
+class StorageLayout:
+    """The paths of the contract below one storage root.
+
+    A name's spelling is kept, so always pass the name as the dataset was declared.
+    """
+
+    root: str
+
+    def table(self, naming: Naming, name: QualifiedName) -> str:
+        """The Delta table of a dataset."""
+        return self._join("tables", *_dataset_parts(naming, name))
+
+    def quarantine(self, naming: Naming, name: QualifiedName) -> str:
+        """The Delta table of the rows that a dataset's expectations set aside."""
+        return f"{self.table(naming, name)}_quarantine"
+
+    def checkpoint(self, naming: Naming, dataset: QualifiedName, flow: str, epoch: int) -> str:
+        """The checkpoint of a flow in one of its epochs."""
+        return self._join(self._flow(naming, dataset, flow), str(epoch))
+
+    def flow_state(self, naming: Naming, dataset: QualifiedName, flow: str) -> str:
+        """Our own file about a flow, beside its checkpoints."""
+        return self._join(self._flow(naming, dataset, flow), "flow.json")
+
+    @property
+    def events(self) -> str:
+        """The event log, a Delta table."""
+        return self._join("system", "events")
+
+    @property
+    def logs(self) -> str:
+        """Folder of Spark's and our own log files."""
+        return self._join("system", "logs")
+
+    @property
+    def lease(self) -> str:
+        """The file that says which update may write."""
+        return self._join("lease.json")
+
+    def _flow(self, naming: Naming, dataset: QualifiedName, flow: str) -> str:
+        return "/".join(("checkpoints", *_dataset_parts(naming, dataset), path_safe(flow)))
+
+    def _join(self, *parts: str) -> str:
+        return "/".join((self.root.rstrip("/"), *parts))
+
+
+def path_safe(flow: str) -> str:
+    """The name of a flow as one part of a path: different names stay different, ordinary ones stay as they are."""
+    encoded = _UNSAFE.sub(lambda match: "".join(f"~{byte:02x}" for byte in match.group().encode()), flow)
+    if len(encoded) <= _LONGEST_FLOW:
+        return encoded or "~"
+    # A doubled tilde is in no encoded name, so a shortened one cannot be taken for another flow's.
+    return f"{encoded[:_LONGEST_FLOW]}~~{hashlib.sha256(flow.encode()).hexdigest()[:16]}"
+
+
+def _dataset_parts(naming: Naming, name: QualifiedName) -> tuple[str, ...]:
+    schema = name.schema or naming.schema
+    return (schema, name.name) if name.catalog is None else (name.catalog, schema, name.name)

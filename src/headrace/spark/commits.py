@@ -1,0 +1,73 @@
+"""Row counts taken from Delta's commits: for streams that Spark writes itself, and after a crash (D3)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow.compute as pc
+from deltalake import QueryBuilder
+
+from headrace.checkpoints.delta_log import commit_actions, open_table
+from headrace.model.names import sql_text
+
+
+@dataclass(frozen=True)
+class StreamCommit:
+    """A batch that a native stream committed."""
+
+    version: int
+    batch_id: int
+    rows: int
+
+
+def stream_commits(path: str, query_id: str, first: int, last: int) -> Iterator[StreamCommit]:
+    """The batches of one query among the commits from version *first* to *last*, in order."""
+    for version in range(first, last + 1):
+        info = _commit_info(commit_actions(path, version))
+        parameters = info.get("operationParameters", {})
+        if parameters.get("queryId") == query_id:
+            yield StreamCommit(version, int(parameters["epochId"]), _output_rows(info))
+
+
+def rows_of_transaction(path: str, app_id: str, txn_version: int) -> int | None:
+    """How many rows the commit with this transaction id wrote, or None when the log no longer has it."""
+    table = open_table(path)
+    if table is None:
+        return None
+    for version in range(table.version(), -1, -1):
+        actions = commit_actions(path, version)
+        if actions is None:
+            return None
+        if any(_is_transaction(action, app_id, txn_version) for action in actions):
+            return _output_rows(_commit_info(actions))
+    return None
+
+
+def rows_of_version(path: str, version: int) -> int:
+    """How many rows a commit wrote, by its own metrics."""
+    return _output_rows(_commit_info(commit_actions(path, version)))
+
+
+def quarantined_rows(path: str, flow: str, epoch: int, batch_id: int) -> int:
+    """How many rows of a batch lie in a quarantine table."""
+    table = open_table(path)
+    if table is None:
+        return 0
+    condition = f"flow = {sql_text(flow)} AND epoch = {int(epoch)} AND batch_id = {int(batch_id)}"
+    rows: Any = QueryBuilder().register("q", table).execute(f"SELECT count(*) AS n FROM q WHERE {condition}")
+    return int(pc.sum(rows.read_all()["n"]).as_py() or 0)
+
+
+def _is_transaction(action: dict[str, Any], app_id: str, txn_version: int) -> bool:
+    txn = action.get("txn", {})
+    return bool(txn.get("appId") == app_id and txn.get("version") == txn_version)
+
+
+def _commit_info(actions: list[dict[str, Any]] | None) -> dict[str, Any]:
+    return next((dict(action["commitInfo"]) for action in actions or () if "commitInfo" in action), {})
+
+
+def _output_rows(info: dict[str, Any]) -> int:
+    return int(info.get("operationMetrics", {}).get("numOutputRows", 0))

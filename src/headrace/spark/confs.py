@@ -1,0 +1,68 @@
+"""Spark settings for small nodes (D8): defaults that a project's own settings override."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+
+DEFAULT_MASTER = "local[*]"
+
+# In force when a checkpoint is made, and applied again whenever it is opened: a checkpoint of one state format does
+# not open under another.
+CHECKPOINT_CONFS: Mapping[str, str] = {
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",
+    "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",
+}
+
+
+def cores_of(master: str) -> int:
+    """How many tasks run at a time on a master; for a cluster, a guess that suits small ones."""
+    local = re.fullmatch(r"local(?:\[(\*|\d+)(?:,\s*\d+)?\])?", master)
+    if local:
+        count = local.group(1) or "1"
+        return (os.cpu_count() or 1) if count == "*" else max(int(count), 1)
+    cluster = re.fullmatch(r"local-cluster\[\s*(\d+)\s*,\s*(\d+)\s*,\s*\d+\s*\]", master)
+    return int(cluster.group(1)) * int(cluster.group(2)) if cluster else 8
+
+
+def static_confs(master: str, warehouse: str) -> dict[str, str]:
+    """Settings that must be there before the JVM starts."""
+    confs = {
+        "spark.master": master,
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        "spark.sql.catalogImplementation": "in-memory",
+        "spark.sql.warehouse.dir": warehouse,
+        "spark.scheduler.mode": "FAIR",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.ui.retainedExecutions": "50",
+        "spark.ui.retainedJobs": "100",
+        "spark.ui.retainedStages": "100",
+        "spark.driver.memory": "2g",
+    }
+    if master.startswith("local"):
+        confs |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    return confs
+
+
+def session_confs(cores: int) -> dict[str, str]:
+    """Settings that may change while the session lives."""
+    return {
+        "spark.sql.sources.default": "delta",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": str(max(cores, 1)),
+        "spark.sql.streaming.pollingDelay": "50",
+        "spark.sql.streaming.minBatchesToRetain": "20",
+        # Delta rebuilds a table's state in this many tasks; its default of 50 is for clusters.
+        "spark.databricks.delta.snapshotPartitions": str(max(cores // 4, 1)),
+        # Small batches: fewer checkpoints of the log, and small files are put together now and then.
+        "spark.databricks.delta.properties.defaults.checkpointInterval": "100",
+        "spark.databricks.delta.autoCompact.enabled": "true",
+        **CHECKPOINT_CONFS,
+    }

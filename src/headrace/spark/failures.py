@@ -1,0 +1,205 @@
+"""The one door through which errors of Spark come in: what really went wrong, where in the user's code, and how to
+say it (D17).
+
+A streaming failure always says STREAM_FAILED and has no Python cause; the condition that matters is the innermost one
+down the Java chain behind ``_origin``. Errors raised inside foreachBatch lose that chain on their way through py4j, so
+the sinks keep the exception object itself.
+"""
+
+from __future__ import annotations
+
+import json
+import traceback
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import AnalysisException, ParseException, PySparkException
+from pyspark.errors.exceptions.captured import CapturedException
+
+from headrace.errors import PipelineError, Problems
+from headrace.expectations.compile import FAILED_MARK
+from headrace.model.datasets import Flow
+from headrace.model.location import Location
+from headrace.runtime.ports import Failed
+
+# Conditions that wrap another one.
+_WRAPPERS = frozenset(
+    {
+        "STREAM_FAILED",
+        "FOREACH_BATCH_USER_FUNCTION_ERROR",
+        "TASK_WRITE_FAILED",
+        "FAILED_EXECUTE_UDF",
+        "PYTHON_STREAMING_DATA_SOURCE_RUNTIME_ERROR",
+    }
+)
+_MAX_REASON_CHARACTERS = 600
+
+
+@dataclass(frozen=True)
+class Cause:
+    """One link of the chain of an error."""
+
+    condition: str | None
+    sql_state: str | None
+    message: str
+    type_name: str
+
+
+def failed(flow: Flow, error: BaseException, root: Path) -> Failed:
+    """The report of a flow that ended with *error*; the user's line comes first where there is one."""
+    if isinstance(error, PipelineError):
+        return Failed(flow.name, error, condition=error.code)
+    if isinstance(error, Problems):
+        return Failed(flow.name, error.errors[0], condition=error.errors[0].code)
+    causes = tuple(chain(error))
+    broken = next((c for c in causes if FAILED_MARK in c.message), None)
+    if broken is not None:
+        problem = _broken_expectation(flow, broken.message)
+        return Failed(flow.name, problem, condition=problem.code)
+    inner = innermost(causes)
+    place = user_location(error, root) or flow.location
+    python = _python_text(causes)
+    if python is not None:
+        problem = PipelineError("FLOW.USER_CODE", location=place, flow=flow.name, reason=python)
+        return Failed(flow.name, problem, condition="FLOW.USER_CODE", sql_state="39000")
+    if not isinstance(error, (PySparkException, Py4JJavaError)):
+        reason = f"{type(error).__name__}: {error}"
+        problem = PipelineError("FLOW.USER_CODE", location=place, flow=flow.name, reason=_shortened(reason))
+        return Failed(flow.name, problem, condition=None, transient=isinstance(error, OSError))
+    problem = PipelineError(
+        "FLOW.FAILED",
+        location=place,
+        flow=flow.name,
+        condition=inner.condition or inner.type_name,
+        reason=_shortened(inner.message),
+    )
+    return Failed(flow.name, problem, inner.condition, inner.sql_state, transient=inner.condition is None)
+
+
+def definition_problem(flow: Flow, error: BaseException, root: Path) -> PipelineError:
+    """The problem of a query that cannot be resolved."""
+    place = user_location(error, root) or flow.location
+    if isinstance(error, ParseException):
+        return PipelineError(
+            "FLOW.SYNTAX", location=_line_of(error, flow), flow=flow.name, reason=_first_line(str(error))
+        )
+    if isinstance(error, AnalysisException):
+        return PipelineError(
+            "FLOW.ANALYSIS",
+            location=place,
+            flow=flow.name,
+            condition=error.getCondition() or "",
+            reason=_first_line(str(error)),
+        )
+    if isinstance(error, (PySparkException, Py4JJavaError)):
+        inner = innermost(tuple(chain(error)))
+        return PipelineError(
+            "FLOW.ANALYSIS",
+            location=place,
+            flow=flow.name,
+            condition=inner.condition or inner.type_name,
+            reason=_first_line(inner.message),
+        )
+    reason = f"{type(error).__name__}: {error}"
+    return PipelineError("FLOW.RAISED", location=place, flow=flow.name, reason=_shortened(reason))
+
+
+def chain(error: BaseException) -> Iterator[Cause]:
+    """The error and its causes, outermost first, through Python and then through Java."""
+    java = _java_of(error)
+    if isinstance(error, PySparkException):
+        yield Cause(error.getCondition(), error.getSqlState(), str(error), type(error).__name__)
+    elif java is None:
+        yield Cause(None, None, str(error), type(error).__name__)
+    seen = 0
+    while java is not None and seen < 50:
+        seen += 1
+        yield Cause(
+            _call(java, "getCondition"),
+            _call(java, "getSqlState"),
+            str(java.getMessage() or ""),
+            str(java.getClass().getSimpleName()),
+        )
+        java = java.getCause()
+
+
+def innermost(causes: tuple[Cause, ...]) -> Cause:
+    """The innermost cause that carries a condition of its own, otherwise the innermost with a message."""
+    with_condition = [c for c in causes if c.condition and c.condition.split(".")[0] not in _WRAPPERS]
+    if with_condition:
+        return with_condition[-1]
+    return next((c for c in reversed(causes) if c.message), causes[-1])
+
+
+def user_location(error: BaseException, root: Path) -> Location | None:
+    """The innermost line of the user's project in the traceback of *error*."""
+    found = None
+    for frame in traceback.extract_tb(error.__traceback__):
+        file = Path(frame.filename)
+        if file.is_absolute() and file.is_relative_to(root) and ".venv" not in file.parts:
+            found = Location(str(file.relative_to(root)), frame.lineno or 0)
+    return found
+
+
+def _broken_expectation(flow: Flow, message: str) -> PipelineError:
+    said: dict[str, Any] = {}
+    text = message.split(FAILED_MARK, 1)[1]
+    try:
+        said, _ = json.JSONDecoder().raw_decode(text)
+    except json.JSONDecodeError:
+        said = {"expectation": "?", "row": text}
+    return PipelineError(
+        "EXPECTATION.FAILED",
+        location=flow.location,
+        flow=flow.name,
+        dataset=flow.target,
+        name=said.get("expectation"),
+        row=_shortened(str(said.get("row"))),
+    )
+
+
+def _python_text(causes: tuple[Cause, ...]) -> str | None:
+    """The last line of the traceback that a Python worker sent, or None when Python was not at fault."""
+    for cause in reversed(causes):
+        if cause.type_name == "PythonException" or cause.type_name.endswith("PythonUserException"):
+            lines = [line for line in cause.message.splitlines() if line.strip()]
+            raised = [line for line in lines if line and not line.startswith((" ", "Traceback"))]
+            return _shortened(raised[-1] if raised else cause.message)
+    return None
+
+
+def _java_of(error: BaseException) -> Any:
+    if isinstance(error, Py4JJavaError):
+        return error.java_exception
+    if isinstance(error, CapturedException):
+        return getattr(error, "_origin", None)
+    return None
+
+
+def _call(java: Any, method: str) -> str | None:
+    try:
+        value = getattr(java, method)()
+    except Exception:  # noqa: BLE001 - py4j raises its own error for a method that is not there
+        return None
+    return str(value) if value is not None else None
+
+
+def _line_of(error: ParseException, flow: Flow) -> Location:
+    """The flow's place moved down to the line that the parser names within the query."""
+    for word in str(error).split("line ", 1)[1:]:
+        digits = word.split(",", 1)[0].strip()
+        if digits.isdigit():
+            return Location(flow.location.file, flow.location.line + int(digits) - 1)
+    return flow.location
+
+
+def _first_line(text: str) -> str:
+    return _shortened(text.strip().splitlines()[0].split(" SQLSTATE")[0].rstrip(". "))
+
+
+def _shortened(text: str) -> str:
+    text = text.strip().split("\n\tat ")[0]
+    return text if len(text) <= _MAX_REASON_CHARACTERS else text[:_MAX_REASON_CHARACTERS] + " ..."

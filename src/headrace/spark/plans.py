@@ -1,0 +1,200 @@
+"""What the analyzed plan of a query shows: inputs, sources, state, repeatability. Reads plans through py4j."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+
+from headrace.graph.resolved import Input, Source, SourceKind
+from headrace.model.names import QualifiedName
+
+# Operators of the user's Python code; a plan does not show when that code changes.
+_PYTHON_NODES = ("MapInPandas", "MapInArrow", "FlatMapGroupsInPandas", "FlatMapCoGroupsInPandas", "Python", "InArrow")
+_STATEFUL_NODES = {
+    "Aggregate": "aggregate",
+    "Deduplicate": "deduplicate",
+    "DeduplicateWithinWatermark": "deduplicate",
+    "FlatMapGroupsInPandasWithState": "applyInPandasWithState",
+    "TransformWithStateInPySpark": "transformWithState",
+    "TransformWithStateInPandas": "transformWithState",
+    "TransformWithState": "transformWithState",
+    "GlobalLimit": "limit",
+}
+# File formats whose listing alone tells whether something is new.
+_LISTED_FORMATS = frozenset({"csv", "json", "orc", "parquet", "text"})
+# Options that make Spark list something else than all files below the paths.
+_LISTING_OPTIONS = frozenset(
+    {"pathglobfilter", "recursivefilelookup", "modifiedafter", "modifiedbefore", "latestfirst"}
+)
+
+
+@dataclass
+class Reading:
+    """What a walk over a plan has found."""
+
+    inputs: dict[QualifiedName, bool] = field(default_factory=dict)
+    sources: list[Source] = field(default_factory=list)
+    external: list[str] = field(default_factory=list)
+    stateful: list[str] = field(default_factory=list)
+    rows_in_code: list[str] = field(default_factory=list)
+    unrepeatable: str | None = None
+    python: bool = False
+
+    @property
+    def as_inputs(self) -> tuple[Input, ...]:
+        """The datasets that are read, in the order of the plan."""
+        return tuple(Input(name, streaming) for name, streaming in self.inputs.items())
+
+
+def read_plan(frame: DataFrame, name_behind: Callable[[str], QualifiedName | None]) -> Reading:
+    """Walk the analyzed plan, subqueries included."""
+    found = Reading()
+    plan = analyzed(frame)
+    _walk(plan, found, name_behind)
+    patterns: Any = frame.sparkSession._jvm  # noqa: SLF001 - tree patterns have no public form
+    tree_pattern = patterns.org.apache.spark.sql.catalyst.trees.TreePattern
+    if plan.containsPattern(tree_pattern.CURRENT_LIKE()):
+        found.unrepeatable = "it uses the current time, date or user"
+    elif not plan.deterministic():
+        found.unrepeatable = "it is not deterministic"
+    found.python = found.python or bool(plan.containsPattern(tree_pattern.PYTHON_UDF()))
+    return found
+
+
+def analyzed(frame: DataFrame) -> Any:
+    """The analyzed logical plan, a Java object."""
+    return frame._jdf.queryExecution().analyzed()  # noqa: SLF001 - plans have no public form in Python
+
+
+def needs_complete_mode(frame: DataFrame) -> bool:
+    """True when a streaming result cannot be appended but can be replaced as a whole in each batch.
+
+    Raises:
+        AnalysisException: it can be neither; the error is that of append mode.
+
+    Source: Spark's own check before a query starts, ``UnsupportedOperationChecker.checkForStreaming``.
+    """
+    jvm: Any = frame.sparkSession._jvm  # noqa: SLF001 - the check has no public form
+    checker = jvm.org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker
+    modes = jvm.org.apache.spark.sql.streaming.OutputMode
+    plan = analyzed(frame)
+    try:
+        checker.checkForStreaming(plan, modes.Append())
+    except AnalysisException as in_append:
+        try:
+            checker.checkForStreaming(plan, modes.Complete())
+        except AnalysisException:
+            raise in_append from None
+        return True
+    return False
+
+
+def fingerprint(frame: DataFrame, reading: Reading, *extra: str) -> str:
+    """Identifies a query: equal for equal plans in any process, different when the plan or *extra* differ."""
+    plan = analyzed(frame).canonicalized()
+    digest = hashlib.sha256(_tree_text(plan, frame.sparkSession).encode())
+    for text in (*reading.rows_in_code, *extra):
+        digest.update(b"\x00" + text.encode())
+    return digest.hexdigest()[:32]
+
+
+def _tree_text(plan: Any, session: SparkSession) -> str:
+    """All nodes with all their fields; the default form leaves out fields beyond the 25th."""
+    key = "spark.sql.debug.maxToStringFields"
+    before = session.conf.get(key)
+    session.conf.set(key, "100000")
+    try:
+        return str(plan.treeString())
+    finally:
+        session.conf.set(key, before or "25")
+
+
+def _walk(node: Any, found: Reading, name_behind: Callable[[str], QualifiedName | None]) -> None:
+    kind = _kind(node)
+    if kind == "SubqueryAlias":
+        child = node.child()
+        child_kind = _kind(child)
+        if child_kind in ("LogicalRelation", "StreamingRelation", "View", "DataSourceV2Relation"):
+            name = name_behind(str(node.identifier().toString()))
+            if name is not None:
+                streaming = bool(node.isStreaming())
+                found.inputs[name] = found.inputs.get(name, False) or streaming
+                if child_kind != "View":
+                    if streaming:
+                        found.sources.append(Source(SourceKind.DATASET, str(name)))
+                    return
+                # What the view reads is its own business, but its sources are this flow's.
+                inner = Reading()
+                _walk(child, inner, name_behind)
+                found.sources += inner.sources
+                found.stateful += inner.stateful
+                found.python = found.python or inner.python
+                return
+    if kind in _STATEFUL_NODES and node.isStreaming():
+        found.stateful.append(_STATEFUL_NODES[kind])
+    if kind == "Join" and node.left().isStreaming() and node.right().isStreaming():
+        found.stateful.append("join")
+    found.python = found.python or any(word in kind for word in _PYTHON_NODES)
+    children = list(_items(node.children()))
+    if not children:
+        _leaf(kind, node, found)
+    for child in children:
+        _walk(child, found, name_behind)
+    for subquery in _items(node.subqueries()):
+        _walk(subquery, found, name_behind)
+
+
+def _leaf(kind: str, node: Any, found: Reading) -> None:
+    if kind == "StreamingRelation":
+        source = _stream_source(node.dataSource())
+        found.sources.append(source)
+        found.external.append(_external_text(source))
+    elif kind.startswith("StreamingRelation") or kind == "StreamingDataSourceV2Relation":
+        text = str(node.simpleString(5)).split("[")[0].strip()
+        found.sources.append(Source(SourceKind.OTHER, text))
+        found.external.append(text)
+    elif kind == "LocalRelation":
+        # The rows are not in the plan's text; Spark's hash of them is the same in every process.
+        found.rows_in_code.append(str(node.data().hashCode()))
+    elif kind == "LogicalRDD":
+        found.unrepeatable = "it is built from rows of the program"
+    elif kind in ("LogicalRelation", "DataSourceV2Relation"):
+        found.external.append(str(node.simpleString(3)).split("[")[0].strip())
+        found.unrepeatable = "it reads something outside of the pipeline"
+
+
+def _stream_source(data_source: Any) -> Source:
+    options = _options(data_source.options())
+    kind = str(data_source.className()).lower()
+    paths = [*_items(data_source.paths())] or ([options["path"]] if "path" in options else [])
+    if kind in _LISTED_FORMATS and paths and not _LISTING_OPTIONS & set(options):
+        return Source(SourceKind.FILES, json.dumps([str(path) for path in paths]))
+    return Source(SourceKind.OTHER, f"{kind} {' '.join(map(str, paths))}".strip())
+
+
+def _external_text(source: Source) -> str:
+    return ", ".join(json.loads(source.detail)) if source.kind is SourceKind.FILES else source.detail
+
+
+def _options(scala_map: Any) -> dict[str, str]:
+    found = {}
+    entries = scala_map.iterator()
+    while entries.hasNext():
+        entry = entries.next()
+        found[str(entry._1()).lower()] = str(entry._2())  # noqa: SLF001 - a Scala pair
+    return found
+
+
+def _items(scala_sequence: Any) -> Iterator[Any]:
+    for place in range(scala_sequence.size()):
+        yield scala_sequence.apply(place)
+
+
+def _kind(node: Any) -> str:
+    return str(node.getClass().getSimpleName())

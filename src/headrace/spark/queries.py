@@ -1,0 +1,86 @@
+"""Calls the user's query functions; the only place that does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+from headrace.errors import PipelineError
+from headrace.model.datasets import Flow, PythonQuery, SqlQuery
+from headrace.model.names import Naming
+from headrace.pipelines.registry import reading_with
+from headrace.spark.catalog import Catalog
+from headrace.spark.patches import RESOLVING, SPELL_NAME, SPELL_QUERY
+
+
+@dataclass(frozen=True)
+class TableReader:
+    """What ``dp.read`` and ``dp.read_stream`` use inside a query function; names are spelled by the patches."""
+
+    catalog: Catalog
+
+    def read(self, name: str) -> Any:
+        """The dataset as a batch DataFrame."""
+        return self.catalog.session.read.table(name)
+
+    def read_stream(self, name: str) -> Any:
+        """The dataset as a streaming DataFrame."""
+        return self.catalog.session.readStream.table(name)
+
+
+def call(flow: Flow, catalog: Catalog, *, resolving: bool = False, columns: tuple[str, ...] = ()) -> DataFrame:
+    """The DataFrame of a flow's query over what the catalog has registered now.
+
+    Args:
+        flow: whose query to call.
+        catalog: finds every spelling of the pipeline's names.
+        resolving: refuse actions, because what is registered are empty stand-ins.
+        columns: of the target, for INSERTs that map by position.
+
+    Raises:
+        PipelineError: FLOW.NO_FRAME when the function returns something else; whatever the query raises.
+    """
+    query = flow.query
+    with _context(query.naming, catalog, resolving=resolving):
+        if isinstance(query, PythonQuery):
+            frame = query.function()
+        else:
+            frame = catalog.session.sql(query.text)
+    if not isinstance(frame, DataFrame):
+        raise PipelineError("FLOW.NO_FRAME", location=flow.location, flow=flow.name, type=type(frame).__name__)
+    return _placed(frame, query, columns, flow) if isinstance(query, SqlQuery) else frame
+
+
+def _placed(frame: DataFrame, query: SqlQuery, columns: tuple[str, ...], flow: Flow) -> DataFrame:
+    """The columns of an INSERT under the names of the target."""
+    names = query.columns or (() if query.by_name else columns)
+    if not names:
+        return frame
+    if len(names) != len(frame.columns):
+        raise PipelineError(
+            "FLOW.INSERT_COLUMNS",
+            location=flow.location,
+            flow=flow.name,
+            given=len(frame.columns),
+            wanted=", ".join(names),
+        )
+    return frame.toDF(*names)
+
+
+@contextmanager
+def _context(naming: Naming, catalog: Catalog, *, resolving: bool) -> Iterator[None]:
+    name_token = SPELL_NAME.set(partial(catalog.spelled, naming=naming))
+    query_token = SPELL_QUERY.set(partial(catalog.spelled_query, naming=naming))
+    resolving_token = RESOLVING.set(resolving)
+    try:
+        with reading_with(TableReader(catalog)):
+            yield
+    finally:
+        SPELL_NAME.reset(name_token)
+        SPELL_QUERY.reset(query_token)
+        RESOLVING.reset(resolving_token)

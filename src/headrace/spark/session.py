@@ -1,0 +1,107 @@
+"""The Spark session of a pipeline, and the ready one for scripts."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import tempfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
+from pyspark.sql import SparkSession
+
+from headrace.connectors.fetch import jars
+from headrace.connectors.java import check_java
+from headrace.spark import patches
+from headrace.spark.confs import DEFAULT_MASTER, cores_of, session_confs, static_confs
+
+ALWAYS_THERE = "delta"
+_NOISY_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger", "py4j")
+_LOG4J = """\
+rootLogger.level = warn
+rootLogger.appenderRef.file.ref = file
+appender.file.type = File
+appender.file.name = file
+appender.file.fileName = {file}
+appender.file.layout.type = PatternLayout
+appender.file.layout.pattern = %d{{yyyy-MM-dd HH:mm:ss.SSS}} %p %c{{1}}: %m%n%ex
+"""
+
+
+def open_session(
+    *, name: str, connectors: Iterable[str], confs: Mapping[str, str], log_folder: Path, environ: Mapping[str, str]
+) -> SparkSession:
+    """The session of this process: the one that is there (under spark-submit, in tests), or a new one.
+
+    Args:
+        name: the application's name.
+        connectors: whose jars are needed besides Delta's.
+        confs: the project's settings, which win over the defaults.
+        log_folder: where Spark's log and traces go; nothing of them reaches the terminal.
+        environ: the process environment.
+
+    Raises:
+        PipelineError: CONNECTOR.* when Java or the jars are missing.
+    """
+    patches.install()
+    session = SparkSession.getActiveSession() or SparkSession._instantiatedSession  # noqa: SLF001 - of any thread
+    if session is None or session.sparkContext._jsc is None:  # noqa: SLF001 - None once it was stopped
+        session = _new_session(name, connectors, confs, log_folder, environ)
+    cores = cores_of(str(session.sparkContext.master))
+    for key, value in {**session_confs(cores), **confs}.items():
+        if session.conf.isModifiable(key):
+            session.conf.set(key, value)
+    return session
+
+
+def spark_session(connectors: Iterable[str] = (), confs: Mapping[str, str] | None = None) -> SparkSession:
+    """A session for scripts, with Delta and the named connectors ready.
+
+    Args:
+        connectors: such as ``kafka``; Delta is always there.
+        confs: Spark settings, which win over the defaults.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="headrace-"))
+    return open_session(
+        name="headrace", connectors=connectors, confs=confs or {}, log_folder=folder, environ=os.environ
+    )
+
+
+def log_file(log_folder: Path) -> Path:
+    """Where Spark logs to."""
+    return log_folder / "spark.log"
+
+
+def _new_session(
+    name: str, connectors: Iterable[str], confs: Mapping[str, str], log_folder: Path, environ: Mapping[str, str]
+) -> SparkSession:
+    check_java(environ)
+    paths = jars({ALWAYS_THERE, *connectors}, environ=environ)
+    log_folder.mkdir(parents=True, exist_ok=True)
+    log4j = log_folder / "log4j2.properties"
+    log4j.write_text(_LOG4J.format(file=log_file(log_folder)), encoding="utf-8")
+    master = confs.get("spark.master") or environ.get("HEADRACE_MASTER") or DEFAULT_MASTER
+    settings = {
+        **static_confs(master, str(log_folder / "warehouse")),
+        **session_confs(cores_of(master)),
+        "spark.app.name": name,
+        "spark.jars": ",".join(map(str, paths)),
+        **confs,
+    }
+    options = settings.get("spark.driver.extraJavaOptions", "")
+    settings["spark.driver.extraJavaOptions"] = f"{options} -Dlog4j2.configurationFile={log4j.as_uri()}".strip()
+    for logger in _NOISY_LOGGERS:
+        logging.getLogger(logger).setLevel(logging.CRITICAL + 1)
+    if master.startswith("local"):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
+    # The JVM gets a session of its own, so that a signal to the process group reaches Python alone (D11), and writes
+    # to the log instead of the terminal.
+    with log_file(log_folder).open("ab") as log:
+        gateway: Any = launch_gateway(conf, {"stdout": log, "stderr": log, "start_new_session": True})
+    return SparkSession(SparkContext(gateway=gateway, conf=conf))

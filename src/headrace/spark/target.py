@@ -1,0 +1,213 @@
+"""Writes one batch of a flow into its target, exactly once, with its expectations applied and counted.
+
+The commit point is the target's commit, which carries (flow, epoch, batch) as its transaction id. Quarantine rows are
+written before it, replacing those of an earlier attempt of the same batch, so that whatever crashes: rows written,
+quarantined and dropped are together the rows that the flow's function returned.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import functions as F
+from pyspark.storagelevel import StorageLevel
+
+from headrace.checkpoints.delta_log import committed_transaction, table_state
+from headrace.events.types import BatchDone
+from headrace.expectations.apply import counters, counts_from, kept, set_aside
+from headrace.expectations.compile import Rules, judged, predicate_column
+from headrace.model.expectations import Action
+from headrace.model.names import sql_text
+from headrace.model.outcome import FlowCounts
+from headrace.runtime.ports import Emit
+from headrace.spark.commits import quarantined_rows, rows_of_transaction, rows_of_version
+
+_CONFLICT_TRIES = 5
+_SOURCE_TYPE = "struct<file:string,topic:string,partition:int,offset:bigint,version:bigint>"
+
+
+@dataclass(frozen=True)
+class TargetPlace:
+    """Where the batches of a flow go, and under which identity."""
+
+    flow: str
+    dataset: str
+    table: str
+    quarantine: str
+    transaction: str
+    epoch: int
+    update_id: str
+    replaces: bool = False
+    partition_by: tuple[str, ...] = ()
+
+
+class Target:
+    """The sink of one flow in one update; its batches come one at a time.
+
+    Args:
+        place: where to write.
+        rules: the expectations of the dataset.
+        emit: gets a BatchDone for each batch, durable before :meth:`write` returns.
+        known_counts: the counts of a batch that are in the event log already, or None.
+    """
+
+    def __init__(
+        self,
+        place: TargetPlace,
+        rules: Rules,
+        emit: Emit,
+        known_counts: Callable[[str, int, int], FlowCounts | None],
+    ) -> None:
+        self._place = place
+        self._rules = rules
+        self._emit = emit
+        self._known_counts = known_counts
+        self._fresh = True
+        self.counts = FlowCounts()
+        self.error: BaseException | None = None
+
+    def batch(self, frame: DataFrame, batch_id: int) -> None:
+        """What foreachBatch calls; an error is kept, because py4j loses it on the way out."""
+        try:
+            self.write(frame, batch_id)
+        except BaseException as error:
+            self.error = error
+            raise
+
+    def write(self, frame: DataFrame, batch_id: int) -> None:
+        """Write a batch, unless its transaction is in the target already; count it in either case."""
+        began = time.monotonic()
+        fresh, self._fresh = self._fresh, False
+        if fresh and not self._place.replaces and self._committed(batch_id):
+            counts = self._known_counts(self._place.flow, self._place.epoch, batch_id)
+            if counts is not None:
+                return
+            counts = self._recounted(frame, batch_id)
+        elif self._rules.with_action(Action.QUARANTINE):
+            counts = self._write_with_quarantine(frame, batch_id, fresh=fresh)
+        elif self._rules.expectations:
+            counts = self._write_judged(frame, batch_id)
+        else:
+            self._commit(frame, batch_id)
+            state = table_state(self._place.table)
+            counts = FlowCounts(rows_written=rows_of_version(self._place.table, state.version) if state else 0)
+        self.counts = self.counts.plus(counts)
+        self._emit(
+            BatchDone(
+                flow=self._place.flow,
+                dataset=self._place.dataset,
+                epoch=self._place.epoch,
+                batch_id=batch_id,
+                counts=counts,
+                duration_ms=int((time.monotonic() - began) * 1000),
+            )
+        )
+
+    def _write_judged(self, frame: DataFrame, batch_id: int) -> FlowCounts:
+        observation = Observation()
+        rows = judged(frame, self._rules, frame.sparkSession).observe(observation, *counters(self._rules))
+        self._commit(kept(rows, self._rules), batch_id)
+        return counts_from(observation.get, self._rules)
+
+    def _write_with_quarantine(self, frame: DataFrame, batch_id: int, *, fresh: bool) -> FlowCounts:
+        rows = judged(frame, self._rules, frame.sparkSession).persist(StorageLevel.MEMORY_AND_DISK)
+        try:
+            counts = _aggregated(rows, self._rules)
+            # An attempt before a crash may have left rows of this batch; only the first batch can be a repeated one.
+            if counts.rows_quarantined or fresh or self._place.replaces:
+                self._quarantine(rows, batch_id)
+            self._commit(kept(rows, self._rules), batch_id)
+        finally:
+            rows.unpersist()
+        return counts
+
+    def _commit(self, rows: DataFrame, batch_id: int) -> None:
+        writer = rows.write.format("delta")
+        if self._place.replaces:
+            writer = writer.mode("overwrite").option("overwriteSchema", "true")
+            if self._place.partition_by:
+                writer = writer.partitionBy(*self._place.partition_by)
+        else:
+            writer = writer.mode("append").option("txnAppId", self._place.transaction)
+            writer = writer.option("txnVersion", str(batch_id))
+        writer.save(self._place.table)
+
+    def _quarantine(self, rows: DataFrame, batch_id: int) -> None:
+        place = self._place
+        broken = set_aside(rows, self._rules).select(
+            "row",
+            "broken",
+            F.lit(None).cast(_SOURCE_TYPE).alias("source"),
+            F.lit(place.update_id).alias("update_id"),
+            F.lit(place.flow).alias("flow"),
+            F.lit(place.epoch).alias("epoch"),
+            F.lit(batch_id).cast("bigint").alias("batch_id"),
+            F.current_timestamp().alias("quarantined_at"),
+            F.lit("open").alias("status"),
+        )
+        mine = f"flow = {sql_text(place.flow)}"
+        if not place.replaces:
+            mine += f" AND epoch = {place.epoch} AND batch_id = {batch_id}"
+        for attempt in range(1, _CONFLICT_TRIES + 1):
+            try:
+                writer = broken.write.format("delta").mode("overwrite").partitionBy("flow")
+                writer.option("replaceWhere", mine).option("mergeSchema", "true").save(place.quarantine)
+            except PySparkException as error:
+                # Flows of one dataset share its quarantine table; their rows lie in partitions of their own.
+                conflict = (error.getCondition() or "").startswith("DELTA_CONCURRENT")
+                if not conflict or attempt == _CONFLICT_TRIES:
+                    raise
+            else:
+                return
+
+    def _committed(self, batch_id: int) -> bool:
+        newest = committed_transaction(self._place.table, self._place.transaction)
+        return newest is not None and newest >= batch_id
+
+    def _recounted(self, frame: DataFrame, batch_id: int) -> FlowCounts:
+        """The counts of a batch that a crash left committed but not counted: one aggregate, nothing written."""
+        place, rules = self._place, self._rules
+        written = rows_of_transaction(place.table, place.transaction, batch_id)
+        if not rules.expectations:
+            return FlowCounts(rows_written=written if written is not None else frame.count())
+        rows = judged(frame, rules, frame.sparkSession)
+        counts = _aggregated(rows, rules)
+        quarantined = quarantined_rows(place.quarantine, place.flow, place.epoch, batch_id)
+        same = (written, quarantined) == (counts.rows_written, counts.rows_quarantined)
+        if written is None or (same and _repeatable(frame, rules)):
+            return counts
+        total = counts.rows_written + counts.rows_dropped + counts.rows_quarantined
+        return replace(
+            counts,
+            rows_written=written,
+            rows_quarantined=quarantined,
+            rows_dropped=max(total - written - quarantined, 0),
+            recovered=True,
+        )
+
+
+def make_quarantine(session: SparkSession, path: str, empty: DataFrame) -> None:
+    """An empty quarantine table for rows like those of *empty*; what was there is gone."""
+    columns = (
+        f"broken array<string>, source {_SOURCE_TYPE}, update_id string, flow string, epoch int, batch_id bigint, "
+        "quarantined_at timestamp, status string"
+    )
+    frame = session.createDataFrame([], columns).crossJoin(empty.select(F.struct("*").alias("row")))
+    frame = frame.select("row", *[name for name in frame.columns if name != "row"])
+    writer = frame.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
+    writer.partitionBy("flow").save(path)
+
+
+def _aggregated(rows: DataFrame, rules: Rules) -> FlowCounts:
+    """The counts of judged rows, by one job."""
+    return counts_from(rows.agg(*counters(rules)).collect()[0].asDict(), rules)
+
+
+def _repeatable(frame: DataFrame, rules: Rules) -> bool:
+    """False when a rule may judge the same row differently the next time."""
+    tested = frame.select(*[predicate_column(e).alias(f"r{n}") for n, e in enumerate(rules.expectations)])
+    return bool(tested._jdf.queryExecution().analyzed().deterministic())  # noqa: SLF001 - plans have no public form

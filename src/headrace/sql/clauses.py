@@ -1,0 +1,144 @@
+"""The clauses between a dataset's name and its query, in any order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from headrace.errors import PipelineError
+from headrace.sql.columns import ColumnList, column_list, plain_name
+from headrace.sql.cursor import Cursor
+from headrace.sql.lexer import Kind
+from headrace.sql.refusals import CLAUSES, FLOW_CLAUSES, found_ahead, unsupported
+
+_NUMBER_SIGNS = ("-", "+")
+
+
+@dataclass
+class Clauses:
+    """What the clauses say; ``seen`` are the words of those that were read."""
+
+    columns: ColumnList = field(default_factory=ColumnList)
+    comment: str | None = None
+    properties: dict[str, str] = field(default_factory=dict)
+    partition_by: tuple[str, ...] = ()
+    cluster_by: tuple[str, ...] = ()
+    seen: set[str] = field(default_factory=set)
+
+
+def clauses(cursor: Cursor, problems: list[PipelineError]) -> Clauses:
+    """Read the column list and the clauses up to AS or the end; what is refused by name goes to *problems*.
+
+    Raises:
+        PipelineError: SQL.SYNTAX.
+    """
+    found = Clauses()
+    if not cursor.done and cursor.rest[0].is_symbol("("):
+        found.columns = column_list(cursor, problems)
+    while not cursor.done and not cursor.ahead("AS"):
+        _clause(cursor, found, problems)
+    return found
+
+
+def _clause(cursor: Cursor, found: Clauses, problems: list[PipelineError]) -> None:
+    if cursor.accept("REFRESH", "POLICY", "AUTO"):
+        return
+    location = cursor.location
+    refused = found_ahead(FLOW_CLAUSES, cursor)
+    if refused is not None:
+        problems.append(unsupported(*refused, location))
+        cursor.position = cursor.end
+        return
+    refused = found_ahead(CLAUSES, cursor)
+    if refused is not None:
+        problems.append(unsupported(*refused, location))
+        cursor.position += len(refused[0].split())
+        _skip_to_next(cursor)
+        return
+    for words, read in _READERS.items():
+        if cursor.ahead(*words):
+            if words[0] in found.seen:
+                raise cursor.failure(f"{' '.join(words)} only once")
+            found.seen.add(words[0])
+            cursor.accept(*words)
+            read(cursor, found, problems)
+            return
+    raise cursor.failure("a clause or AS")
+
+
+def _skip_to_next(cursor: Cursor) -> None:
+    """Step over what belongs to a refused clause, so that the rest of the statement is looked at too."""
+    starts = [*_READERS, *CLAUSES, *FLOW_CLAUSES, ("AS",)]
+    while not cursor.done and not any(cursor.ahead(*words) for words in starts):
+        if cursor.rest[0].is_symbol("("):
+            cursor.brackets("what belongs to the clause")
+        else:
+            cursor.position += 1
+
+
+def _using(cursor: Cursor, _found: Clauses, problems: list[PipelineError]) -> None:
+    location = cursor.location
+    name = plain_name(cursor, "DELTA")
+    if name.casefold() != "delta":
+        problems.append(PipelineError("UNSUPPORTED.FORMAT", location=location, what="USING", format=name))
+
+
+def _partitioned(cursor: Cursor, found: Clauses, _problems: list[PipelineError]) -> None:
+    found.partition_by = _names(cursor)
+
+
+def _clustered(cursor: Cursor, found: Clauses, _problems: list[PipelineError]) -> None:
+    found.cluster_by = _names(cursor)
+
+
+def _comment(cursor: Cursor, found: Clauses, _problems: list[PipelineError]) -> None:
+    found.comment = cursor.string("a comment in quotes")
+
+
+def _properties(cursor: Cursor, found: Clauses, _problems: list[PipelineError]) -> None:
+    for item in cursor.brackets("properties").items():
+        key = item.string("a property") if _is_string(item) else _dotted(item)
+        item.accept_symbol("=")
+        found.properties[key] = _value(item)
+        if not item.done:
+            raise item.failure('"," or ")"')
+
+
+_Reader = Callable[[Cursor, Clauses, list[PipelineError]], None]
+_READERS: Mapping[tuple[str, ...], _Reader] = {
+    ("USING",): _using,
+    ("PARTITIONED", "BY"): _partitioned,
+    ("CLUSTER", "BY"): _clustered,
+    ("COMMENT",): _comment,
+    ("TBLPROPERTIES",): _properties,
+}
+
+
+def _names(cursor: Cursor) -> tuple[str, ...]:
+    found: list[str] = []
+    for item in cursor.brackets("columns").items():
+        # A column inside of a struct can be clustered by; Spark takes its name with the dots.
+        found.append(item.name("a column's name"))
+        if not item.done:
+            raise item.failure('"," or ")" behind a plain column')
+    return tuple(name.replace("`", "") if "." not in name else name for name in found)
+
+
+def _is_string(item: Cursor) -> bool:
+    return not item.done and item.rest[0].kind is Kind.STRING
+
+
+def _dotted(item: Cursor) -> str:
+    return item.name("a property").replace("`", "")
+
+
+def _value(item: Cursor) -> str:
+    if _is_string(item):
+        return item.string("a value")
+    sign = next((sign for sign in _NUMBER_SIGNS if item.accept_symbol(sign)), "")
+    token = None if item.done else item.rest[0]
+    numeric = token is not None and token.text[0].isdigit()
+    if token is None or not (numeric or (not sign and token.is_word("TRUE", "FALSE"))):
+        raise item.failure("a value in quotes, a number, TRUE or FALSE")
+    item.position += 1
+    return sign + token.text.lower()

@@ -1,0 +1,156 @@
+"""The list in brackets behind a dataset's name: columns and expectations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from headrace.errors import PipelineError
+from headrace.model.expectations import Action, Expectation
+from headrace.model.names import InvalidName, split_name
+from headrace.sql.cursor import Cursor, unclosed
+from headrace.sql.lexer import Token
+from headrace.sql.refusals import COLUMN_COMMENT, COLUMNS, found_ahead, unsupported
+
+_ACTIONS = {("DROP", "ROW"): Action.DROP, ("FAIL", "UPDATE"): Action.FAIL, ("QUARANTINE", "ROW"): Action.QUARANTINE}
+_AFTER_TYPE = {"NOT", "NULL", "COMMENT", *(words[0] for words in COLUMNS)}
+
+
+@dataclass
+class ColumnList:
+    """What the list declares: ``typed`` columns as DDL, ``named`` ones by name only, in their order.
+
+    ``untyped`` is the error of the first column without a type, for where types are needed.
+    """
+
+    typed: list[str] = field(default_factory=list)
+    named: list[str] = field(default_factory=list)
+    expectations: list[Expectation] = field(default_factory=list)
+    untyped: PipelineError | None = None
+
+    @property
+    def schema(self) -> str | None:
+        """The typed columns as a DDL string."""
+        return ", ".join(self.typed) or None
+
+
+def column_list(cursor: Cursor, problems: list[PipelineError]) -> ColumnList:
+    """Read the list that *cursor* stands before; what is refused by name goes to *problems*.
+
+    Raises:
+        PipelineError: SQL.SYNTAX.
+    """
+    found = ColumnList()
+    for item in cursor.brackets("columns or expectations").items():
+        if item.ahead("CONSTRAINT"):
+            _constraint(item, found, problems)
+        elif (refused := found_ahead(COLUMNS, item)) is not None and not _is_column(item):
+            problems.append(unsupported(*refused, item.location))
+        else:
+            _column(item, found, problems)
+    return found
+
+
+def plain_name(cursor: Cursor, what: str) -> str:
+    """Step over a name of one part and give it without quotes.
+
+    Raises:
+        PipelineError: SQL.SYNTAX when something else is next.
+    """
+    begin = cursor.position
+    try:
+        parts = split_name(cursor.name(what))
+    except InvalidName:
+        parts = ()
+    if len(parts) != 1:
+        raise cursor.part(begin + 1, cursor.end).failure(f"one part as {what}")
+    return parts[0]
+
+
+def _is_column(item: Cursor) -> bool:
+    """True for a column that happens to be called like a constraint: a type follows, and no bracket."""
+    following = item.rest[1:2]
+    return bool(following) and following[0].is_name and not following[0].is_word("KEY")
+
+
+def _constraint(item: Cursor, found: ColumnList, problems: list[PipelineError]) -> None:
+    location = item.location
+    item.expect("CONSTRAINT")
+    name = plain_name(item, "a constraint's name")
+    refused = found_ahead(COLUMNS, item)
+    if refused is not None:
+        problems.append(unsupported(*refused, item.location))
+        return
+    item.expect("EXPECT")
+    condition = item.brackets("a condition")
+    if condition.done:
+        raise condition.failure("a condition")
+    found.expectations.append(Expectation(name, _action(item), condition.text, location))
+
+
+def _action(item: Cursor) -> Action:
+    if item.done:
+        return Action.WARN
+    item.expect("ON", "VIOLATION")
+    for words, action in _ACTIONS.items():
+        if item.accept(*words):
+            if not item.done:
+                raise item.failure('"," or ")"')
+            return action
+    raise item.failure("DROP ROW, FAIL UPDATE or QUARANTINE ROW")
+
+
+def _column(item: Cursor, found: ColumnList, problems: list[PipelineError]) -> None:
+    begin = item.position
+    name = plain_name(item, "a column's name or CONSTRAINT")
+    type_begin = item.position
+    while not item.done and not _ends_type(item.rest[0]):
+        _step(item)
+    has_type = item.position > type_begin
+    kept = item.position
+    while not item.done:
+        refused = found_ahead(COLUMNS, item)
+        if refused is not None:
+            problems.append(unsupported(*refused, item.location))
+            break
+        if item.accept("COMMENT"):
+            item.string("a comment in quotes")
+        elif not item.accept("NOT", "NULL"):
+            raise item.failure("NOT NULL, COMMENT or the next column")
+        kept = item.position
+    if has_type:
+        found.typed.append(item.part(begin, kept).text)
+        return
+    found.named.append(name)
+    written = item.part(type_begin, item.end)
+    found.untyped = found.untyped or written.failure(f'the type of column "{name}"')
+    if kept > type_begin:
+        if not written.ahead("COMMENT"):
+            raise found.untyped
+        problems.append(unsupported("COMMENT without a type", COLUMN_COMMENT, written.location))
+
+
+def _ends_type(token: Token) -> bool:
+    return token.is_word(*_AFTER_TYPE)
+
+
+def _step(item: Cursor) -> None:
+    """Step over one token of a type, or over brackets with what is inside."""
+    if item.rest[0].is_symbol("("):
+        item.brackets("the length of the type")
+    elif item.rest[0].is_symbol("<"):
+        _step_over_angles(item)
+    else:
+        item.position += 1
+
+
+def _step_over_angles(item: Cursor) -> None:
+    """Step over ``<...>``, whose fields may have comments and NOT NULL of their own."""
+    failure = unclosed(item, "<", ">")
+    depth = 0
+    while not item.done:
+        token = item.rest[0]
+        depth += token.is_symbol("<") - token.is_symbol(">")
+        item.position += 1
+        if not depth:
+            return
+    raise failure

@@ -1,0 +1,143 @@
+"""What the SQL files of a project declare."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from headrace.errors import PipelineError, Problems, problems_of
+from headrace.model.location import Location
+from headrace.model.names import InvalidName, check_part, split_name
+from headrace.sql.create import create
+from headrace.sql.cursor import Cursor
+from headrace.sql.lexer import Kind, Token, unquoted
+from headrace.sql.parameters import substitute
+from headrace.sql.refusals import NAMED_PARAMETER, OTHER_SET, STATEMENTS, VALUE_SHOWN, found_ahead, unsupported
+from headrace.sql.state import Declarations, FileState
+from headrace.sql.statements import Statement, read_statements
+
+_CONF_PREFIXES = ("pipelines.", "spark.")
+_USAGE = "CREATE STREAMING TABLE, CREATE MATERIALIZED VIEW, CREATE TEMPORARY VIEW, CREATE FLOW, SET or USE"
+_SET_USAGE = "SET key = value"
+_USE_USAGE = "USE CATALOG name, USE SCHEMA name or USE catalog.schema"
+_OTHER_SETS = ("VAR", "VARIABLE", "TIME", "ROLE", "PATH")
+
+
+def load_sql(text: str, file: str, registry: Declarations, configuration: Mapping[str, str]) -> None:
+    """Declare the datasets and flows of a SQL file in *registry*.
+
+    Problems are added to the registry's, and the statements after a bad one are read too.
+
+    Args:
+        text: the file's content.
+        file: its name as the reader knows it, for the locations.
+        registry: where declarations and problems go; its naming is in force until the first USE.
+        configuration: values of ``${name}``; a SET in the file goes before them, for the statements that follow.
+    """
+    state = FileState.at_start(file, registry, configuration)
+    statements, unclosed = read_statements(text.removeprefix("\ufeff"), file)
+    for statement in statements:
+        try:
+            _declare(state, statement)
+        except (PipelineError, Problems) as error:
+            state.problems.extend(problems_of(error))
+    if unclosed is not None:
+        state.problems.append(unclosed)
+
+
+def _declare(state: FileState, statement: Statement) -> None:
+    cursor = Cursor(substitute(statement, state.values, state.file), state.file, _USAGE)
+    # It stands in brackets, or the statement would have ended there: one is missing, or two changed places.
+    semicolon = next((index for index, token in enumerate(cursor.rest) if token.is_symbol(";")), None)
+    if semicolon is not None:
+        raise cursor.part(semicolon, cursor.end).failure("the bracket to be closed")
+    if cursor.ahead("SET"):
+        _set(state, cursor)
+        return
+    named = list(_named_parameters(cursor.rest))
+    for token in named:
+        what = f":{token.text}"
+        state.problems.append(unsupported(what, NAMED_PARAMETER, Location(state.file, token.line)))
+    if named:
+        return
+    if cursor.ahead("CREATE"):
+        create(state, cursor)
+    elif cursor.ahead("USE"):
+        _use(state, cursor)
+    elif (refused := found_ahead(STATEMENTS, cursor)) is not None:
+        state.problems.append(unsupported(*refused, cursor.location))
+    else:
+        raise cursor.failure("CREATE, SET or USE")
+
+
+def _named_parameters(tokens: Sequence[Token]) -> Iterator[Token]:
+    """The names of ``:name``; a colon right behind a value (``payload:field``, ``x::int``) is another thing."""
+    for index, token in enumerate(tokens[:-1]):
+        following = tokens[index + 1]
+        if not token.is_symbol(":") or following.kind is not Kind.WORD or following.start != token.end:
+            continue
+        before = tokens[index - 1] if index else None
+        adjacent = before is not None and before.end == token.start
+        operand = before is not None and (before.kind is not Kind.SYMBOL or before.is_symbol(")", "]", ":"))
+        if not (adjacent and operand):
+            yield following
+
+
+def _set(state: FileState, cursor: Cursor) -> None:
+    cursor.usage = _SET_USAGE
+    location = cursor.location
+    cursor.expect("SET")
+    if cursor.ahead("CATALOG") and len(cursor.rest) == 2:
+        _use(state, cursor)
+        return
+    equals = next((index for index, token in enumerate(cursor.rest) if token.is_symbol("=")), None)
+    words = [token.text.upper() for token in cursor.rest[:2] if token.kind is Kind.WORD]
+    if len(words) == 2 and words[0] in _OTHER_SETS:
+        raise unsupported(f"SET {words[0]}", OTHER_SET, location)
+    if equals is None:
+        raise unsupported(f"SET {cursor.text}".strip(), VALUE_SHOWN, location)
+    key = cursor.part(cursor.position, cursor.position + equals)
+    value = cursor.part(cursor.position + equals + 1, cursor.end)
+    if key.done or any(first.end != second.start for first, second in zip(key.rest, key.rest[1:], strict=False)):
+        raise key.failure("one key")
+    if value.done:
+        raise value.failure("a value")
+    name = key.text.replace("`", "")
+    state.values[name] = value.text
+    if name.startswith(_CONF_PREFIXES):
+        state.conf[name] = _conf_value(value)
+
+
+def _conf_value(value: Cursor) -> str:
+    """What Spark is given: the text as it stands, without quotes around the whole."""
+    first = value.rest[0]
+    return unquoted(first) if len(value.rest) == 1 and first.kind is Kind.STRING else value.text
+
+
+def _use(state: FileState, cursor: Cursor) -> None:
+    cursor.usage = _USE_USAGE
+    cursor.accept("USE")
+    catalog_only = len(cursor.rest) > 1 and cursor.accept("CATALOG")
+    if len(cursor.rest) > 1 and not catalog_only:
+        _ = cursor.accept("SCHEMA") or cursor.accept("DATABASE") or cursor.accept("NAMESPACE")
+    begin = cursor.position
+    location = cursor.location
+    text = cursor.name("the name of a catalog" if catalog_only else "the name of a schema")
+    at_most = 1 if catalog_only else 2
+    # Two tokens a part, the name and the dot behind it.
+    if not cursor.done or cursor.position - begin > 2 * at_most - 1:
+        raise cursor.part(min(cursor.position, begin + 2 * at_most - 1), cursor.end).failure("the end of the statement")
+    parts = _parts(text, location)
+    if catalog_only:
+        state.naming = state.naming.use(catalog=parts[0])
+    else:
+        state.naming = state.naming.use(catalog=parts[0] if len(parts) == 2 else None, schema=parts[-1])
+
+
+def _parts(text: str, location: Location) -> tuple[str, ...]:
+    try:
+        parts = split_name(text)
+        for part in parts:
+            check_part(part)
+    except InvalidName as invalid:
+        raise PipelineError("NAME.INVALID", location=location, name=text, reason=invalid) from invalid
+    return parts

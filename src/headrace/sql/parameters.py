@@ -1,0 +1,156 @@
+"""``${name}`` in a statement, replaced by its value in a way that keeps the statement one statement.
+
+The vendor replaces text by text. So do we, and then look whether the value stayed where it was put: inside its string
+or quoted name, or, elsewhere, as whole pieces of SQL without a semicolon, an open bracket or a comment.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+
+from headrace.errors import PipelineError, Problems
+from headrace.model.location import Location
+from headrace.sql.lexer import Kind, Lines, Token, closings, lex
+from headrace.sql.statements import Statement
+
+_PARAMETER = re.compile(r"\$\{([^{}\r\n]*)\}")
+_ENCLOSING = (Kind.STRING, Kind.QUOTED)
+
+
+@dataclass(frozen=True)
+class _Use:
+    """One ``${name}``: where it stands in the statement, and the string or quoted name around it, if any."""
+
+    name: str
+    start: int
+    end: int
+    around: Token | None
+
+
+@dataclass(frozen=True)
+class _Segment:
+    """A stretch of the new text and where it comes from in the old one; *name* for the value of a parameter."""
+
+    start: int
+    end: int
+    old_start: int
+    name: str | None = None
+
+
+def substitute(statement: Statement, values: Mapping[str, str], file: str) -> Statement:
+    """*statement* with every ``${name}`` outside of comments replaced; values are not looked into again.
+
+    Raises:
+        Problems: SQL.UNKNOWN_PARAMETER for each name without a value; SQL.PARAMETER_VALUE for a value that would
+            change the statement around it.
+    """
+    uses = list(_uses(statement))
+    if not uses:
+        return statement
+    problems = [problem for use in uses if (problem := _problem(use, statement, values, file)) is not None]
+    if problems:
+        raise Problems(problems)
+    return _replaced(statement, uses, values, file)
+
+
+def _uses(statement: Statement) -> Iterator[_Use]:
+    starts = [token.start for token in statement.tokens]
+    for match in _PARAMETER.finditer(statement.text):
+        token = statement.tokens[bisect_right(starts, match.start()) - 1]
+        # Outside of every token means inside of a comment.
+        if match.start() < token.end:
+            around = token if token.kind in _ENCLOSING else None
+            yield _Use(match.group(1).strip(), match.start(), match.end(), around)
+
+
+def _problem(use: _Use, statement: Statement, values: Mapping[str, str], file: str) -> PipelineError | None:
+    if use.name not in values:
+        near = get_close_matches(use.name, values, n=1)
+        suggestion = f'Did you mean "{near[0]}"? ' if near else ""
+        location = _location(use, statement, file)
+        return PipelineError("SQL.UNKNOWN_PARAMETER", location=location, name=use.name, suggestion=suggestion)
+    value = values[use.name]
+    reason = _breaks_out(use.around, value) if use.around else _breaks_apart(value)
+    return _value_problem(use, statement, file, reason) if reason else None
+
+
+def _breaks_out(around: Token, value: str) -> str | None:
+    """Why *value* would not stay inside the quotes around it."""
+    quote = around.text[-1]
+    prefix = around.text[: around.text.index(quote)]
+    found = lex(f"{prefix}{quote}{value}{quote}")
+    if found.unclosed is None and len(found.tokens) == 1:
+        return None
+    return f"It would end the text between {quote} and {quote} that it stands in"
+
+
+def _breaks_apart(value: str) -> str | None:
+    """Why *value* would change more than its own place."""
+    found = lex(value)
+    if found.unclosed is not None:
+        return "It opens a string, a quoted name or a comment that it does not close"
+    if any(token.is_symbol(";") for token in found.tokens):
+        return "It holds a semicolon, which would begin another statement"
+    brackets = sum(token.is_symbol("(", ")", "[", "]") for token in found.tokens)
+    if brackets != 2 * len(closings(found.tokens)):
+        return "Its brackets are not in pairs"
+    return None
+
+
+def _replaced(statement: Statement, uses: Sequence[_Use], values: Mapping[str, str], file: str) -> Statement:
+    text, segments = _joined(statement.text, uses, values)
+    found = lex(text)
+    covered = _covered(found.tokens)
+    for use, segment in zip(uses, (segment for segment in segments if segment.name is not None), strict=True):
+        if found.unclosed is not None or not covered.issuperset(_visible(text, segment)):
+            raise Problems([_value_problem(use, statement, file, "It would turn what follows into a comment")])
+    lines = Lines(statement.text)
+    tokens = tuple(_placed(token, segments, lines, statement.line) for token in found.tokens)
+    return Statement(text, statement.line, tokens)
+
+
+def _joined(text: str, uses: Sequence[_Use], values: Mapping[str, str]) -> tuple[str, list[_Segment]]:
+    pieces: list[str] = []
+    segments: list[_Segment] = []
+    length = 0
+    position = 0
+    for use in uses:
+        for piece, old_start, name in (
+            (text[position : use.start], position, None),
+            (values[use.name], use.start, use.name),
+        ):
+            segments.append(_Segment(length, length + len(piece), old_start, name))
+            pieces.append(piece)
+            length += len(piece)
+        position = use.end
+    segments.append(_Segment(length, length + len(text) - position, position))
+    return "".join((*pieces, text[position:])), segments
+
+
+def _covered(tokens: Sequence[Token]) -> set[int]:
+    return {offset for token in tokens for offset in range(token.start, token.end)}
+
+
+def _visible(text: str, segment: _Segment) -> Iterator[int]:
+    return (offset for offset in range(segment.start, segment.end) if not text[offset].isspace())
+
+
+def _placed(token: Token, segments: Sequence[_Segment], lines: Lines, first_line: int) -> Token:
+    """*token* on the line that its text, or its parameter, has in the file."""
+    touched = [segment for segment in segments if segment.start < token.end and token.start < segment.end]
+    first = touched[0]
+    within = 0 if first.name is not None else token.start - first.start
+    parameter = next((segment.name for segment in touched if segment.name is not None), None)
+    return replace(token, line=first_line + lines.at(first.old_start + within) - 1, parameter=parameter)
+
+
+def _value_problem(use: _Use, statement: Statement, file: str, reason: str) -> PipelineError:
+    return PipelineError("SQL.PARAMETER_VALUE", location=_location(use, statement, file), name=use.name, reason=reason)
+
+
+def _location(use: _Use, statement: Statement, file: str) -> Location:
+    return Location(file, statement.line + Lines(statement.text).at(use.start) - 1)

@@ -1,0 +1,90 @@
+"""Whether a statement only reads: what `headrace sql` runs without being told that changes are fine."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import pairwise
+
+from headrace.errors import PipelineError
+from headrace.sql.ctes import with_list
+from headrace.sql.lexer import Kind, Token, closings
+from headrace.sql.statements import read_statements
+
+_QUERY = ("SELECT", "WITH", "VALUES", "FROM", "TABLE")
+_SHOWING = ("DESCRIBE", "DESC", "SHOW")
+_EXPLAIN_MODES = ("LOGICAL", "FORMATTED", "EXTENDED", "CODEGEN", "COST")
+_AFTER_INSERT = ("INTO", "OVERWRITE", "WITH")
+_CONTINUED_COMMENT = re.compile(r"--[^\r\n]*\\\r?\n")
+
+
+def check_readonly(text: str) -> None:
+    """Accept exactly one statement that cannot change data.
+
+    Raises:
+        PipelineError: SQL.NOT_READ_ONLY for anything else; SQL.SYNTAX when a string, a quoted name or a comment is
+            not closed.
+    """
+    statements, unclosed = read_statements(text, "query")
+    if unclosed is not None:
+        raise unclosed
+    if len(statements) != 1:
+        raise _refusal(f"It holds {len(statements)} statements, and one is expected" if statements else "It is empty")
+    reason = _reason(text, statements[0].tokens)
+    if reason:
+        raise _refusal(reason)
+
+
+def starts_query(tokens: Sequence[Token]) -> bool:
+    """True when a query begins here."""
+    return bool(tokens) and (tokens[0].is_word(*_QUERY) or tokens[0].is_symbol("("))
+
+
+def changing_verb(tokens: Sequence[Token]) -> Token | None:
+    """The word in a query that makes it write: INSERT anywhere, or what follows a WITH list and is not a query."""
+    for token, following in pairwise(tokens):
+        if token.is_word("INSERT") and following.is_word(*_AFTER_INSERT):
+            return token
+    main = _behind_with(tokens)
+    return None if main is None or starts_query([main]) else main
+
+
+def _reason(text: str, tokens: Sequence[Token]) -> str | None:
+    first = tokens[0]
+    if _continues_comment(text):
+        return "It has a line comment that ends in a backslash, which hides the next line from Spark"
+    if first.is_word("EXPLAIN"):
+        tokens = tokens[2:] if tokens[1:2] and tokens[1].is_word(*_EXPLAIN_MODES) else tokens[1:]
+        if not starts_query(tokens):
+            return "EXPLAIN is given something that is not a query"
+    elif not starts_query(tokens) and not first.is_word(*_SHOWING):
+        return f'It starts with "{first.text}"'
+    verb = changing_verb(tokens)
+    if verb is not None:
+        return f'It contains "{verb.text}"'
+    if _runs_script(tokens):
+        return "It starts a program with USING"
+    return None
+
+
+def _behind_with(tokens: Sequence[Token]) -> Token | None:
+    """The word after the list of a leading WITH."""
+    begin = next((index for index, token in enumerate(tokens) if not token.is_symbol("(")), len(tokens))
+    if begin == len(tokens) or not tokens[begin].is_word("WITH"):
+        return None
+    end = with_list(tokens, begin, closings(tokens)).end
+    return tokens[end] if end < len(tokens) else None
+
+
+def _runs_script(tokens: Sequence[Token]) -> bool:
+    """True for ``TRANSFORM (...) USING 'program'`` and its relatives; a join's USING has no string behind it."""
+    return any(token.is_word("USING") and following.kind is Kind.STRING for token, following in pairwise(tokens))
+
+
+def _continues_comment(text: str) -> bool:
+    # Spark takes such a comment further than the tokenizer does, so the two would not see the same statement.
+    return _CONTINUED_COMMENT.search(text) is not None
+
+
+def _refusal(reason: str) -> PipelineError:
+    return PipelineError("SQL.NOT_READ_ONLY", reason=reason)

@@ -1,0 +1,156 @@
+"""What the vendor's SQL, or Spark's, has and a pipeline file here has not: each refused by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from headrace.errors import PipelineError
+from headrace.model.location import Location
+from headrace.sql.cursor import Cursor
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why something does not work, and what to do instead: sentences without a full stop."""
+
+    reason: str
+    instead: str
+
+
+Words = tuple[str, ...]
+
+_CDC = Refusal("Change data capture is not there yet", "Merge the changes in a program of your own")
+_ELSEWHERE = "A pipeline file declares datasets and flows, and loading it changes no data"
+_BY_HAND = Refusal(_ELSEWHERE, "Remove the statement, and run it with `headrace sql --write` when it is needed")
+_BY_SCRIPT = Refusal(_ELSEWHERE, "Remove the statement, and run it where the pipeline is administered")
+_SHOWN = Refusal("A pipeline file has no place to show a result", "Remove the statement, and ask with `headrace sql`")
+_BARE_QUERY = Refusal(
+    "A query in a pipeline file needs a dataset to go to",
+    "Write CREATE MATERIALIZED VIEW name AS in front of it, or ask with `headrace sql`",
+)
+_WRITTEN_BY_FLOWS = Refusal(
+    "The tables of a pipeline are written by their flows alone", "Write CREATE FLOW name AS INSERT INTO target query"
+)
+_TIMES = Refusal("An update runs when it is started", "Remove the clause, and start updates from your scheduler")
+_PRIVATE = Refusal("Every table of a pipeline is visible", "Remove the word, or write CREATE TEMPORARY VIEW")
+_KEYS = Refusal("Keys are not enforced", "Remove it, and state the rule as CONSTRAINT name EXPECT (condition)")
+_COMPUTED = Refusal("A column's value comes from the query alone", "Compute the column in the query")
+
+STATEMENTS: Mapping[Words, Refusal] = {
+    ("APPLY", "CHANGES"): _CDC,
+    ("INSERT",): _WRITTEN_BY_FLOWS,
+    ("DROP",): Refusal(_ELSEWHERE, "Remove the dataset's definition from the files"),
+    ("ALTER",): Refusal(_ELSEWHERE, "Change the dataset's definition"),
+    ("REFRESH",): Refusal("An update is started from outside", "Use `headrace run --refresh NAME`"),
+    **{(verb,): _BARE_QUERY for verb in ("SELECT", "WITH", "FROM", "VALUES", "TABLE")},
+    **{(verb,): _SHOWN for verb in ("DESCRIBE", "DESC", "SHOW", "EXPLAIN", "LIST")},
+    **{(verb,): _BY_HAND for verb in ("UPDATE", "DELETE", "MERGE", "TRUNCATE", "OPTIMIZE", "VACUUM", "RESTORE")},
+    **{(verb,): _BY_HAND for verb in ("COPY", "LOAD", "COMMENT", "ANALYZE", "UNDROP")},
+    **{(verb,): _BY_SCRIPT for verb in ("GRANT", "REVOKE", "DENY", "MSCK", "REPAIR", "REORG", "SYNC")},
+    **{(verb,): _BY_SCRIPT for verb in ("CACHE", "UNCACHE", "CLEAR", "RESET", "ADD", "UNSET", "REPLACE")},
+    **{(verb,): _BY_SCRIPT for verb in ("BEGIN", "CALL", "DECLARE", "EXECUTE")},
+}
+
+CREATED: Mapping[Words, Refusal] = {
+    ("VIEW",): Refusal(
+        "Persisted views are not there yet",
+        "Write CREATE TEMPORARY VIEW, or CREATE MATERIALIZED VIEW to store the rows",
+    ),
+    ("TABLE",): Refusal(
+        "A table of a pipeline says what keeps it up to date",
+        "Write CREATE STREAMING TABLE or CREATE MATERIALIZED VIEW",
+    ),
+    ("SINK",): Refusal("Sinks are not there yet", "Write a streaming table and deliver from it"),
+    **{
+        (noun,): _BY_SCRIPT
+        for noun in ("CATALOG", "DATABASE", "FUNCTION", "INDEX", "NAMESPACE", "POLICY", "SCHEMA", "VARIABLE", "VOLUME")
+    },
+}
+
+MODIFIERS: Mapping[str, Refusal] = {
+    "PRIVATE": _PRIVATE,
+    "GLOBAL": Refusal("A view is seen by its pipeline alone", "Write CREATE TEMPORARY VIEW"),
+    "EXTERNAL": CREATED["TABLE",],
+}
+
+TEMPORARY_TABLE = Refusal(
+    "Every table of a pipeline is stored and visible", "Write CREATE TEMPORARY VIEW, or remove TEMPORARY"
+)
+
+CLAUSES: Mapping[Words, Refusal] = {
+    ("LOCATION",): Refusal(
+        "Tables are kept below the pipeline's storage", "Remove it, and set storage in the settings"
+    ),
+    ("SCHEDULE",): _TIMES,
+    ("TRIGGER",): _TIMES,
+    ("WITH", "ROW", "FILTER"): Refusal("Row filters are not there yet", "Filter the rows in the query"),
+    ("CLUSTER", "BY", "AUTO"): Refusal("Clustering columns are not chosen for you", "Name them: CLUSTER BY (a, b)"),
+    ("CLUSTER", "BY", "NONE"): Refusal("Clustering is off unless columns are named", "Remove the clause"),
+    ("REFRESH", "POLICY"): Refusal(
+        "How a materialized view is refreshed is decided for each update", "Remove it, or write REFRESH POLICY AUTO"
+    ),
+    ("DEFAULT", "COLLATION"): Refusal("A table has no collation of its own", "Give the columns their collations"),
+    ("OPTIONS",): Refusal("Tables are stored as Delta, which takes properties", "Use TBLPROPERTIES"),
+}
+
+# These end the statement: what follows them is a grammar of its own.
+FLOW_CLAUSES: Mapping[Words, Refusal] = {
+    ("FLOW", "AUTO", "CDC"): _CDC,
+    ("FLOW", "REPLACE", "USING"): Refusal(
+        "Replace flows are not there yet", "Use a materialized view that keeps the latest row of each key"
+    ),
+    ("FLOW", "REPLACE", "WHERE"): Refusal("Replace flows are not there yet", "Use a materialized view"),
+    ("FLOW",): Refusal("A flow is written as a statement of its own", "Write AS query, or CREATE FLOW"),
+}
+
+FLOWS: Mapping[Words, Refusal] = {
+    ("AUTO", "CDC"): _CDC,
+    ("APPLY", "CHANGES"): _CDC,
+    ("INSERT", "OVERWRITE"): Refusal("A flow appends", "Write INSERT INTO, or a materialized view"),
+}
+
+FLOW_TARGETS: Mapping[Words, Refusal] = {
+    words[1:]: FLOW_CLAUSES[words] for words in (("FLOW", "REPLACE", "USING"), ("FLOW", "REPLACE", "WHERE"))
+}
+
+COLUMNS: Mapping[Words, Refusal] = {
+    ("MASK",): Refusal("Column masks are not there yet", "Hide the value in the query"),
+    ("GENERATED",): _COMPUTED,
+    ("DEFAULT",): _COMPUTED,
+    ("PRIMARY", "KEY"): _KEYS,
+    ("FOREIGN", "KEY"): _KEYS,
+    ("REFERENCES",): _KEYS,
+    ("UNIQUE",): _KEYS,
+    ("CHECK",): Refusal("A table is guarded by its expectations", "Write CONSTRAINT name EXPECT (condition)"),
+    ("CONSTRAINT",): Refusal(
+        "A constraint on a column is a key or a check", "Write CONSTRAINT name EXPECT (condition) after the columns"
+    ),
+}
+
+VALUE_SHOWN = Refusal("A pipeline file has no place to show a value", "Write SET key = value")
+OTHER_SET = Refusal("Only parameters and configuration can be set", "Write SET key = value")
+NAMED_PARAMETER = Refusal(
+    "A parameter is written with a dollar sign and braces",
+    "Write ${name}, in quotes where a string is meant, and give the name a value under configuration",
+)
+COLUMN_COMMENT = Refusal("A column's comment is stored with its type", "Write the type, or the comment after --")
+VIEW_TYPES = Refusal("A view has the types that its query gives", "Remove the type, and cast in the query")
+VIEW_CLAUSE = Refusal("A temporary view stores no rows", "Remove the clause, or create a materialized view")
+CHANGING_QUERY = Refusal("The query of a dataset reads", "Write CREATE FLOW name AS INSERT INTO target query")
+
+
+def found_ahead(table: Mapping[Words, Refusal], cursor: Cursor) -> tuple[str, Refusal] | None:
+    """The longest entry of *table* whose words are next, as a name and its refusal."""
+    found = [words for words in table if cursor.ahead(*words)]
+    if not found:
+        return None
+    longest = max(found, key=len)
+    return " ".join(longest), table[longest]
+
+
+def unsupported(what: str, refusal: Refusal, location: Location) -> PipelineError:
+    """UNSUPPORTED.SQL for *what* at its place."""
+    return PipelineError(
+        "UNSUPPORTED.SQL", location=location, what=what, reason=refusal.reason, instead=refusal.instead
+    )

@@ -1,0 +1,179 @@
+"""Names of datasets in a query, replaced by what the session calls them; the rest of the text stays as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from headrace.model.names import InvalidName, Naming, QualifiedName, split_name
+from headrace.sql.ctes import with_list
+from headrace.sql.lexer import Token, closings, lex
+
+# What can follow a list of tables; behind it a comma no longer brings another one.
+_ENDS_LIST = (
+    *("WHERE", "GROUP", "HAVING", "ORDER", "SORT", "CLUSTER", "DISTRIBUTE", "LIMIT", "OFFSET", "WINDOW", "QUALIFY"),
+    *("UNION", "EXCEPT", "INTERSECT", "MINUS", "SELECT", "VALUES"),
+)
+_LONGEST = 3
+
+
+def rewrite_names(text: str, naming: Naming, session_name: Callable[[QualifiedName], str | None]) -> str:
+    """*text* with each name that *session_name* knows replaced by the string it gives.
+
+    A name of two or three parts, or ``LIVE.name``, is replaced wherever it stands, what follows it (``.column``)
+    kept. A name of one part is replaced where it is a table: behind FROM, JOIN, STREAM, TABLE and the commas of a
+    FROM list, unless a WITH of the same query defines it there. A text that cannot be read to its end comes back as
+    it is, for Spark to say what is wrong with it.
+
+    Law: a text without a known name comes back unchanged.
+    """
+    lexed = lex(text)
+    if lexed.unclosed is not None:
+        return text
+    tokens = lexed.tokens
+    tables = set(_table_positions(tokens))
+    common = _Common.of(tokens)
+    pieces: list[str] = []
+    position = 0
+    for begin, end in _chains(tokens):
+        known = _known(tokens, begin, end, naming, session_name)
+        if known is None:
+            continue
+        replacement, parts = known
+        if parts == 1 and (begin not in tables or common.defines(tokens[begin], begin)):
+            continue
+        last = begin + 2 * (parts - 1)
+        pieces += [text[position : tokens[begin].start], replacement]
+        position = tokens[last].end
+    return "".join((*pieces, text[position:]))
+
+
+def _chains(tokens: Sequence[Token]) -> Iterator[tuple[int, int]]:
+    """First index and end of each name with its dots; a function's name is not one, nor is a path into JSON."""
+    index = 0
+    while index < len(tokens):
+        if not tokens[index].is_name or (index and tokens[index - 1].is_symbol(".", ":", "@", "$")):
+            index += 1
+            continue
+        end = index + 1
+        while end + 1 < len(tokens) and tokens[end].is_symbol(".") and tokens[end + 1].is_name:
+            end += 2
+        yield index, end
+        index = end
+
+
+def _known(
+    tokens: Sequence[Token],
+    begin: int,
+    end: int,
+    naming: Naming,
+    session_name: Callable[[QualifiedName], str | None],
+) -> tuple[str, int] | None:
+    """What the longest known prefix of a chain is called in the session, and how many parts it has."""
+    count = (end - begin + 1) // 2
+    if end < len(tokens) and tokens[end].is_symbol("("):
+        return None
+    shortest = min(count, 2)
+    for parts in range(min(count, _LONGEST), shortest - 1, -1):
+        try:
+            name = naming.canonical(".".join(token.text for token in tokens[begin : begin + 2 * parts - 1 : 2]))
+        except InvalidName:
+            continue
+        replacement = session_name(name)
+        if replacement is not None:
+            return replacement, parts
+    return None
+
+
+@dataclass(frozen=True)
+class _Common:
+    """Where in the text a WITH makes a name mean a query of its own: ranges of indexes by name."""
+
+    ranges: Mapping[str, Sequence[range]]
+
+    @classmethod
+    def of(cls, tokens: Sequence[Token]) -> _Common:
+        pairs = closings(tokens)
+        found: dict[str, list[range]] = {}
+        for index, token in enumerate(tokens):
+            if not token.is_word("WITH"):
+                continue
+            around = [closing for opening, closing in pairs.items() if opening < index < closing]
+            end = min(around, default=len(tokens))
+            defined = with_list(tokens, index, pairs)
+            for table in defined.tables:
+                # Inside of its own query the name still means the dataset, unless the query is recursive.
+                begin = table.opening if defined.recursive else table.closing
+                found.setdefault(table.name, []).append(range(begin, end))
+        return cls(found)
+
+    def defines(self, token: Token, index: int) -> bool:
+        """True when *token* at *index* is such a name."""
+        return any(index in covered for covered in self.ranges.get(split_name(token.text)[0].casefold(), ()))
+
+
+@dataclass
+class _Scope:
+    """What is known inside of one pair of brackets.
+
+    ``expects``: the next name is a table. ``in_list``: a comma brings another table. ``selects``: a FROM here begins
+    a list, and is not a part of EXTRACT(YEAR FROM x) or TRIM(BOTH FROM x). ``begins``: nothing was read yet.
+    """
+
+    expects: bool = False
+    in_list: bool = False
+    selects: bool = False
+    begins: bool = True
+
+
+def _table_positions(tokens: Sequence[Token]) -> Iterator[int]:
+    """The indexes of names that stand where a table does."""
+    scopes = [_Scope(selects=True)]
+    for index, token in enumerate(tokens):
+        scope = scopes[-1]
+        if token.is_symbol("(", "["):
+            # In `FROM (a JOIN b)`, `STREAM (t)` and `TABLE (t)` the table is inside.
+            scopes.append(_Scope(expects=scope.expects, in_list=scope.expects))
+            scope.expects = False
+        elif token.is_symbol(")", "]"):
+            if len(scopes) > 1:
+                scopes.pop()
+        elif token.is_symbol(","):
+            scope.expects = scope.in_list
+        elif _is_pipe(tokens, index):
+            scope.in_list = False
+        elif not _changes(scope, tokens, index):
+            if scope.expects and token.is_name:
+                yield index
+            scope.expects = False
+        scope.begins = False
+
+
+def _changes(scope: _Scope, tokens: Sequence[Token], index: int) -> bool:
+    """Let a word that says where tables stand change *scope*; False for any other token."""
+    token = tokens[index]
+    before = tokens[index - 1] if index else None
+    after = tokens[index + 1] if index + 1 < len(tokens) else None
+    if before is not None and before.is_symbol("."):
+        return False
+    if token.is_word("FROM"):
+        distinct = before is not None and before.is_word("DISTINCT")
+        if (scope.selects or scope.begins) and not distinct:
+            scope.expects = scope.in_list = True
+    elif token.is_word("JOIN"):
+        scope.expects = scope.in_list = True
+    elif token.is_word("TABLE") and after is not None and (after.is_name or after.is_symbol("(")):
+        scope.expects = True
+    elif token.is_word(*_ENDS_LIST) or (token.is_word("WITH") and scope.begins):
+        scope.expects = scope.in_list = False
+        scope.selects = scope.selects or token.is_word("SELECT")
+    elif token.is_word("LATERAL") and after is not None and after.is_word("VIEW"):
+        scope.in_list = False
+    else:
+        return token.is_word("STREAM", "LATERAL") and scope.expects
+    return True
+
+
+def _is_pipe(tokens: Sequence[Token], index: int) -> bool:
+    """True for the first half of ``|>``, behind which a comma separates columns."""
+    return tokens[index].is_symbol("|") and index + 1 < len(tokens) and tokens[index + 1].is_symbol(">")

@@ -1,0 +1,57 @@
+"""What is in force at a place in a SQL file: parameters, configuration and current schema."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from headrace.errors import PipelineError
+from headrace.model.datasets import Dataset, Flow
+from headrace.model.location import Location
+from headrace.model.names import InvalidName, Naming, QualifiedName
+
+
+class Declarations(Protocol):
+    """Where declarations and problems go; the registry of the project's files is one."""
+
+    naming: Naming
+    problems: list[PipelineError]
+
+    def add_dataset(self, dataset: Dataset, function: Callable[[], Any] | None) -> None:
+        """Declare a dataset."""
+
+    def add_flow(self, flow: Flow) -> None:
+        """Declare a flow."""
+
+
+@dataclass
+class FileState:
+    """One SQL file while it loads. SET and USE change it for the statements that follow."""
+
+    file: str
+    declarations: Declarations
+    values: dict[str, str]
+    naming: Naming
+    conf: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def at_start(cls, file: str, declarations: Declarations, configuration: Mapping[str, str]) -> FileState:
+        """The state before the first statement."""
+        return cls(file, declarations, dict(configuration), declarations.naming)
+
+    @property
+    def problems(self) -> list[PipelineError]:
+        """Where problems go."""
+        return self.declarations.problems
+
+    def name(self, text: str, location: Location) -> QualifiedName:
+        """The canonical name behind *text*.
+
+        Raises:
+            PipelineError: NAME.INVALID.
+        """
+        try:
+            return self.naming.canonical(text)
+        except InvalidName as invalid:
+            raise PipelineError("NAME.INVALID", location=location, name=text, reason=invalid) from invalid

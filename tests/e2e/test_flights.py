@@ -1,0 +1,143 @@
+"""The flights example on nine days that land in three instalments: counts add up, and gold is DuckDB's to the row."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import date
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+
+from headrace import Project
+from headrace.model.outcome import FlowState, Outcome, UpdateState
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "flights"
+sys.path.insert(0, str(EXAMPLE))
+
+faults = import_module("faults")
+landing = import_module("landing")
+ledger = import_module("ledger")
+oracle = import_module("oracle")
+Fault = faults.Fault
+
+pytestmark = pytest.mark.e2e
+
+SINCE, UNTIL = date(2013, 3, 6), date(2013, 3, 14)  # Clocks go forward on the 10th.
+# Ten times what the demo has, so that each fault happens in each instalment.
+SHARES = {fault: 10 * share for fault, share in faults.SHARES.items()}
+REFERENCE = {"airlines", "airports", "planes", "weather"}
+
+
+@dataclass
+class Played:
+    """What three instalments and four updates led to."""
+
+    folder: Path
+    landed: list[Any] = field(default_factory=list)
+    outcomes: list[Outcome] = field(default_factory=list)
+    differences: dict[tuple[int, str], Any] = field(default_factory=dict)
+
+    def table(self, name):
+        return DeltaTable(self.folder / "storage" / "tables" / "default" / name).to_pyarrow_table()
+
+    def silver(self):
+        return ledger.counts_by_flow(self.outcomes)["flights"]
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("flights") / "project"
+    shutil.copytree(EXAMPLE / "transformations", folder / "transformations")
+    shutil.copy(EXAMPLE / "pipeline.yml", folder)
+    played = Played(folder)
+    project = None
+    for instalment in (1, 2, 3):
+        part = landing.land(folder / "landing", instalment, since=SINCE, until=UNTIL, shares=SHARES)
+        project = project or Project.open(folder)
+        played.landed.append(part)
+        played.outcomes.append(project.run())
+        with oracle.Oracle(folder / "landing") as answers:
+            for name in oracle.GOLD:
+                played.differences[instalment, name] = answers.compare(name, played.table(name))
+    played.outcomes.append(project.run())
+    return played
+
+
+@pytest.fixture(scope="module")
+def answers(played):
+    with oracle.Oracle(played.folder / "landing") as answers:
+        yield answers
+
+
+def test_every_update_completes(played):
+    assert [outcome.state for outcome in played.outcomes] == [UpdateState.COMPLETED] * 4
+
+
+@pytest.mark.parametrize("instalment", [1, 2, 3])
+@pytest.mark.parametrize("table", oracle.GOLD)
+def test_gold_is_duckdbs_to_the_row_after_each_instalment(played, instalment, table):
+    assert not played.differences[instalment, table]
+
+
+def test_no_gold_table_is_empty(played):
+    assert all(played.table(name).num_rows > 0 for name in oracle.GOLD)
+
+
+def test_the_ledger_adds_up_after_each_instalment(played):
+    pairs = zip(played.landed, played.outcomes, strict=False)
+    entries = [entry for landed, outcome in pairs for entry in ledger.entries_of(landed, outcome)]
+    assert [entry for entry in entries if not entry.holds] == []
+
+
+def test_the_tables_add_up_in_the_end(played):
+    names = ("flights_raw", "flights", "flights_quarantine", "unique_flights")
+    rows = {name: played.table(name).num_rows for name in names}
+    entries = ledger.entries_of_tables(played.landed, played.outcomes, rows)
+    assert [entry for entry in entries if not entry.holds] == []
+
+
+def test_what_is_dropped_and_quarantined_is_what_went_wrong_in_the_feed(played):
+    landed = sum((Counter(part.faults) for part in played.landed), Counter())
+    silver = played.silver()
+    assert min(landed[fault] for fault in Fault) > 0
+    assert silver.rows_dropped == landed[Fault.NO_CARRIER]
+    assert (
+        silver.rows_quarantined
+        == sum(landed[fault] for fault in (*faults.MALFORMED, *faults.IMPOSSIBLE)) - (landed[Fault.NO_CARRIER])
+    )
+
+
+def test_rules_count_what_duckdb_counts(played, answers):
+    failed = {count.name: count.failed for count in played.silver().expectations}
+    assert failed == answers.broken()
+    assert {count.passed + count.failed for count in played.silver().expectations} == {answers.landed()}
+
+
+def test_fates_are_those_of_duckdb(played, answers):
+    silver = played.silver()
+    assert answers.fates() == {
+        "written": silver.rows_written,
+        "dropped": silver.rows_dropped,
+        "quarantined": silver.rows_quarantined,
+    }
+
+
+def test_the_quarantine_names_the_rule_that_a_malformed_line_broke(played):
+    quarantine = played.table("flights_quarantine").select(["row", "broken"]).to_pylist()
+    unreadable = [entry for entry in quarantine if "readable" in entry["broken"]]
+    assert len(unreadable) == sum(part.malformed for part in played.landed)
+    assert all(entry["row"]["unreadable"] for entry in unreadable)
+
+
+def test_nothing_is_done_by_an_update_without_anything_new(played):
+    again = {flow.flow: flow for flow in played.outcomes[3].flows}
+    started = {name for name, flow in again.items() if flow.state is not FlowState.UP_TO_DATE}
+    # Files without a log cannot be compared, so what is read from them is read again.
+    assert started <= REFERENCE
+    assert all(again[name].state is FlowState.COMPLETED for name in started)

@@ -1,0 +1,141 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headrace.cli.main import call
+from headrace.events.types import BatchDone, Event, FlowMoved, UpdateCreated, UpdateMoved
+from headrace.model.expectations import Action, ExpectationCount
+from headrace.model.outcome import FlowCounts, FlowOutcome, FlowState, Outcome, UpdateState
+from headrace.model.rows import Rows
+
+NOON = datetime(2026, 11, 20, 12, tzinfo=timezone.utc)
+COUNTS = FlowCounts(90, 4, 6, (ExpectationCount("valid", Action.DROP, 96, 4),))
+ERROR = {
+    "code": "FLOW.FAILED",
+    "message": "it broke",
+    "detail": "row 7\n" * 60,
+    "hint": "mend it",
+    "location": {"file": "transformations/silver.py", "line": 12},
+    "params": {},
+}
+
+
+@dataclass
+class Said:
+    text: str
+    value: Any
+
+    def describe(self) -> str:
+        return self.text
+
+    def to_mermaid(self) -> str:
+        return f"flowchart LR {self.text}"
+
+    def to_json(self) -> Any:
+        return self.value
+
+
+@dataclass
+class FakeProject:
+    """Answers every verb with what the test put there, and remembers what it was asked."""
+
+    state: UpdateState = UpdateState.COMPLETED
+    error: Exception | None = None
+    asked: list[Any] = field(default_factory=list)
+
+    def _ask(self, *what: Any) -> None:
+        self.asked.append(what)
+        if self.error:
+            raise self.error
+
+    def validate(self) -> Said:
+        self._ask("validate")
+        return Said("a graph", {"datasets": [], "flows": []})
+
+    graph = validate
+
+    def plan(self, selection: Any) -> Said:
+        self._ask("plan", selection)
+        return Said("a plan", {"empty": True})
+
+    def run(
+        self,
+        refresh: Sequence[str] = (),
+        full_refresh: Sequence[str] = (),
+        *,
+        full_refresh_all: bool = False,
+        on_event: Callable[[Event], None] | None = None,
+    ) -> Outcome:
+        self._ask("run", refresh, full_refresh, full_refresh_all)
+        assert on_event is not None
+        for event in (
+            UpdateCreated("USER_ACTION"),
+            FlowMoved("orders", "orders", FlowState.RUNNING, attempt=1),
+            BatchDone("orders", "orders", 0, 0, COUNTS),
+            FlowMoved("orders", "orders", FlowState.COMPLETED, attempt=1, duration_s=1.5),
+            UpdateMoved(self.state),
+        ):
+            on_event(event)
+        return outcome(self.state)
+
+    def sql(self, query: str, *, write: bool = False) -> Rows:
+        self._ask("sql", query, write)
+        return Rows(("n", "s"), ((1, None), (20, "x\x1b[31m")))
+
+    def preview(self, name: str, rows: int = 20) -> Rows:
+        self._ask("preview", name, rows)
+        return Rows(("n",), ())
+
+    def explain(self, name: str) -> Said:
+        self._ask("explain", name)
+        return Said(f"about {name}", {"name": name})
+
+    def quarantine_list(self) -> list[tuple[str, int, Mapping[str, int]]]:
+        self._ask("quarantine_list")
+        return [("orders", 6, {"valid": 5, "known": 2})]
+
+    def quarantine_show(self, name: str, rows: int) -> Rows:
+        self._ask("quarantine_show", name, rows)
+        return Rows(("row",), ())
+
+
+def outcome(state: UpdateState, flows: int = 1) -> Outcome:
+    return Outcome(
+        update_id="u1",
+        state=state,
+        cause="USER_ACTION",
+        started_at=NOON,
+        ended_at=NOON + timedelta(seconds=2),
+        flows=tuple(
+            FlowOutcome(f"orders{n or ''}", "orders", FlowState.COMPLETED, None, COUNTS, 1, 1.5) for n in range(flows)
+        ),
+        error=ERROR if state is UpdateState.FAILED else None,
+    )
+
+
+@dataclass
+class Cli:
+    project: FakeProject
+    opened: list[Any]
+    capture: pytest.CaptureFixture[str]
+
+    def __call__(self, *words: str) -> tuple[int, str, str]:
+        code = call(words, self.open)
+        out, err = self.capture.readouterr()
+        return code, out, err
+
+    def open(self, directory: Path | None, *, profile: str | None, configuration: Mapping[str, str]) -> FakeProject:
+        self.opened.append((directory, profile, dict(configuration)))
+        return self.project
+
+
+@pytest.fixture
+def cli(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cli:
+    monkeypatch.chdir(tmp_path)
+    return Cli(FakeProject(), [], capsys)

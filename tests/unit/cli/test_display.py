@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import io
+from datetime import date, datetime, timedelta, timezone
+from decimal import Decimal
+
+import pytest
+from rich.console import Console
+
+from headrace.cli.arguments import hoisted
+from headrace.cli.live import LiveTable
+from headrace.cli.summary import FAILURE_LINES, outcome_text
+from headrace.cli.tables import rows_table
+from headrace.events.types import BatchDone, FlowDefined, FlowMoved, UpdateCreated
+from headrace.model.outcome import FlowCounts, FlowOutcome, FlowState, Outcome, UpdateState
+from headrace.model.rows import Rows, json_value
+
+
+def test_live_table_has_rates_and_the_time_a_flow_took() -> None:
+    now = [100.0]
+    console = Console(file=io.StringIO(), width=100)
+    display = LiveTable(console, lambda: now[0])
+
+    display.on_event(UpdateCreated("USER_ACTION"))
+    display.on_event(FlowDefined("late", "orders"))
+    display.on_event(FlowMoved("orders", "orders", FlowState.RUNNING))
+    display.on_event(BatchDone("orders", "orders", 0, 0, FlowCounts(5000, 3, 2)))
+    now[0] += 2
+    display.on_event(FlowMoved("orders", "orders", FlowState.COMPLETED))
+    now[0] += 60
+    with console.capture() as capture:
+        console.print(display.table())
+
+    assert [line.split() for line in capture.get().splitlines()] == [
+        ["flow", "state", "rows", "rows/s", "dropped", "quarantined", "seconds"],
+        ["late", "QUEUED", "0"],
+        ["orders", "COMPLETED", "5,000", "2,500", "3", "2", "2.0"],
+    ]
+
+
+@pytest.mark.parametrize("flows", [0, 1, 5, 10, 40])
+def test_failed_update_fits_on_a_screen(flows: int) -> None:
+    error = {"code": "X.Y", "message": "no", "detail": "line\n" * 99, "hint": "h", "location": {"file": "a", "line": 1}}
+    began = datetime(2026, 11, 20, tzinfo=timezone.utc)
+    outcomes = [FlowOutcome(f"f{n}", "t", FlowState.COMPLETED, "why") for n in range(flows)]
+    outcomes += [FlowOutcome("bad", "t", FlowState.FAILED, "why")]
+
+    text = outcome_text(Outcome("u", UpdateState.FAILED, "C", began, began, tuple(outcomes), error))
+
+    lines = text.splitlines()
+    assert len(lines) <= FAILURE_LINES
+    assert lines[0] == "a:1"
+    assert [line.split()[2] for line in lines if line.startswith("bad ")][:1] == ["FAILED"]
+
+
+def test_cells_are_shortened_on_a_terminal_only() -> None:
+    rows = Rows(("text",), (("x" * 30,),))
+
+    assert "xxxx…" in rows_table(rows, widest=5)
+    assert "x" * 30 in rows_table(rows)
+
+
+def test_global_options_move_but_what_follows_two_dashes_stays() -> None:
+    words = ["sql", "--write", "-q", "--output", "json", "--", "-v", "--output"]
+
+    assert hoisted(words) == ["-q", "--output", "json", "sql", "--write", "--", "-v", "--output"]
+
+
+class Point(tuple[int, int]):
+    __slots__ = ()
+    __fields__ = ("x", "y")
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (None, None),
+        (True, True),
+        (2**60, 2**60),
+        (1.5, 1.5),
+        (float("nan"), "NaN"),
+        (float("-inf"), "-Infinity"),
+        (Decimal("1E+3"), "1000"),
+        (Decimal("1.10"), "1.10"),
+        (date(2026, 1, 2), "2026-01-02"),
+        (datetime(2026, 1, 2, 3, 4, 5, 6, timezone.utc), "2026-01-02T03:04:05.000006+00:00"),
+        (timedelta(days=-1, microseconds=-5), "-P1DT0.000005S"),
+        (b"\x00\xff", "AP8="),
+        ([1, None], [1, None]),
+        ({1: b"a", date(2026, 1, 2): None}, {"1": "YQ==", "2026-01-02": None}),
+        (Point((1, 2)), {"x": 1, "y": 2}),
+    ],
+)
+def test_value_becomes_json(value: object, expected: object) -> None:
+    assert json_value(value) == expected
+
+
+def test_every_column_is_in_every_row_when_names_repeat() -> None:
+    rows = Rows(("a", "a", "a_2"), ((1, None, 3),))
+
+    assert rows.to_json() == [{"a": 1, "a_3": None, "a_2": 3}]

@@ -1,0 +1,178 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headrace.errors import InternalError, PipelineError, Problems
+from headrace.graph.select import Selection
+from headrace.model.outcome import UpdateState
+
+
+@pytest.mark.parametrize(
+    ("words", "asked"),
+    [
+        (["validate"], ("validate",)),
+        (["dry-run"], ("validate",)),
+        (["graph"], ("validate",)),
+        (["plan", "--refresh", "a,b", "--refresh", "b"], ("plan", Selection(("a", "b")))),
+        (["run"], ("run", (), (), False)),
+        (["run", "--refresh", "a", "--full-refresh", "b, c"], ("run", ("a",), ("b", "c"), False)),
+        (["run", "--full-refresh-all"], ("run", (), (), True)),
+        (["sql", "SELECT 1"], ("sql", "SELECT 1", False)),
+        (["sql", "DROP TABLE t", "--write"], ("sql", "DROP TABLE t", True)),
+        (["preview", "orders", "--rows", "3"], ("preview", "orders", 3)),
+        (["explain", "orders"], ("explain", "orders")),
+        (["quarantine", "list"], ("quarantine_list",)),
+        (["quarantine", "show", "orders"], ("quarantine_show", "orders", 20)),
+    ],
+)
+@pytest.mark.parametrize("output", ["text", "json"])
+def test_verb_asks_the_project_and_prints_one_result(cli: Any, words: list[str], asked: Any, output: str) -> None:
+    code, out, err = cli("--output", output, *words)
+
+    assert (code, cli.project.asked) == (0, [asked])
+    assert out.strip()
+    assert output == "text" or (json.loads(out) is not None and "Traceback" not in err)
+
+
+def test_global_options_are_understood_after_the_verb(cli: Any) -> None:
+    code, out, _ = cli("run", "--profile", "prod", "--output=json", "--project", "there", "--set", "a=b=c")
+
+    assert (code, json.loads(out)["state"]) == (0, "COMPLETED")
+    assert cli.opened == [(Path("there"), "prod", {"a": "b=c"})]
+
+
+@pytest.mark.parametrize(
+    ("words", "codes"),
+    [
+        (["run", "--refresh", "a", "--full-refresh-all"], ["CLI.CONFLICT"]),
+        (["plan", "--refresh", "A,b", "--full-refresh", "a"], ["CLI.OVERLAP"]),
+        (["run", "--refresh", ","], ["CLI.USAGE"]),
+        (["run", "--set", "a=1", "--set", "a=2", "--set", "x"], ["CLI.KEY_TWICE", "CLI.NOT_KEY_VALUE"]),
+        (["run", "-v", "-q"], ["CLI.CONFLICT"]),
+        (["run", "--refresh"], ["CLI.USAGE"]),
+        (["preview", "orders", "--rows", "0"], ["CLI.USAGE"]),
+        (["graph", "--format", "mermaid"], ["CLI.CONFLICT"]),
+        (["replay"], ["CLI.USAGE"]),
+        ([], ["CLI.USAGE"]),
+    ],
+)
+def test_command_line_is_refused_when_it_is_wrong(cli: Any, words: list[str], codes: list[str]) -> None:
+    code, out, _ = cli(*words, "--output", "json")
+
+    found = json.loads(out)
+    assert (code, cli.project.asked) == (2, [])
+    assert [problem["code"] for problem in found["problems"]] == codes
+    assert found["error"] == found["problems"][0]
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (PipelineError("GRAPH.CYCLE", path="a"), 2),
+        (Problems([PipelineError("GRAPH.CYCLE", path="a"), PipelineError("CLI.USAGE", reason="b")]), 2),
+        (PipelineError("EVENTS.NOT_READABLE", path="p", reason="r"), 1),
+        (KeyboardInterrupt(), 130),
+        (ZeroDivisionError("division by zero"), 1),
+        (InternalError("the graph is upside down"), 1),
+    ],
+)
+@pytest.mark.parametrize("output", ["text", "json"])
+def test_exit_code_says_what_went_wrong(cli: Any, error: Exception, code: int, output: str) -> None:
+    cli.project.error = error
+
+    found, out, err = cli("validate", "--output", output)
+
+    assert found == code
+    assert "Traceback" not in out + err
+    assert output == "text" or code == 130 or set(json.loads(out)) == {"error", "problems"}
+
+
+def test_defect_is_one_line_and_its_trace_in_a_file(cli: Any) -> None:
+    cli.project.error = ZeroDivisionError("division by zero")
+
+    _, out, err = cli("validate")
+
+    (line,) = err.splitlines()
+    assert line.startswith("error[INTERNAL]: unexpected ZeroDivisionError: division by zero")
+    assert "in _ask" in Path(line.rstrip(")").rpartition(" ")[2]).read_text()
+    assert not out
+
+
+@pytest.mark.parametrize(
+    ("state", "code"),
+    [(UpdateState.COMPLETED, 0), (UpdateState.FAILED, 1), (UpdateState.CANCELED, 130)],
+)
+def test_run_exits_as_the_update_ended(cli: Any, state: UpdateState, code: int) -> None:
+    cli.project.state = state
+
+    found, out, err = cli("run", "--output", "json")
+
+    assert (found, json.loads(out)["state"]) == (code, state.value)
+    assert 'flow "orders" is COMPLETED, 90 rows written, 4 dropped, 6 quarantined, 1.5 s' in err
+
+
+def test_run_prints_a_line_for_each_move_when_there_is_no_terminal(cli: Any) -> None:
+    _, out, _ = cli("run")
+
+    lines = out.splitlines()
+    assert lines[:3] == [
+        'flow "orders" is RUNNING',
+        'flow "orders" is COMPLETED, 90 rows written, 4 dropped, 6 quarantined, 1.5 s',
+        "update is COMPLETED",
+    ]
+    assert 'orders: 4 rows broke "valid" (dropped)' in lines
+
+
+def test_run_says_more_or_nothing_when_asked_to(cli: Any) -> None:
+    _, loud, _ = cli("run", "-v")
+    _, still, _ = cli("run", "-q")
+
+    assert 'flow "orders" finished batch 0' in loud
+    assert not still
+
+
+def test_failed_update_is_one_screen_with_the_users_line_first(cli: Any) -> None:
+    cli.project.state = UpdateState.FAILED
+
+    _, out, _ = cli("run", "-q")
+
+    lines = out.splitlines()
+    assert lines[:2] == ["transformations/silver.py:12", "error[FLOW.FAILED]: it broke"]
+    assert "  hint: mend it" in lines
+    assert len(lines) <= 25
+
+
+def test_table_shows_data_that_cannot_move_the_cursor(cli: Any) -> None:
+    _, out, _ = cli("sql", "SELECT 1")
+
+    assert out == " n  s\n--  ---------\n 1  null\n20  x\\x1b[31m\n(2 rows)\n"
+
+
+def test_explain_needs_no_project_when_the_name_is_a_code(cli: Any) -> None:
+    _, text, _ = cli("explain", "GRAPH.CYCLE")
+    _, value, _ = cli("explain", "GRAPH.CYCLE", "--output", "json")
+
+    assert "fix: " in text
+    assert (json.loads(value)["code"], cli.opened) == ("GRAPH.CYCLE", [])
+
+
+def test_graph_format_json_is_the_json_output(cli: Any) -> None:
+    _, by_format, _ = cli("graph", "--format", "json")
+    _, by_output, _ = cli("--output", "json", "graph")
+    _, drawn, _ = cli("graph", "--format", "mermaid")
+
+    assert by_format == by_output
+    assert drawn.startswith("flowchart LR")
+
+
+def test_jars_are_listed_without_a_project(cli: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HEADRACE_CACHE", str(tmp_path))
+
+    code, out, _ = cli("jars", "list", "--output", "json")
+
+    assert (code, cli.opened) == (0, [])
+    assert {jar["state"] for jar in json.loads(out)} == {"missing"}

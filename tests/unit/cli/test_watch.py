@@ -1,0 +1,147 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from datetime import datetime, timedelta, timezone
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headrace.cli.watch import followed
+from headrace.events.envelope import Origin
+from headrace.events.log import EventLog
+from headrace.events.reader import EventReader
+from headrace.events.types import BatchDone, Event, FlowMoved, UpdateCreated, UpdateMoved
+from headrace.model.outcome import FlowCounts, FlowState, UpdateState
+
+BEGUN: tuple[Event, ...] = (
+    UpdateCreated("USER_ACTION"),
+    FlowMoved("orders", "orders", FlowState.RUNNING, attempt=1),
+    BatchDone("orders", "orders", 0, 0, FlowCounts(7)),
+)
+ERROR = {"code": "FLOW.FAILED", "message": "it broke", "location": {"file": "a.py", "line": 3}}
+COMPLETED = UpdateMoved(UpdateState.COMPLETED)
+_ids = count()
+
+
+@pytest.fixture
+def project(cli: Any, tmp_path: Path) -> Path:
+    (tmp_path / "pipeline.yml").write_text("name: shop\n")
+    return tmp_path
+
+
+def record(project: Path, *events: Event, update: str = "u1") -> None:
+    with open_log(project, update) as log:
+        for event in events:
+            log.emit(event)
+
+
+def open_log(project: Path, update: str = "u1") -> EventLog:
+    ticks = count()
+    return EventLog(
+        str(project / "storage/system/events"),
+        origin=Origin("p1", "shop", update),
+        clock=lambda: datetime(2026, 11, 20, tzinfo=timezone.utc) + timedelta(seconds=next(ticks)),
+        new_id=lambda: f"id{next(_ids)}",
+    )
+
+
+def reader(project: Path) -> EventReader:
+    return EventReader(str(project / "storage/system/events"))
+
+
+def types(rows: Any) -> list[str]:
+    return [row["event_type"] for row in rows]
+
+
+def test_status_shows_the_update_while_it_runs(cli: Any, project: Path) -> None:
+    record(project, *BEGUN)
+
+    code, out, _ = cli("status")
+    _, value, _ = cli("status", "--output", "json")
+
+    assert (code, json.loads(value)["flows"][0]["rows_written"]) == (0, 7)
+    assert out.startswith("update u1 RUNNING since 2026-11-20 00:00:00 UTC (USER_ACTION)\n")
+
+
+def test_status_exits_with_1_when_the_last_update_failed(cli: Any, project: Path) -> None:
+    record(project, *BEGUN, COMPLETED)
+    record(project, *BEGUN, UpdateMoved(UpdateState.FAILED, ERROR), update="u2")
+
+    code, out, _ = cli("status")
+    as_json, value, _ = cli("status", "--output", "json")
+
+    assert (code, as_json, json.loads(value)["error"]) == (1, 1, ERROR)
+    assert out.startswith("a.py:3\nerror[FLOW.FAILED]: it broke\n")
+
+
+@pytest.mark.parametrize(("verb", "said"), [("status", "null\n"), ("events", "")])
+def test_nothing_is_shown_when_there_was_no_update(cli: Any, project: Path, verb: str, said: str) -> None:
+    assert cli(verb) == (0, "no update yet\n", "")
+    assert cli(verb, "--output", "json") == (0, said, "")
+
+
+def test_project_that_is_not_there_is_refused(cli: Any) -> None:
+    code, out, _ = cli("status", "--project", "nowhere", "--output", "json")
+
+    assert (code, json.loads(out)["error"]["code"]) == (2, "CLI.NO_FOLDER")
+
+
+def test_events_are_one_object_a_line(cli: Any, project: Path) -> None:
+    record(project, *BEGUN)
+
+    _, out, _ = cli("events", "--output", "json")
+    _, text, _ = cli("events", "--limit", "1")
+
+    rows = [json.loads(line) for line in out.splitlines()]
+    assert types(rows) == ["create_update", "flow_progress", "flow_progress"]
+    assert rows[2]["details"]["flow_progress"]["metrics"] == {"num_output_rows": 7}
+    assert text == '2026-11-20 00:00:02.000  METRICS  flow "orders" finished batch 0: 7 rows written\n'
+
+
+def test_follow_ends_with_the_update(cli: Any, project: Path) -> None:
+    record(project, *BEGUN, COMPLETED)
+    record(project, UpdateCreated("USER_ACTION"), COMPLETED, update="u2")
+
+    code, out, _ = cli("events", "--follow")
+
+    rows = [json.loads(line) for line in out.splitlines()]
+    assert (code, types(rows)) == (0, ["create_update", "update_progress"])
+    assert {row["origin"]["update_id"] for row in rows} == {"u2"}
+
+
+def test_follow_waits_for_the_first_update_and_sees_it_all(project: Path) -> None:
+    steps: Iterator[Any] = iter([lambda: None, lambda: record(project, *BEGUN), lambda: record(project, COMPLETED)])
+
+    rows = list(followed(reader(project), lambda _: next(steps)()))
+
+    assert types(rows) == ["create_update", "flow_progress", "flow_progress", "update_progress"]
+
+
+def test_follow_goes_on_with_the_next_update_when_one_was_killed(project: Path) -> None:
+    record(project, *BEGUN)
+    steps: Iterator[Any] = iter([lambda: record(project, UpdateCreated("USER_ACTION"), COMPLETED, update="u2")])
+
+    rows = list(followed(reader(project), lambda _: next(steps)(), limit=1))
+
+    assert types(rows) == ["flow_progress", "create_update", "update_progress"]
+
+
+def test_status_starts_neither_spark_nor_slowly(project: Path) -> None:
+    record(project, *BEGUN, COMPLETED)
+    program = (
+        "import sys; from headrace.cli.main import call; code = call(['status', '--output', 'json']);"
+        "print(code, 'pyspark' in sys.modules, 'pandas' in sys.modules)"
+    )
+
+    began = time.monotonic()
+    printed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=project)
+
+    # A second is the promise; a busy machine gets some more.
+    assert time.monotonic() - began < 3
+    assert printed.stdout.splitlines()[-1] == "0 False False"

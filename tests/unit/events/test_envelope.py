@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+import json
+from datetime import datetime, timezone
+
+import pyarrow as pa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headrace.events.envelope import SCHEMA, Origin, Stamp, from_row, id_floor, seq_no_of, to_row
+from headrace.events.types import (
+    BatchDone,
+    DatasetDefined,
+    Event,
+    FlowDefined,
+    FlowMoved,
+    UpdateCreated,
+    UpdateMoved,
+    Warned,
+)
+from headrace.model.datasets import Kind
+from headrace.model.expectations import Action, ExpectationCount
+from headrace.model.outcome import FlowCounts, FlowState, UpdateState
+
+ORIGIN = Origin(pipeline_id="p1", pipeline_name="flights", update_id="u1", host="here")
+STAMP = Stamp(7, datetime(2026, 11, 20, 10, 0, tzinfo=timezone.utc), "log-1", "unique")
+
+texts = st.text(st.characters(codec="utf-8"), max_size=20)
+numbers = st.integers(0, 2**60)
+scalars = st.none() | st.booleans() | st.integers(-(2**60), 2**60) | texts
+values = st.recursive(scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3))
+objects = st.dictionaries(texts, values, max_size=4)
+errors = st.none() | st.fixed_dictionaries(
+    {"code": texts, "message": texts, "location": st.none() | st.just({"file": "a.py", "line": None})},
+)
+counts = st.builds(
+    FlowCounts,
+    numbers,
+    numbers,
+    numbers,
+    st.lists(st.builds(ExpectationCount, texts, st.sampled_from(Action), numbers, numbers), max_size=3).map(tuple),
+    st.booleans(),
+)
+events: st.SearchStrategy[Event] = st.one_of(
+    st.builds(UpdateCreated, texts, objects, objects),
+    st.builds(UpdateMoved, st.sampled_from(UpdateState), errors),
+    st.builds(DatasetDefined, texts, st.sampled_from(Kind), st.none() | texts, st.lists(texts).map(tuple)),
+    st.builds(FlowDefined, texts, texts, st.lists(texts).map(tuple), texts, texts, st.booleans()),
+    st.builds(
+        FlowMoved,
+        texts,
+        texts,
+        st.sampled_from(FlowState),
+        st.none() | texts,
+        st.integers(0, 99),
+        errors,
+        st.none() | st.floats(0, 1e9),
+    ),
+    st.builds(BatchDone, texts, texts, numbers, numbers, counts, numbers),
+    st.builds(Warned, texts, texts, st.none() | texts, st.none() | texts),
+)
+
+
+@given(events)
+@settings(max_examples=150, deadline=None)
+def test_row_gives_the_event_back(event: Event) -> None:
+    row = to_row(event, origin=ORIGIN, stamp=STAMP)
+
+    stored = pa.Table.from_pylist([row], SCHEMA).to_pylist()[0]
+
+    assert from_row(stored) == event
+
+
+@given(st.lists(st.tuples(st.integers(0, 2**62), texts), min_size=2, max_size=2))
+def test_ids_sort_as_their_sequence_numbers(numbered: list[tuple[int, str]]) -> None:
+    (low, low_id), (high, high_id) = sorted(
+        (number, Stamp(number, STAMP.timestamp, "i", u).id) for number, u in numbered
+    )
+
+    assert seq_no_of(low_id) == low
+    assert id_floor(high) <= high_id
+    assert low == high or low_id < id_floor(high)
+
+
+def test_details_use_the_vendors_names_when_a_batch_is_done() -> None:
+    rules = (ExpectationCount("valid id", Action.DROP, passed=8, failed=2),)
+    event = BatchDone("clean", "orders", 1, 4, FlowCounts(7, 2, 1, rules), duration_ms=12)
+
+    row = to_row(event, origin=ORIGIN, stamp=STAMP)
+
+    progress = json.loads(row["details"])["flow_progress"]
+    assert progress["metrics"] == {"num_output_rows": 7}
+    assert progress["data_quality"] == {
+        "dropped_records": 2,
+        "quarantined_records": 1,
+        "recovered": False,
+        "expectations": [
+            {"name": "valid id", "dataset": "orders", "action": "drop", "passed_records": 8, "failed_records": 2},
+        ],
+    }
+    assert (row["level"], row["origin"]["flow_name"], row["origin"]["batch_id"]) == ("METRICS", "clean", 4)
+
+
+def test_error_column_has_the_place_when_a_flow_fails() -> None:
+    error = {"code": "FLOW.FAILED", "message": "it broke", "location": {"file": "a.py", "line": 3}}
+
+    row = to_row(FlowMoved("f", "t", FlowState.FAILED, error=error), origin=ORIGIN, stamp=STAMP)
+
+    (exception,) = row["error"]["exceptions"]
+    assert (exception["class_name"], exception["message"]) == ("FLOW.FAILED", "it broke")
+    assert exception["stack"][0] == {
+        "declaring_class": None,
+        "method_name": None,
+        "file_name": "a.py",
+        "line_number": 3,
+    }
+
+
+def test_secret_is_nowhere_in_the_row_when_it_is_in_every_text() -> None:
+    error = {
+        "code": "X",
+        "message": "no s3cret",
+        "location": {"file": "s3cret.py", "line": 1},
+        "params": {"p": "s3cret"},
+    }
+    event = FlowMoved("f", "t", FlowState.FAILED, reason="s3cret", error=error)
+
+    row = to_row(event, origin=ORIGIN, stamp=STAMP, redact=lambda text: text.replace("s3cret", "***"))
+
+    assert "s3cret" not in repr(row)
+    assert "***" in row["message"]
+
+
+def test_states_survive_when_a_secret_reads_like_one() -> None:
+    event = FlowMoved("f", "t", FlowState.RUNNING)
+
+    row = to_row(event, origin=ORIGIN, stamp=STAMP, redact=lambda text: text.replace("RUNNING", "***"))
+
+    assert from_row(row) == event
+
+
+def test_event_of_a_later_version_is_passed_over() -> None:
+    row = to_row(UpdateCreated("USER_ACTION"), origin=ORIGIN, stamp=STAMP)
+
+    assert from_row({**row, "event_type": "from_the_future", "details": '{"from_the_future": {}}'}) is None
+
+
+def test_row_can_be_stored_when_a_text_is_no_unicode() -> None:
+    row = to_row(Warned("CODE", "file \udcff"), origin=ORIGIN, stamp=STAMP)
+
+    assert pa.Table.from_pylist([row], SCHEMA)["message"][0].as_py() == "file ?"

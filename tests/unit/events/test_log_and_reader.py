@@ -1,0 +1,273 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta, timezone
+from itertools import count
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+
+from headrace.errors import PipelineError
+from headrace.events.envelope import Origin
+from headrace.events.log import COMPACT_ABOVE_FILES, EventLog
+from headrace.events.reader import EventReader
+from headrace.events.replay import Replay
+from headrace.events.types import BatchDone, DatasetDefined, Event, FlowDefined, FlowMoved, UpdateCreated, UpdateMoved
+from headrace.model.datasets import Kind
+from headrace.model.expectations import Action, ExpectationCount
+from headrace.model.outcome import FlowCounts, FlowState, UpdateState
+
+NOON = datetime(2026, 11, 20, 12, tzinfo=timezone.utc)
+RULES = (ExpectationCount("valid", Action.DROP, 8, 2),)
+COUNTS = FlowCounts(rows_written=8, rows_dropped=2, expectations=RULES)
+
+ONE_UPDATE: tuple[Event, ...] = (
+    UpdateCreated("USER_ACTION", {"name": "flights"}),
+    DatasetDefined("orders", Kind.STREAMING_TABLE, "tables/default/orders", ("valid",)),
+    FlowDefined("orders", "orders"),
+    FlowDefined("late", "orders"),
+    UpdateMoved(UpdateState.RUNNING),
+    FlowMoved("orders", "orders", FlowState.RUNNING, attempt=1),
+    BatchDone("orders", "orders", 0, 0, COUNTS),
+    BatchDone("orders", "orders", 0, 1, COUNTS),
+    FlowMoved("orders", "orders", FlowState.COMPLETED, attempt=1, duration_s=1.25),
+    FlowMoved("late", "orders", FlowState.FAILED, attempt=2, error={"code": "X", "message": "no"}, duration_s=0.5),
+    UpdateMoved(UpdateState.FAILED, {"code": "X", "message": "no"}),
+)
+
+Opener = Callable[..., EventLog]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    return str(tmp_path / "system" / "events")
+
+
+@pytest.fixture
+def open_log(path: str) -> Iterator[Opener]:
+    logs: list[EventLog] = []
+    ids = count()
+    ticks = count()
+
+    def opened(update_id: str = "u1", start: datetime = NOON) -> EventLog:
+        log = EventLog(
+            path,
+            origin=Origin("p1", "flights", update_id),
+            clock=lambda: start + timedelta(milliseconds=next(ticks)),
+            new_id=lambda: f"id{next(ids)}",
+        )
+        logs.append(log)
+        return log
+
+    yield opened
+    for log in logs:
+        log.close()
+
+
+def test_outcome_from_the_log_equals_the_one_of_the_running_update(path: str, open_log: Opener) -> None:
+    replay = Replay("u1")
+    with open_log() as log:
+        for event in ONE_UPDATE:
+            replay.apply(event, log.emit(event))
+
+    outcome = EventReader(path).outcome()
+
+    assert outcome == replay.outcome()
+    assert outcome is not None
+    assert [flow.counts.rows_written for flow in outcome.flows] == [16, 0]
+
+
+def test_batch_counts_once_when_it_was_recorded_twice(path: str, open_log: Opener) -> None:
+    for update in ("u1", "u2"):
+        with open_log(update) as log:
+            log.emit(UpdateCreated("USER_ACTION"))
+            log.emit(BatchDone("orders", "orders", 0, 7, COUNTS))
+            log.emit(BatchDone("orders", "orders", 0, 7, FlowCounts(rows_written=99)))
+
+    reader = EventReader(path)
+    outcome = reader.outcome("u1")
+
+    assert reader.flow_totals() == {"orders": COUNTS}
+    assert reader.batch_counts("orders", 0, 7) == COUNTS
+    assert outcome is not None
+    assert outcome.flows[0].counts == COUNTS
+
+
+def test_batches_of_flows_and_epochs_are_kept_apart(path: str, open_log: Opener) -> None:
+    with open_log() as log:
+        log.emit(BatchDone("a", "t", 0, 5, COUNTS))
+        log.emit(BatchDone("a", "t", 1, 2, COUNTS))
+        log.emit(BatchDone("b", "t", 0, 9, COUNTS))
+        log.emit(FlowMoved("a", "t", FlowState.COMPLETED))
+
+    reader = EventReader(path)
+
+    assert (reader.last_batch("a", 0), reader.last_batch("a", 1), reader.last_batch("a", 2)) == (5, 2, None)
+    assert reader.batch_counts("b", 0, 5) is None
+
+
+@pytest.mark.parametrize("event", [event for event in ONE_UPDATE if isinstance(event, (UpdateCreated, BatchDone))])
+def test_event_is_stored_when_emit_returns_if_it_must_last(path: str, open_log: Opener, event: Event) -> None:
+    log = open_log()
+
+    log.emit(FlowDefined("first", "orders"))
+    log.emit(event)
+
+    assert [row["event_type"] for row in EventReader(path).events()] == ["flow_definition", event.event_type]
+
+
+def test_other_event_is_stored_before_long(path: str, open_log: Opener) -> None:
+    log = open_log()
+
+    log.emit(FlowDefined("orders", "orders"))
+
+    reader = EventReader(path)
+    deadline = time.monotonic() + 5
+    while not reader.exists and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert [row["origin"]["flow_name"] for row in reader.events()] == ["orders"]
+
+
+def test_order_is_that_of_the_calls_when_the_clock_goes_back(path: str, open_log: Opener) -> None:
+    with open_log("u1", NOON) as log:
+        log.emit(UpdateCreated("FIRST"))
+    with open_log("u2", NOON - timedelta(days=1)) as log:
+        log.emit(UpdateCreated("SECOND"))
+
+    reader = EventReader(path)
+
+    assert [row["origin"]["update_id"] for row in reader.events()] == ["u1", "u2"]
+    assert reader.latest_update_id() == "u2"
+
+
+def test_reader_goes_on_where_it_stopped(path: str, open_log: Opener) -> None:
+    log = open_log()
+    reader = EventReader(path)
+    log.emit(UpdateCreated("USER_ACTION"))
+    (first,) = reader.events()
+    log.emit(BatchDone("orders", "orders", 0, 0))
+
+    later = list(reader.events(after=first["sequence"], update_id="u1"))
+
+    assert [row["event_type"] for row in later] == ["flow_progress"]
+    assert list(reader.events(after=later[0]["sequence"])) == []
+
+
+def test_events_of_other_updates_are_left_out(path: str, open_log: Opener) -> None:
+    for update in ("u1", "u2", "u3"):
+        with open_log(update) as log:
+            log.emit(UpdateCreated(update))
+
+    reader = EventReader(path)
+
+    assert [row["message"] for row in reader.events(update_id="u2")] == ["update created by u2"]
+    assert reader.outcome("never") is None
+
+
+def test_nothing_is_known_when_there_was_no_update(path: str) -> None:
+    reader = EventReader(path)
+
+    assert not reader.exists
+    assert (list(reader.events()), reader.latest_update_id(), reader.outcome()) == ([], None, None)
+    assert (reader.batch_counts("f", 0, 0), reader.last_batch("f", 0), reader.flow_totals()) == (None, None, {})
+
+
+def test_no_event_is_lost_or_out_of_order_when_threads_emit_together(path: str, open_log: Opener) -> None:
+    log = open_log()
+    flows = [f"f{number}" for number in range(6)]
+
+    def run(flow: str) -> None:
+        for batch in range(5):
+            log.emit(FlowMoved(flow, "t", FlowState.RUNNING, attempt=batch))
+            log.emit(BatchDone(flow, "t", 0, batch, COUNTS))
+
+    threads = [threading.Thread(target=run, args=(flow,)) for flow in flows]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    origins = [row["origin"] for row in EventReader(path).events()]
+    batches = {flow: [origin["batch_id"] for origin in origins if origin["flow_name"] == flow] for flow in flows}
+    in_order = [value for batch in range(5) for value in (None, batch)]
+    assert all(batches[flow] == in_order for flow in flows)
+
+
+def test_rows_stay_when_many_small_files_are_put_together(path: str, open_log: Opener) -> None:
+    log = open_log()
+    log.emit(UpdateCreated("USER_ACTION"))
+    for batch in range(COMPACT_ABOVE_FILES + 5):
+        log.emit(BatchDone("orders", "orders", 0, batch, COUNTS))
+    before = list(EventReader(path).events())
+
+    log.close()
+
+    assert len(DeltaTable(path).file_uris()) < 5
+    assert list(EventReader(path).events()) == before
+
+
+def test_events_wait_for_the_next_try_when_the_storage_refuses(path: str, open_log: Opener) -> None:
+    log = open_log()
+    log.emit(UpdateMoved(UpdateState.RUNNING))
+    Path(path).parent.mkdir(parents=True)
+    Path(path).write_text("in the way")
+
+    with pytest.raises(PipelineError) as refused:
+        log.emit(UpdateCreated("USER_ACTION"))
+    Path(path).unlink()
+    log.emit(BatchDone("orders", "orders", 0, 0))
+
+    assert refused.value.code == "EVENTS.NOT_WRITTEN"
+    stored = [row["event_type"] for row in EventReader(path).events()]
+    assert stored == ["update_progress", "create_update", "flow_progress"]
+
+
+def test_log_refuses_to_begin_when_the_storage_cannot_be_opened(path: str, open_log: Opener) -> None:
+    Path(path).parent.mkdir(parents=True)
+    Path(path).write_text("in the way")
+
+    with pytest.raises(PipelineError) as refused:
+        open_log().emit(UpdateCreated("USER_ACTION"))
+
+    assert refused.value.code == "EVENTS.NOT_WRITTEN"
+    assert "Not a directory" in refused.value.detail
+
+
+def test_error_has_a_code_when_a_file_of_the_log_is_gone(path: str, open_log: Opener) -> None:
+    with open_log() as log:
+        log.emit(UpdateCreated("USER_ACTION"))
+    for file in Path(path).glob("*.parquet"):
+        file.unlink()
+
+    with pytest.raises(PipelineError) as unreadable:
+        EventReader(path).outcome()
+
+    assert unreadable.value.code == "EVENTS.NOT_READABLE"
+
+
+def test_closed_log_takes_no_more_events(open_log: Opener) -> None:
+    log = open_log()
+    log.close()
+    log.close()
+
+    with pytest.raises(RuntimeError):
+        log.emit(UpdateCreated("USER_ACTION"))
+
+
+def test_reading_loads_neither_spark_nor_pandas(path: str, open_log: Opener) -> None:
+    with open_log() as log:
+        for event in ONE_UPDATE:
+            log.emit(event)
+    program = (
+        "import sys; from headrace.events.reader import EventReader;"
+        f"print(EventReader({path!r}).outcome().state.value, 'pyspark' in sys.modules, 'pandas' in sys.modules)"
+    )
+
+    printed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+
+    assert printed.split() == ["FAILED", "False", "False"]

@@ -1,0 +1,131 @@
+"""Which files belong to a pipeline."""
+
+from __future__ import annotations
+
+import pytest
+
+from headrace.errors import Problems
+from headrace.settings.load import load_settings
+from headrace.settings.sources import source_files
+
+
+@pytest.fixture
+def project(tmp_path):
+    root = tmp_path / "project"
+    root.mkdir()
+
+    def found(*files, settings="name: flights"):
+        for name in files:
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            (root / name).write_text("")
+        (root / "pipeline.yml").write_text(settings)
+        return [
+            file.relative_to(root).as_posix() for file in source_files(load_settings(root / "pipeline.yml", environ={}))
+        ]
+
+    found.root = root
+    return found
+
+
+def libraries(*items):
+    return "name: flights\nlibraries:\n" + "\n".join(f"  - {item}" for item in items)
+
+
+def codes(raised):
+    return [error.code for error in raised.value]
+
+
+def test_transformations_are_taken_when_no_library_is_named(project):
+    found = project(
+        "transformations/b.sql",
+        "transformations/deep/er/a.py",
+        "transformations/readme.md",
+        "transformations/__pycache__/a.py",
+        "transformations/.hidden.py",
+        "transformations/.folder/a.py",
+        "tests/test_a.py",
+    )
+
+    assert found == ["transformations/b.sql", "transformations/deep/er/a.py"]
+
+
+def test_a_file_is_taken_once_when_several_libraries_name_it(project):
+    text = libraries("glob: {include: a/**}", "file: {path: a/x.py}", "glob: {include: ./a/../a/x.py}")
+
+    assert project("a/x.py", "a/y.sql", "b/z.py", settings=text) == ["a/x.py", "a/y.sql"]
+
+
+def test_every_file_is_taken_when_the_pattern_is_the_project(project):
+    assert project("a.py", "b/c.sql", settings=libraries('glob: {include: "**"}')) == ["a.py", "b/c.sql"]
+
+
+def test_a_name_with_pattern_characters_is_a_file_when_it_is_there(project):
+    assert project("a[1].py", settings=libraries('glob: {include: "a[1].py"}')) == ["a[1].py"]
+
+
+@pytest.mark.parametrize("path", ["../outside.py", "/outside.py", "a/../../outside.py", "link.py"])
+def test_a_file_is_refused_when_it_is_outside_of_the_project(project, path):
+    (project.root.parent / "outside.py").write_text("")
+    (project.root / "link.py").symlink_to("../outside.py")
+
+    with pytest.raises(Problems) as raised:
+        project("a/x.py", settings=libraries(f"file: {{path: {path}}}"))
+
+    assert codes(raised) == ["SETTINGS.OUTSIDE"]
+
+
+def test_links_in_a_folder_are_refused_when_they_lead_out(project):
+    outside = project.root.parent / "outside"
+    outside.mkdir()
+    (outside / "a.py").write_text("")
+    (project.root / "transformations").mkdir()
+    (project.root / "transformations" / "folder").symlink_to(outside)
+    (project.root / "transformations" / "file.py").symlink_to(outside / "a.py")
+
+    with pytest.raises(Problems) as raised:
+        project("transformations/b.py")
+
+    assert codes(raised) == ["SETTINGS.OUTSIDE", "SETTINGS.OUTSIDE"]
+
+
+def test_links_end_when_they_lead_back(project):
+    (project.root / "transformations").mkdir()
+    (project.root / "transformations" / "loop").symlink_to(project.root / "transformations")
+
+    assert project("transformations/a.py") == ["transformations/a.py"]
+
+
+def test_a_notebook_is_refused_by_name_when_it_is_in_a_folder(project):
+    with pytest.raises(Problems) as raised:
+        project("transformations/a.py", "transformations/b.ipynb")
+
+    assert [(error.code, error.params["path"]) for error in raised.value] == [
+        ("SETTINGS.NOTEBOOK", "transformations/b.ipynb")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("item", "code"),
+    [
+        ("file: {path: a.txt}", "SETTINGS.FILE_KIND"),
+        ("file: {path: folder}", "SETTINGS.FILE_NOT_FOUND"),
+        ("glob: {include: absent/**}", "SETTINGS.FILE_NOT_FOUND"),
+        ("glob: {include: folder/**/*.py}", "SETTINGS.PATTERN"),
+        ("glob: {include: folder/**}", "SETTINGS.NO_FILES"),
+    ],
+)
+def test_a_library_is_refused_when_it_gives_no_file(project, item, code):
+    with pytest.raises(Problems) as raised:
+        project("a.txt", "folder/readme.md", settings=libraries(item))
+
+    assert codes(raised) == [code]
+
+
+def test_files_are_found_when_the_project_is_named_by_a_roundabout_path(project):
+    project("transformations/a.py")
+    link = project.root.parent / "link"
+    link.symlink_to(project.root)
+
+    for folder in (link, project.root / "transformations" / ".."):
+        settings = load_settings(folder / "pipeline.yml", environ={})
+        assert source_files(settings) == (project.root.resolve() / "transformations" / "a.py",)

@@ -1,0 +1,112 @@
+"""Where things are in the storage."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headrace.errors import PipelineError
+from headrace.model.names import Naming
+from headrace.settings.storage import StorageLayout, path_safe, resolve_storage
+
+ROOT = Path("/project")
+NAMING = Naming(schema="sales", catalog="main")
+LAYOUT = StorageLayout("/data")
+NAMES = st.text(st.characters(exclude_categories=["Cs"]))
+
+
+@pytest.mark.parametrize(
+    ("value", "resolved"),
+    [
+        ("storage", "/project/storage"),
+        ("../lake/", "/lake"),
+        ("/data/./x", "/data/x"),
+        ("file:///data/a%20b", "/data/a b"),
+        ("file:/data", "/data"),
+        ("FILE://localhost/data", "/data"),
+    ],
+)
+def test_local_storage_is_an_absolute_path(value, resolved):
+    assert resolve_storage(value, ROOT) == resolved
+
+
+@pytest.mark.parametrize("uri", ["s3a://bucket/x", "abfss://c@a.dfs.core.windows.net/x", "gs://b", "hdfs:///x"])
+def test_remote_storage_is_refused_unless_it_is_to_be_tried(uri):
+    with pytest.raises(PipelineError) as raised:
+        resolve_storage(uri, ROOT)
+
+    assert raised.value.code == "STORAGE.UNTESTED"
+    assert resolve_storage(f"{uri}/", ROOT, untested=True) == uri
+
+
+@pytest.mark.parametrize("scheme", ["s3", "dbfs", "wasbs", "http"])
+def test_a_scheme_is_refused_by_name_when_nothing_opens_it(scheme):
+    with pytest.raises(PipelineError) as raised:
+        resolve_storage(f"{scheme}://x/y", ROOT, untested=True)
+
+    assert (raised.value.code, raised.value.params["scheme"]) == ("STORAGE.UNKNOWN_SCHEME", scheme)
+
+
+@pytest.mark.parametrize(
+    "value", ["", "  ", "${env:X}/y", "file:x", "file://host/x", "s3a:/x", "s3a://[", "file:///a%00"]
+)
+def test_storage_is_refused_when_it_is_no_place(value):
+    with pytest.raises(PipelineError) as raised:
+        resolve_storage(value, ROOT, untested=True)
+
+    assert raised.value.code == "STORAGE.INVALID"
+
+
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [
+        ("orders", "/data/tables/sales/orders"),
+        ("main.sales.orders", "/data/tables/sales/orders"),
+        ("hr.people", "/data/tables/hr/people"),
+        ("other.hr.people", "/data/tables/other/hr/people"),
+        ("other.sales.orders", "/data/tables/other/sales/orders"),
+    ],
+)
+def test_tables_are_where_the_contract_says(name, path):
+    canonical = NAMING.canonical(name)
+
+    assert LAYOUT.table(NAMING, canonical) == path
+    assert LAYOUT.quarantine(NAMING, canonical) == f"{path}_quarantine"
+
+
+def test_a_flow_s_checkpoints_and_state_are_side_by_side():
+    orders = NAMING.canonical("orders")
+
+    assert LAYOUT.checkpoint(NAMING, orders, "fill", 3) == "/data/checkpoints/sales/orders/fill/3"
+    assert LAYOUT.flow_state(NAMING, orders, "fill") == "/data/checkpoints/sales/orders/fill/flow.json"
+
+
+def test_the_rest_is_where_the_contract_says():
+    assert (LAYOUT.events, LAYOUT.logs, LAYOUT.lease) == (
+        "/data/system/events",
+        "/data/system/logs",
+        "/data/lease.json",
+    )
+
+
+@pytest.mark.parametrize("flow", ["orders", "fill_orders-2", "main.sales.orders"])
+def test_an_ordinary_flow_keeps_its_name(flow):
+    assert path_safe(flow) == flow
+
+
+@given(NAMES)
+def test_a_flow_is_one_part_of_a_path_whatever_its_name(flow):
+    assert re.fullmatch(r"(?!\.)[A-Za-z0-9_.~-]{1,200}", path_safe(flow))
+
+
+@given(NAMES, NAMES)
+def test_flows_stay_apart_when_their_names_differ(first, second):
+    assert (path_safe(first) == path_safe(second)) == (first == second)
+
+
+def test_flows_stay_apart_when_their_names_are_long():
+    assert path_safe("a" * 300) != path_safe("a" * 301)

@@ -1,0 +1,299 @@
+"""Rules of the house that no linter knows: sizes, words, errors, documents, what the package carries."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import runpy
+import string
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from headrace.errors import conditions
+from headrace.model.names import Naming
+from headrace.pipelines.registry import Registry, collecting
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCE = ROOT / "src" / "headrace"
+MODULES = sorted(SOURCE.rglob("*.py"))
+TREES = {module: ast.parse(module.read_text(encoding="utf-8")) for module in MODULES}
+MAX_FILE_LINES = 600
+MAX_FUNCTION_LINES = 80
+MOST_FUNCTION_LINES = 40
+MAX_METHODS = 15
+
+# A word that never stands for ours, and the word to say (CONTRIBUTING.md has the glossary).
+WORDS = {
+    "audit log": "event log",
+    "dead letter": "quarantine",
+    "destination": "target",
+    "endpoint": "source or sink",
+    "entity": "dataset",
+    "job": "update",
+    "state dir": "checkpoint",
+}
+# Where such a word means what it means elsewhere: the vendor's own names, and what a reader calls a thing.
+EXEMPT = {
+    ("src/headrace/settings/dbutils.py", "job"),  # dbutils.jobs
+    ("src/headrace/settings/keys.py", "destination"),  # a key of the vendor's settings
+    ("docs/reference/settings.md", "destination"),  # the same
+}
+# Written so that no pattern finds itself.
+REGISTRY_HOST = re.compile(
+    r"[\w-]+[.](?:maven|pypi|pythonhosted|npmjs|debian|ubuntu)[.](?:org|com|io)|\b(?:pypi|crates|npmjs)[.](?:org|io|com)"
+    r"|https?[:]//\S*(?:maven|pypi|npm|crates|debian)",
+    re.IGNORECASE,
+)
+WORKPLACE = re.compile(
+    r"[.][.]/shared|/wor[k]/|developer [s]ession|this [s]ession|\bC[E]O\b|sub-?[a]gent", re.IGNORECASE
+)
+
+
+def relative(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def functions() -> Iterator[tuple[str, int]]:
+    """Every function of the package by its place, with its length without decorators."""
+    for module, tree in TREES.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                yield f"{relative(module)}:{node.lineno} {node.name}", (node.end_lineno or 0) - node.lineno + 1
+
+
+def tracked() -> list[Path]:
+    """Every file of the project, without what git ignores."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
+    if listed.returncode:
+        pytest.skip("not a git checkout")
+    return [path for name in listed.stdout.split("\0") if name and (path := ROOT / name).is_file()]
+
+
+def texts() -> Iterator[tuple[Path, str]]:
+    """Every text file of the project with its content."""
+    for path in tracked():
+        try:
+            yield path, path.read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            continue
+
+
+def error_calls() -> Iterator[tuple[str, str, ast.Call]]:
+    """Every ``PipelineError("CODE", ...)`` in the package: place, code, call."""
+    for module, tree in TREES.items():
+        for node in ast.walk(tree):
+            match node:
+                case ast.Call(func=ast.Name(id="PipelineError"), args=[ast.Constant(value=str(code)), *_]):
+                    yield f"{relative(module)}:{node.lineno}", code, node
+
+
+def test_no_file_is_longer_than_its_budget() -> None:
+    files = [*MODULES, *(ROOT / "tests").rglob("*.py"), *(ROOT / "tools").rglob("*.py")]
+
+    long = {relative(file): lines for file in files if (lines := len(file.read_text().splitlines())) > MAX_FILE_LINES}
+
+    assert long == {}
+
+
+def test_no_function_is_longer_than_its_budget() -> None:
+    assert {place: length for place, length in functions() if length > MAX_FUNCTION_LINES} == {}
+
+
+def test_nineteen_of_twenty_functions_are_short() -> None:
+    lengths = sorted(length for _, length in functions())
+
+    assert lengths[len(lengths) * 95 // 100] <= MOST_FUNCTION_LINES
+
+
+def test_no_class_has_more_methods_than_its_budget() -> None:
+    large = {
+        f"{relative(module)} {node.name}": methods
+        for module, tree in TREES.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef)
+        and (methods := sum(isinstance(member, ast.FunctionDef) for member in node.body)) > MAX_METHODS
+    }
+
+    assert large == {}
+
+
+def test_no_function_imports_modules_of_our_own() -> None:
+    hidden = [
+        f"{relative(module)}:{statement.lineno}"
+        for module, tree in TREES.items()
+        for function in ast.walk(tree)
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
+        for statement in ast.walk(function)
+        if isinstance(statement, ast.Import | ast.ImportFrom)
+        and any(name.split(".")[0] == "headrace" for name in imported(statement))
+    ]
+
+    assert hidden == []
+
+
+def imported(statement: ast.Import | ast.ImportFrom) -> list[str]:
+    """Absolute names of the modules that a statement imports; a relative import is our own."""
+    if isinstance(statement, ast.ImportFrom):
+        return ["headrace" if statement.level else statement.module or ""]
+    return [alias.name for alias in statement.names]
+
+
+def test_no_module_has_a_name_that_says_nothing() -> None:
+    empty_words = {"common", "helpers", "impl", "manager", "misc", "utils", "util"}
+
+    assert [relative(module) for module in MODULES if empty_words & set(module.with_suffix("").parts)] == []
+
+
+def test_one_word_stands_for_one_thing() -> None:
+    # Golden files quote what users and the vendor write.
+    prose = [file for file in tracked() if file.suffix == ".md" and ROOT / "tests" not in file.parents]
+    found = [
+        f"{relative(file)}:{number}: say {right}, not {word}"
+        for file in [*MODULES, SOURCE / "conditions.toml", *prose]
+        for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1)
+        for word, right in WORDS.items()
+        if re.search(rf"(?<![a-z]){word.replace(' ', '[ _-]')}s?(?![a-z])", line, re.IGNORECASE)
+        and (relative(file), word) not in EXEMPT
+        and file.name != "CONTRIBUTING.md"
+    ]
+
+    assert found == []
+
+
+def test_no_registry_is_named() -> None:
+    assert [f"{relative(file)}: {hit.group()}" for file, text in texts() for hit in REGISTRY_HOST.finditer(text)] == []
+
+
+def test_the_project_speaks_of_itself_alone() -> None:
+    assert [f"{relative(file)}: {hit.group()}" for file, text in texts() for hit in WORKPLACE.finditer(text)] == []
+
+
+def test_every_condition_is_raised_somewhere() -> None:
+    said = {
+        node.value
+        for tree in TREES.values()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }
+
+    assert [code for code in conditions() if code not in said] == []
+
+
+def test_every_raised_code_is_a_condition() -> None:
+    assert [f"{place} {code}" for place, code, _ in error_calls() if code not in conditions()] == []
+
+
+def test_every_parameter_of_a_text_is_given_where_the_error_is_made() -> None:
+    lacking = [
+        f"{place} {code}: {name}"
+        for place, code, call in error_calls()
+        if code in conditions() and all(keyword.arg for keyword in call.keywords)
+        for name in sorted(parameters(code) - {str(keyword.arg) for keyword in call.keywords})
+    ]
+
+    assert lacking == []
+
+
+def parameters(code: str) -> set[str]:
+    """The parameters that the texts of a condition name."""
+    condition = conditions()[code]
+    text = condition.message + condition.detail + condition.hint
+    return {name for _, name, _, _ in string.Formatter().parse(text) if name}
+
+
+def test_every_condition_is_worded_like_the_others() -> None:
+    odd = [
+        code
+        for code, condition in conditions().items()
+        if not condition.hint.strip()
+        or condition.message.endswith(".")
+        or re.match(r"[A-Z][a-z]", condition.message)
+        or "\n" in condition.message
+    ]
+
+    assert odd == []
+
+
+@pytest.mark.parametrize("page", ["reference/errors.md", "reference/settings.md"])
+def test_a_generated_page_says_what_the_program_says(page: str) -> None:
+    pages = runpy.run_path(str(ROOT / "tools" / "docs.py"))["PAGES"]
+
+    assert (ROOT / "docs" / page).read_text(encoding="utf-8") == pages[page](), "run `make docs`"
+
+
+def test_every_link_between_documents_leads_somewhere() -> None:
+    broken = [
+        f"{relative(file)}: {link}"
+        for file, text in texts()
+        if file.suffix == ".md"
+        for link in re.findall(r"\]\((?!https?:|#)([^)#\s]+)", text)
+        if not (file.parent / link).exists()
+    ]
+
+    assert broken == []
+
+
+def test_every_make_target_in_the_documents_exists() -> None:
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    named = {
+        target
+        for file, text in texts()
+        if file.suffix == ".md"
+        for target in re.findall(r"(?:`|^)make ([a-z]+)", text, re.MULTILINE)
+    }
+
+    assert named <= targets
+
+
+def test_the_python_example_of_the_readme_declares_what_it_says() -> None:
+    (example,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+    registry = Registry(Naming(), ROOT)
+
+    with collecting(registry):
+        exec(compile(example, "README.md", "exec"), {})
+
+    assert [str(dataset.name) for dataset in registry.definitions().datasets] == ["orders_raw", "orders", "revenue"]
+    assert registry.problems == []
+
+
+def test_the_root_loads_neither_spark_nor_the_engine() -> None:
+    heavy = ["pyspark", "pandas", "pyarrow", "deltalake", "sqlglot", "typer", "rich", "yaml"]
+    code = (
+        "import sys, time\n"
+        "sys.modules['pyspark'] = None\n"
+        "start = time.perf_counter()\n"
+        "import headrace\n"
+        "took = time.perf_counter() - start\n"
+        f"print([name for name in {heavy} if sys.modules.get(name)], took < 0.5)\n"
+    )
+
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, encoding="utf-8", check=True)
+
+    assert shown.stdout.strip() == "[] True"
+
+
+def test_the_wheel_carries_everything_beside_the_modules(tmp_path: Path) -> None:
+    subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        check=True,
+    )
+    (wheel,) = tmp_path.glob("*.whl")
+    carried = set(zipfile.ZipFile(wheel).namelist())
+    files = {path.relative_to(ROOT / "src").as_posix() for path in SOURCE.rglob("*") if path.is_file()}
+
+    assert {name for name in files if "__pycache__" not in name} - carried == set()

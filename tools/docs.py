@@ -1,0 +1,56 @@
+"""Writes the reference pages that are made from the program: `make docs`. A house test compares them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from itertools import groupby
+from pathlib import Path
+
+from headrace.errors import Condition, conditions
+from headrace.settings.reference import settings_reference
+
+_PARAMETER = re.compile(r"\{\w+\}\.?")
+DOCS = Path(__file__).resolve().parent.parent / "docs"
+_ERRORS = """\
+# Errors
+
+Every problem has a code, a message, a place where there is one, and a hint. On a terminal:
+
+    error[CODE]: the message
+      --> transformations/orders.py:42
+      detail: more about this case
+      hint: what to do
+
+With `--output json` it is `{"code", "message", "detail", "hint", "location", "params"}`. `headrace explain CODE` prints
+what stands here. Names in braces are the error's parameters.
+"""
+
+
+def errors_page() -> str:
+    """docs/reference/errors.md as it must be."""
+    parts = [_ERRORS]
+    by_code = sorted(conditions().values(), key=lambda condition: condition.code)
+    for group, members in groupby(by_code, key=lambda condition: condition.code.partition(".")[0]):
+        parts.append(f"## {group}\n")
+        parts.extend(_section(condition) for condition in members)
+    return "\n".join(parts)
+
+
+def _section(condition: Condition) -> str:
+    texts = [f"### {condition.code}\n\n`{condition.message}`"]
+    # A detail that is one parameter says nothing without its value.
+    texts += [text for text in (condition.detail, condition.meaning) if text and not _PARAMETER.fullmatch(text)]
+    texts.append(f"**What to do:** {condition.hint}")
+    return "\n\n".join(texts) + "\n"
+
+
+PAGES: Mapping[str, Callable[[], str]] = {
+    "reference/errors.md": errors_page,
+    "reference/settings.md": settings_reference,
+}
+
+if __name__ == "__main__":
+    for name, page in PAGES.items():
+        (DOCS / name).write_text(page(), encoding="utf-8")
+        print(f"docs/{name}")
