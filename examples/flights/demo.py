@@ -92,7 +92,10 @@ def disagreements(folder: Path) -> dict[str, tuple[int, int]]:
 
 
 def _update(project: Project, console: Console) -> Outcome:
-    display: Display = LiveTable(console, time.monotonic) if console.is_terminal else Lines(console.print)
+    def say(line: str) -> None:
+        console.print(line, markup=False, soft_wrap=True)
+
+    display: Display = LiveTable(console, time.monotonic) if console.is_terminal else Lines(say)
     with display.shown():
         return project.run(on_event=display.on_event)
 

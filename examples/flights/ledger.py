@@ -34,26 +34,26 @@ def entries_of(landed: Landed, outcome: Outcome) -> list[Entry]:
     silver = counts.get("flights", NOTHING)
     unique = counts.get("unique_flights", NOTHING)
     return [
-        Entry("lines landed", landed.records, {"rows in bronze": bronze.rows_written}),
+        Entry("landed", landed.records, {"in bronze": bronze.rows_written}),
         Entry(
-            "rows in bronze",
+            "bronze",
             bronze.rows_written,
             {
-                "written to silver": silver.rows_written,
+                "in silver": silver.rows_written,
                 "dropped": silver.rows_dropped,
                 "quarantined": silver.rows_quarantined,
             },
         ),
         Entry(
-            "faults landed",
+            "malformed or impossible",
             landed.malformed + landed.impossible,
             {"dropped": silver.rows_dropped, "quarantined": silver.rows_quarantined},
         ),
         # That nothing else is missing also says that no late record was lost.
         Entry(
-            "written to silver",
+            "silver",
             silver.rows_written,
-            {"unique flights": unique.rows_written, "landed twice": landed.faults[Fault.DUPLICATE]},
+            {"unique": unique.rows_written, "landed twice": landed.faults[Fault.DUPLICATE]},
         ),
     ]
 
@@ -78,24 +78,24 @@ def entries_of_tables(landed: Sequence[Landed], outcomes: Sequence[Outcome], row
     silver = counts_by_flow(outcomes).get("flights", NOTHING)
     return [
         Entry(
-            "rows of flights_raw",
+            "flights_raw",
             rows["flights_raw"],
-            {f"in instalment {part.instalment}": part.records for part in landed},
+            {f"landed as no. {part.instalment}": part.records for part in landed},
         ),
         Entry(
-            "rows of flights_raw",
+            "flights_raw",
             rows["flights_raw"],
             {
-                "in flights": rows["flights"],
+                "flights": rows["flights"],
                 "dropped": silver.rows_dropped,
-                "in flights_quarantine": rows["flights_quarantine"],
+                "flights_quarantine": rows["flights_quarantine"],
             },
         ),
         Entry(
-            "rows of flights",
+            "flights",
             rows["flights"],
             {
-                "in unique_flights": rows["unique_flights"],
+                "unique_flights": rows["unique_flights"],
                 "landed twice": sum(part.faults[Fault.DUPLICATE] for part in landed),
             },
         ),

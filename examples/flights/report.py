@@ -28,16 +28,16 @@ TABLES: Mapping[str, Sequence[str]] = {
 _HOLDS = Text("✓", "bold green")
 _DOES_NOT_HOLD = Text("✗ does not add up", "bold red")
 _ACTION_STYLES = {Action.WARN: "yellow", Action.DROP: "magenta", Action.QUARANTINE: "cyan", Action.FAIL: "red"}
-_BAR_WIDTH = 30
+_BAR_WIDTH = 24
 
 
 def opening(console: Console, folder: Path) -> None:
     """What is about to happen."""
     console.rule("[bold]Headrace: every flight that left New York in 2013", align="left")
     console.print(
-        "A JSON file lands for every hour of the year, in three instalments. Some records are late, some land twice,\n"
-        "some lines are no JSON, and some flights cannot have happened. After each instalment one update takes in\n"
-        f"what is new. The project: [bold]{escape(str(folder))}[/]\n"
+        "A JSON file lands for every hour of the year, in three instalments. Some records are late, some land twice, "
+        "some lines are no JSON, and some flights cannot have happened. After each instalment one update takes in "
+        f"what is new. The project is in [bold]{escape(str(folder))}[/].\n"
     )
 
 
@@ -130,8 +130,8 @@ def agreement(console: Console, found: Mapping[str, tuple[int, int]]) -> bool:
     """Whether DuckDB, given the same files, has the same rows in every gold table."""
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 1))
     for name, (rows, different) in found.items():
-        said = f"{rows:,} rows, {different:,} that DuckDB has otherwise"
-        table.add_row(f"gold [bold]{name}[/]", said, _verdict(holds=not different))
+        said = "the same in DuckDB, from the same files" if not different else f"{different:,} differ in DuckDB"
+        table.add_row(name, f"[bold]{rows:,}[/] rows", said, _verdict(holds=not different))
     console.print(table)
     return not any(different for _, different in found.values())
 
@@ -172,10 +172,10 @@ def _visibility(console: Console, project: Project) -> None:
 
 def _query(console: Console, project: Project, title: str, query: str) -> None:
     result = project.sql(query)
-    numbers = {
-        column for column, value in zip(result.columns, result.rows[0], strict=True) if not isinstance(value, str)
-    }
-    names = [f"{'>' if column in numbers else ''}{column}" for column in result.columns]
+    if not result.rows:
+        return
+    texts = [any(isinstance(value, str) for value in values) for values in zip(*result.rows, strict=True)]
+    names = [column if text else f">{column}" for column, text in zip(result.columns, texts, strict=True)]
     table = _table(*names, title=title)
     for row in result.rows:
         table.add_row(*map(_cell, row))

@@ -41,8 +41,7 @@ def flights_raw() -> DataFrame:
         spark.readStream
         # A line that does not fit this schema is not an error: what fits is filled in, and the line itself is kept.
         .schema(f"{FLIGHT}, _corrupt_record STRING")
-        .option("recursiveFileLookup", "true")
-        .json(landed("flights"))
+        .json(landed("flights/*"))
         .withColumn("source_file", F.col("_metadata.file_path"))
     )
 

@@ -143,12 +143,12 @@ def _listed(detail: str) -> frozenset[str]:
     """The files that Spark's file source would list; *detail* is a JSON array of paths or globs."""
     found: set[str] = set()
     for pattern in json.loads(detail):
-        for root in glob.glob(local_path(pattern)):
-            if os.path.isfile(root):
+        for root in glob.glob(local_path(pattern)):  # noqa: PTH207 - an absolute pattern, which Path.glob refuses
+            if not Path(root).is_dir():
                 found.add(root)
             for folder, folders, files in os.walk(root):
                 folders[:] = [name for name in folders if not _hidden(name)]
-                found.update(os.path.join(folder, name) for name in files if not _hidden(name))
+                found.update(f"{folder}/{name}" for name in files if not _hidden(name))
     return frozenset(found)
 
 

@@ -24,19 +24,27 @@ from headrace.errors import PipelineError, Problems, problems_of
 
 DONE, FAILED, WRONG, LEASED, INTERRUPTED = 0, 1, 2, 3, 130
 # Errors that come up while something runs; all others mean that the project or the command line is wrong.
-_FAILED_GROUPS = frozenset({"UPDATE", "QUERY", "EVENTS", "CONNECTOR", "JAVA", "SESSION"})
-_FAILED_CODES = frozenset({"EXPECTATION.FAILED", "FLOW.FAILED", "FLOW.RAISED", "CONNECTOR.FETCH_FAILED"})
-_LEASE_GROUP = "LEASE"
+_FAILED_CODES = frozenset(
+    {
+        "CONNECTOR.CHECKSUM",
+        "CONNECTOR.FETCH_FAILED",
+        "EVENTS.NOT_READABLE",
+        "EVENTS.NOT_WRITTEN",
+        "EXPECTATION.FAILED",
+        "FLOW.FAILED",
+        "FLOW.USER_CODE",
+        "SQL.FAILED",
+    }
+)
+_LEASE_HELD = "LEASE.HELD"
 
 
 def exit_code_of(error: PipelineError | Problems) -> int:
     """The exit code that the contract gives to an error."""
-    codes = [problem.code for problem in problems_of(error)]
-    groups = {code.partition(".")[0] for code in codes}
-    if _LEASE_GROUP in groups:
+    codes = {problem.code for problem in problems_of(error)}
+    if _LEASE_HELD in codes:
         return LEASED
-    failed = all(code in _FAILED_CODES or code.partition(".")[0] in _FAILED_GROUPS for code in codes)
-    return FAILED if failed else WRONG
+    return FAILED if codes <= _FAILED_CODES else WRONG
 
 
 def report(error: PipelineError | Problems, invocation: Invocation) -> int:

@@ -89,8 +89,9 @@ def open_project(directory: Path | None, *, profile: str | None, configuration: 
     """The project, with its session to come.
 
     Raises:
-        PipelineError, Problems: the settings are missing or wrong.
+        PipelineError, Problems: the folder or the settings are missing or wrong.
     """
+    _check_folder(directory)
     # By name, so that verbs without a session start without Spark.
     project = import_module("headrace.project.open").Project
     opened: OpenProject = project.open(directory, profile=profile, configuration=configuration)
@@ -110,10 +111,8 @@ class Place:
         Raises:
             PipelineError, Problems: they are missing or wrong.
         """
-        start = self.directory or Path.cwd()
-        if not start.is_dir():
-            raise PipelineError("CLI.NO_FOLDER", folder=start)
-        return load_settings(find_settings(start), profile=self.profile, environ=os.environ)
+        _check_folder(self.directory)
+        return load_settings(find_settings(self.directory or Path.cwd()), profile=self.profile, environ=os.environ)
 
     def reader(self) -> EventReader:
         """The project's event log."""
@@ -126,3 +125,8 @@ class Place:
         except Exception:  # noqa: BLE001 - asked while another error is reported, which must not be hidden by this one
             return None
         return None if "://" in logs else Path(logs)
+
+
+def _check_folder(directory: Path | None) -> None:
+    if directory is not None and not directory.is_dir():
+        raise PipelineError("CLI.NO_FOLDER", folder=directory)

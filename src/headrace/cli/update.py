@@ -120,16 +120,16 @@ def _configuration(settings: Sequence[str], problems: list[PipelineError]) -> di
     return found
 
 
-def newest_log(folder: Path | None) -> Path | None:
-    """The log file that was written last, or the folder when it holds none; None when there is no folder."""
-    if folder is None or not folder.is_dir():
+def log_of(outcome: Outcome, folder: Path | None) -> Path | None:
+    """The log file of an update that failed, or the folder of logs; None when there is neither, or it did not fail."""
+    if outcome.state is not UpdateState.FAILED or folder is None or not folder.is_dir():
         return None
-    return max(folder.glob("*.log"), key=lambda file: file.stat().st_mtime, default=folder)
+    own = folder / f"{outcome.update_id}.log"
+    return own if own.is_file() else folder
 
 
 def _show(outcome: Outcome, invocation: Invocation) -> None:
-    log = newest_log(invocation.place.logs()) if outcome.state is UpdateState.FAILED else None
-    text = outcome_text(outcome, log=log)
+    text = outcome_text(outcome, log=log_of(outcome, invocation.place.logs()))
     if invocation.as_json or invocation.loudness is not Loudness.QUIET or outcome.state is UpdateState.FAILED:
         invocation.result(text, outcome.to_json())
     if invocation.as_json and outcome.state is UpdateState.FAILED:

@@ -15,7 +15,7 @@ from headrace.cli.failures import DONE, FAILED
 from headrace.cli.invocation import Invocation, invocation_of
 from headrace.cli.printable import printable
 from headrace.cli.summary import outcome_text
-from headrace.cli.update import newest_log
+from headrace.cli.update import log_of
 from headrace.events.reader import EventReader
 from headrace.events.types import TERMINAL_UPDATE_STATES, UpdateCreated, UpdateMoved
 from headrace.model.outcome import UpdateState
@@ -33,10 +33,9 @@ def status(context: typer.Context) -> None:
     if outcome is None:
         invocation.result("no update yet", None)
         return
-    failed = outcome.state is UpdateState.FAILED
-    log = newest_log(invocation.place.logs()) if failed else None
-    invocation.result(outcome_text(outcome, log=log), outcome.to_json())
-    raise typer.Exit(FAILED if failed else DONE)
+    text = outcome_text(outcome, log=log_of(outcome, invocation.place.logs()))
+    invocation.result(text, outcome.to_json())
+    raise typer.Exit(FAILED if outcome.state is UpdateState.FAILED else DONE)
 
 
 def events(

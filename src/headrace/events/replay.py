@@ -68,6 +68,9 @@ class Replay:
             case UpdateMoved(state=state, error=error):
                 self._state, self._error = state, _copied(error)
                 self._ended_at = at if state in TERMINAL_UPDATE_STATES else None
+            case FlowDefined(mode="VIEW"):
+                # A view's query runs inside of the flows that read it.
+                pass
             case FlowDefined(flow=flow, dataset=dataset):
                 self._flows.setdefault(flow, FlowOutcome(flow, dataset, FlowState.QUEUED))
             case FlowMoved():

@@ -97,7 +97,8 @@ def _holds(expectation: Expectation, session: SparkSession) -> Column:
     expressions = jvm.org.apache.spark.sql.classic.ExpressionUtils
     try_eval = jvm.org.apache.spark.sql.catalyst.expressions.TryEval
     predicate = predicate_column(expectation)
-    guarded = ClassicColumn(expressions.column(try_eval(expressions.expression(predicate._jc))))
+    evaluated = try_eval(expressions.expression(predicate._jc))  # noqa: SLF001
+    guarded = ClassicColumn(expressions.column(evaluated))
     return F.coalesce(guarded, F.lit(False))  # noqa: FBT003 - a literal column
 
 

@@ -84,9 +84,7 @@ class Explanation:
         if said["path"]:
             state = "not there yet" if self.version is None else f"version {self.version}"
             lines.append(f"  table        {said['path']} (delta, {state})")
-        for key in ("partition_by", "cluster_by"):
-            if said[key]:
-                lines.append(f"  {key:<12} {', '.join(said[key])}")
+        lines += [f"  {key:<12} {', '.join(said[key])}" for key in ("partition_by", "cluster_by") if said[key]]
         lines.append("  columns")
         lines += [f"    {column['name']}  {column['type']}" for column in said["schema"]]
         if said["expectations"]:

@@ -14,7 +14,7 @@ _LEFT_OUT = frozenset({"__pycache__", "storage", "tests"})
 
 def ship_modules(session: SparkSession, import_root: Path, folder: Path) -> None:
     """Make every module below *import_root* importable in the workers; once for each state of the files."""
-    sources = sorted(_sources(import_root))
+    sources = source_modules(import_root)
     if not sources:
         return
     buffer = io.BytesIO()
@@ -30,10 +30,11 @@ def ship_modules(session: SparkSession, import_root: Path, folder: Path) -> None
     session.sparkContext.addPyFile(str(shipped))
 
 
-def _sources(root: Path) -> list[Path]:
+def source_modules(root: Path) -> list[Path]:
+    """The Python files below a folder that belong to the project, sorted."""
     found = []
     for path in root.rglob("*.py"):
         parts = path.relative_to(root).parts
         if not any(part in _LEFT_OUT or part.startswith(".") or part == "site-packages" for part in parts):
             found.append(path)
-    return found
+    return sorted(found)

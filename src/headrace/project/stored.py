@@ -16,6 +16,9 @@ from headrace.model.names import InvalidName, Naming, QualifiedName
 from headrace.model.rows import Rows
 from headrace.settings.storage import StorageLayout
 
+_BY_RULE = """\
+SELECT rule, count(*) AS n FROM (SELECT unnest(broken) AS rule FROM q) AS t GROUP BY rule ORDER BY rule"""
+
 
 def stored_tables(layout: StorageLayout, naming: Naming) -> Iterator[tuple[QualifiedName, str]]:
     """Every Delta table below the storage's ``tables``: its canonical name and path, sorted by path."""
@@ -40,8 +43,7 @@ def quarantines(layout: StorageLayout, naming: Naming) -> tuple[tuple[str, int, 
     for name, path in stored_tables(layout, naming):
         if name.name.endswith(QUARANTINE_SUFFIX):
             table = DeltaTable(path)
-            query = "SELECT rule, count(*) AS n FROM (SELECT unnest(broken) AS rule FROM q) AS t GROUP BY rule ORDER BY rule"
-            rules = {row["rule"]: row["n"] for row in _query(table, query)}
+            rules = {row["rule"]: row["n"] for row in _query(table, _BY_RULE)}
             found.append((str(name)[: -len(QUARANTINE_SUFFIX)], _count(table), rules))
     return tuple(found)
 
@@ -60,7 +62,7 @@ def quarantined(layout: StorageLayout, naming: Naming, text: str, rows: int) -> 
     if wanted not in known:
         names = [name[: -len(QUARANTINE_SUFFIX)] for name in known]
         raise PipelineError("QUARANTINE.NONE", name=text, suggestion=did_you_mean(text, names))
-    query = f"SELECT * FROM q ORDER BY quarantined_at DESC, batch_id DESC LIMIT {int(rows)}"
+    query = f"SELECT * FROM q ORDER BY quarantined_at DESC, batch_id DESC LIMIT {int(rows)}"  # noqa: S608 - a number
     found = _query(DeltaTable(known[wanted]), query)
     columns = tuple(field.name for field in DeltaTable(known[wanted]).schema().fields)
     return Rows(columns, tuple(tuple(row[column] for column in columns) for row in found))

@@ -11,7 +11,7 @@ from typing import Any
 from headrace.errors import InternalError
 from headrace.events.types import FlowMoved
 from headrace.graph.resolved import ResolvedGraph
-from headrace.model.outcome import FlowCounts, FlowOutcome, FlowState
+from headrace.model.outcome import FlowState
 from headrace.plan.steps import Plan
 from headrace.runtime.ports import Emit
 from headrace.runtime.states import ACTIVE, BLOCKING, CURRENT, NEXT, settled
@@ -25,7 +25,6 @@ class FlowStatus:
     state: FlowState = FlowState.QUEUED
     reason: str | None = None
     attempts: int = 0
-    counts: FlowCounts = FlowCounts()
     began_at: datetime | None = None
     duration_s: float = 0.0
     retry_at: float | None = None
@@ -99,21 +98,6 @@ class Board:
                 if culprit is not None:
                     found.append((flow, self.statuses[culprit].dataset))
         return tuple(found)
-
-    def outcomes(self) -> tuple[FlowOutcome, ...]:
-        """What became of the flows."""
-        return tuple(
-            FlowOutcome(
-                flow=flow,
-                dataset=status.dataset,
-                state=status.state,
-                reason=status.reason,
-                counts=status.counts,
-                attempts=status.attempts,
-                duration_s=status.duration_s,
-            )
-            for flow, status in self.statuses.items()
-        )
 
     def _may_start(self, flow: str, status: FlowStatus, now: float) -> bool:
         if status.state is FlowState.RETRYING:

@@ -50,14 +50,18 @@ def run(plan: Plan, starter: FlowStarter, clock: Clock, emit: Emit, *, limit: in
     return loop.board
 
 
-def state_of(board: Board, *, stopped: bool) -> UpdateState:
+def state_of(board: Board) -> UpdateState:
     """How the update ended."""
     states = {status.state for status in board.statuses.values()}
     if FlowState.FAILED in states:
         return UpdateState.FAILED
-    if FlowState.CANCELED in states or (stopped and not board.settled):
-        return UpdateState.CANCELED
-    return UpdateState.COMPLETED
+    return UpdateState.CANCELED if FlowState.CANCELED in states else UpdateState.COMPLETED
+
+
+def first_error(board: Board) -> dict[str, Any] | None:
+    """The JSON form of the error of the first flow that failed, in the plan's order."""
+    failed = (status for status in board.statuses.values() if status.state is FlowState.FAILED)
+    return next((dict(status.error) for status in failed if status.error), None)
 
 
 class _Loop:
@@ -111,11 +115,11 @@ class _Loop:
             case Started():
                 self._move(report.flow, FlowState.RUNNING)
             case Completed():
-                self._end(report.flow, FlowState.COMPLETED, counts=report.counts)
+                self._end(report.flow, FlowState.COMPLETED)
             case NothingNew():
                 self._end(report.flow, FlowState.UP_TO_DATE, reason=report.reason, attempts=0)
             case Canceled():
-                self._end(report.flow, FlowState.CANCELED, reason="the update was stopped", counts=report.counts)
+                self._end(report.flow, FlowState.CANCELED, reason="the update was stopped")
             case Failed():
                 self._fail(report)
             case _:

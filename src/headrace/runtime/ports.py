@@ -8,7 +8,6 @@ from typing import Protocol, TypeAlias
 
 from headrace.errors import PipelineError
 from headrace.events.types import Event
-from headrace.model.outcome import FlowCounts
 from headrace.plan.steps import FlowStep, TableStep
 
 Emit: TypeAlias = Callable[[Event], None]
@@ -23,10 +22,9 @@ class Started:
 
 @dataclass(frozen=True)
 class Completed:
-    """A flow has taken everything that was there when it started."""
+    """A flow has taken everything that was there when it started; its batches were events of their own."""
 
     flow: str
-    counts: FlowCounts
 
 
 @dataclass(frozen=True)
@@ -57,7 +55,6 @@ class Canceled:
     """A flow was stopped before it had taken everything."""
 
     flow: str
-    counts: FlowCounts = FlowCounts()
 
 
 Report: TypeAlias = "Started | Completed | NothingNew | Failed | Canceled"

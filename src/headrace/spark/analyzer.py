@@ -21,6 +21,7 @@ from headrace.model.datasets import Dataset, Definitions, Flow
 from headrace.model.names import QualifiedName
 from headrace.model.schema import Schema
 from headrace.spark.catalog import Catalog
+from headrace.spark.delta_tables import empty_frame
 from headrace.spark.failures import definition_problem
 from headrace.spark.plans import fingerprint, needs_complete_mode, read_plan
 from headrace.spark.queries import call
@@ -96,7 +97,7 @@ class StubAnalyzer:
 
     def check_expectations(self, dataset: Dataset, schema: Schema) -> tuple[PipelineError, ...]:
         """What is wrong with the expectations of a dataset over rows of this schema."""
-        return check(dataset, self._catalog.empty(schema.nullable)) if dataset.expectations else ()
+        return check(dataset, empty_frame(self._catalog.session, schema.nullable)) if dataset.expectations else ()
 
     def _analysis(self, flow: Flow, frame: DataFrame) -> Analysis:
         reading = read_plan(frame, self._catalog.name_behind)
@@ -112,7 +113,9 @@ class StubAnalyzer:
             external=tuple(reading.external),
             complete=streaming and not flow.once and needs_complete_mode(frame),
             stateful=tuple(reading.stateful),
-            fingerprint=fingerprint(frame, reading, self._parameters, code, *rules, *_sorted(flow.spark_conf)),
+            fingerprint=fingerprint(
+                frame, reading, str(self._catalog.stubs), self._parameters, code, *rules, *_sorted(flow.spark_conf)
+            ),
             unrepeatable=reading.unrepeatable,
         )
 

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from threading import RLock
-from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructType
 
 from headrace.events.views import event_log_expectations, event_log_flows, event_log_updates
 from headrace.graph.resolved import ResolvedDataset
 from headrace.model.names import InvalidName, Naming, QualifiedName, quoted, split_name
 from headrace.model.schema import Schema
 from headrace.settings.storage import StorageLayout
+from headrace.spark.delta_tables import build_table, struct_type
 from headrace.sql.rewrite import rewrite_names
 
 EVENT_VIEWS = {
@@ -51,7 +49,7 @@ class Catalog:
         self.session = session
         self._layout = layout
         self._naming = naming
-        self._stubs = stubs
+        self.stubs = stubs
         self._names: dict[QualifiedName, SessionName] = {}
         self._registered: dict[str, str] = {}
         self._lock = RLock()
@@ -94,18 +92,14 @@ class Catalog:
 
         return rewrite_names(text, naming, session_text)
 
-    def empty(self, schema: Schema) -> DataFrame:
-        """No rows of a schema."""
-        return self.session.createDataFrame([], struct_type(schema))
-
     def register_stub(self, name: QualifiedName, schema: Schema) -> None:
         """An empty Parquet table of this schema under the dataset's name; both batch and streaming reads resolve."""
         with self._lock:
             session_name = self._names[name]
             self._drop(session_name)
-            self._stubs.mkdir(parents=True, exist_ok=True)
+            self.stubs.mkdir(parents=True, exist_ok=True)
             self.session.catalog.createTable(
-                session_name.text, path=str(self._stubs), source="parquet", schema=struct_type(schema)
+                session_name.text, path=str(self.stubs), source="parquet", schema=struct_type(schema)
             )
             self._registered[session_name.key] = "stub"
 
@@ -165,30 +159,8 @@ class Catalog:
     def _build(self, how: str, dataset: ResolvedDataset, path: str) -> None:
         session_name = self._names[dataset.name]
         self._drop(session_name)
-        jvm: Any = self.session._jvm  # noqa: SLF001 - Delta's builder; its Python wheel would add nothing
-        java_session: Any = self.session._jsparkSession  # noqa: SLF001
-        declared = dataset.dataset
-        builder = getattr(jvm.io.delta.tables.DeltaTable, how)(java_session)
-        builder = builder.tableName(session_name.text).location(path)
-        builder = builder.addColumns(java_session.parseDataType(dataset.schema.to_json()))
-        if declared.comment:
-            builder = builder.comment(declared.comment)
-        for key, value in declared.properties.items():
-            builder = builder.property(key, value)
-        if declared.partition_by:
-            builder = builder.partitionedBy(self._texts(declared.partition_by))
-        if declared.cluster_by:
-            builder = builder.clusterBy(self._texts(declared.cluster_by))
-        builder.execute()
+        build_table(self.session, how, session_name.text, dataset, path)
         self._registered[session_name.key] = path
-
-    def _texts(self, values: Iterable[str]) -> Any:
-        texts = tuple(values)
-        gateway: Any = self.session.sparkContext._gateway  # noqa: SLF001 - varargs of Java
-        array = gateway.new_array(gateway.jvm.java.lang.String, len(texts))
-        for place, text in enumerate(texts):
-            array[place] = text
-        return array
 
     def _drop(self, name: SessionName) -> None:
         if name.key in self._registered or self.session.catalog.tableExists(name.text):
@@ -210,8 +182,3 @@ class Catalog:
 
     def _make_database(self, database: str) -> None:
         self.session.sql(f"CREATE DATABASE IF NOT EXISTS {quoted(database)}")
-
-
-def struct_type(schema: Schema) -> StructType:
-    """A schema as Spark's own."""
-    return StructType.fromJson(json.loads(schema.to_json()))

@@ -56,7 +56,8 @@ def quarantined_rows(path: str, flow: str, epoch: int, batch_id: int) -> int:
     if table is None:
         return 0
     condition = f"flow = {sql_text(flow)} AND epoch = {int(epoch)} AND batch_id = {int(batch_id)}"
-    rows: Any = QueryBuilder().register("q", table).execute(f"SELECT count(*) AS n FROM q WHERE {condition}")
+    query = QueryBuilder().register("q", table)
+    rows: Any = query.execute(f"SELECT count(*) AS n FROM q WHERE {condition}")  # noqa: S608 - quoted above
     return int(pc.sum(rows.read_all()["n"]).as_py() or 0)
 
 

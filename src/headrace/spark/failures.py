@@ -1,9 +1,8 @@
-"""The one door through which errors of Spark come in: what really went wrong, where in the user's code, and how to
-say it (D17).
+"""The one door through which errors of Spark come in: what went wrong, where in the user's code, how to say it.
 
-A streaming failure always says STREAM_FAILED and has no Python cause; the condition that matters is the innermost one
-down the Java chain behind ``_origin``. Errors raised inside foreachBatch lose that chain on their way through py4j, so
-the sinks keep the exception object itself.
+A streaming failure always says STREAM_FAILED and has no Python cause (D17); the condition that matters is the innermost
+one down the Java chain behind ``_origin``. Errors raised inside foreachBatch lose that chain on their way through py4j,
+so the sinks keep the exception object itself.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -32,6 +33,9 @@ _LISTED_FORMATS = frozenset({"csv", "json", "orc", "parquet", "text"})
 _LISTING_OPTIONS = frozenset(
     {"pathglobfilter", "recursivefilelookup", "modifiedafter", "modifiedbefore", "latestfirst"}
 )
+
+# UUIDs, such as that of an EventTimeWatermark.
+_RANDOM_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 @dataclass
@@ -95,11 +99,20 @@ def needs_complete_mode(frame: DataFrame) -> bool:
     return False
 
 
-def fingerprint(frame: DataFrame, reading: Reading, *extra: str) -> str:
-    """Identifies a query: equal for equal plans in any process, different when the plan or *extra* differ."""
-    plan = analyzed(frame).canonicalized()
-    digest = hashlib.sha256(_tree_text(plan, frame.sparkSession).encode())
-    for text in (*reading.rows_in_code, *extra):
+def fingerprint(frame: DataFrame, reading: Reading, stubs: str, *extra: str) -> str:
+    """Identifies a query: equal for equal plans in any process, different when the plan or *extra* differ.
+
+    Args:
+        frame: the query's result.
+        reading: what its plan has shown.
+        stubs: the folder of the empty stand-ins, which is another one in each process.
+        extra: what else the result depends on.
+    """
+    plan = _tree_text(analyzed(frame).canonicalized(), frame.sparkSession).replace(stubs, "")
+    # Names of tables are not part of a canonical plan, and ids of watermarks are made at random.
+    digest = hashlib.sha256(_RANDOM_ID.sub("", plan).encode())
+    names = [f"{name} {streaming}" for name, streaming in reading.inputs.items()]
+    for text in (*names, *reading.rows_in_code, *extra):
         digest.update(b"\x00" + text.encode())
     return digest.hexdigest()[:32]
 
@@ -117,25 +130,8 @@ def _tree_text(plan: Any, session: SparkSession) -> str:
 
 def _walk(node: Any, found: Reading, name_behind: Callable[[str], QualifiedName | None]) -> None:
     kind = _kind(node)
-    if kind == "SubqueryAlias":
-        child = node.child()
-        child_kind = _kind(child)
-        if child_kind in ("LogicalRelation", "StreamingRelation", "View", "DataSourceV2Relation"):
-            name = name_behind(str(node.identifier().toString()))
-            if name is not None:
-                streaming = bool(node.isStreaming())
-                found.inputs[name] = found.inputs.get(name, False) or streaming
-                if child_kind != "View":
-                    if streaming:
-                        found.sources.append(Source(SourceKind.DATASET, str(name)))
-                    return
-                # What the view reads is its own business, but its sources are this flow's.
-                inner = Reading()
-                _walk(child, inner, name_behind)
-                found.sources += inner.sources
-                found.stateful += inner.stateful
-                found.python = found.python or inner.python
-                return
+    if kind == "SubqueryAlias" and _read_dataset(node, found, name_behind):
+        return
     if kind in _STATEFUL_NODES and node.isStreaming():
         found.stateful.append(_STATEFUL_NODES[kind])
     if kind == "Join" and node.left().isStreaming() and node.right().isStreaming():
@@ -148,6 +144,29 @@ def _walk(node: Any, found: Reading, name_behind: Callable[[str], QualifiedName 
         _walk(child, found, name_behind)
     for subquery in _items(node.subqueries()):
         _walk(subquery, found, name_behind)
+
+
+def _read_dataset(node: Any, found: Reading, name_behind: Callable[[str], QualifiedName | None]) -> bool:
+    """Take note of a dataset of the pipeline under an alias; False when the alias is something else."""
+    child = node.child()
+    child_kind = _kind(child)
+    if child_kind not in ("LogicalRelation", "StreamingRelation", "View", "DataSourceV2Relation"):
+        return False
+    name = name_behind(str(node.identifier().toString()))
+    if name is None:
+        return False
+    streaming = bool(node.isStreaming())
+    found.inputs[name] = found.inputs.get(name, False) or streaming
+    if child_kind == "View":
+        # What the view reads is its own business, but its sources, state and code are this flow's.
+        inner = Reading()
+        _walk(child, inner, name_behind)
+        found.sources += inner.sources
+        found.stateful += inner.stateful
+        found.python = found.python or inner.python
+    elif streaming:
+        found.sources.append(Source(SourceKind.DATASET, str(name)))
+    return True
 
 
 def _leaf(kind: str, node: Any, found: Reading) -> None:

@@ -47,10 +47,7 @@ def call(flow: Flow, catalog: Catalog, *, resolving: bool = False, columns: tupl
     """
     query = flow.query
     with _context(query.naming, catalog, resolving=resolving):
-        if isinstance(query, PythonQuery):
-            frame = query.function()
-        else:
-            frame = catalog.session.sql(query.text)
+        frame = query.function() if isinstance(query, PythonQuery) else catalog.session.sql(query.text)
     if not isinstance(frame, DataFrame):
         raise PipelineError("FLOW.NO_FRAME", location=flow.location, flow=flow.name, type=type(frame).__name__)
     return _placed(frame, query, columns, flow) if isinstance(query, SqlQuery) else frame

@@ -67,7 +67,6 @@ class Target:
         self._emit = emit
         self._known_counts = known_counts
         self._fresh = True
-        self.counts = FlowCounts()
         self.error: BaseException | None = None
 
     def batch(self, frame: DataFrame, batch_id: int) -> None:
@@ -95,7 +94,6 @@ class Target:
             self._commit(frame, batch_id)
             state = table_state(self._place.table)
             counts = FlowCounts(rows_written=rows_of_version(self._place.table, state.version) if state else 0)
-        self.counts = self.counts.plus(counts)
         self._emit(
             BatchDone(
                 flow=self._place.flow,
@@ -203,7 +201,7 @@ def make_quarantine(session: SparkSession, path: str, empty: DataFrame) -> None:
 
 
 def _aggregated(rows: DataFrame, rules: Rules) -> FlowCounts:
-    """The counts of judged rows, by one job."""
+    """The counts of judged rows, by one aggregate."""
     return counts_from(rows.agg(*counters(rules)).collect()[0].asDict(), rules)
 
 

@@ -1,0 +1,105 @@
+"""A project's files and session become a resolved graph."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from headrace.errors import PipelineError, Problems
+from headrace.graph.build import build
+from headrace.graph.resolve import resolve
+from headrace.graph.resolved import ResolvedGraph
+from headrace.model.datasets import Kind
+from headrace.model.names import QualifiedName
+from headrace.project.files import load_files
+from headrace.project.modules import source_modules
+from headrace.settings.dbutils import DbUtils
+from headrace.settings.secrets import Secrets
+from headrace.settings.settings import Settings
+from headrace.settings.sources import source_files
+from headrace.spark.analyzer import StubAnalyzer
+from headrace.spark.catalog import Catalog
+from headrace.spark.session import open_session
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """A project that was loaded: its session, names and graph."""
+
+    catalog: Catalog
+    graph: ResolvedGraph
+
+
+class Resolver:
+    """Opens the session of a project and resolves its files, each time anew."""
+
+    def __init__(self, settings: Settings, secrets: Secrets, environ: Mapping[str, str]) -> None:
+        self._settings = settings
+        self._secrets = secrets
+        self._environ = environ
+
+    def catalog(self) -> Catalog:
+        """The session's catalog with nothing of another project in it."""
+        settings = self._settings
+        confs = dict(settings.resolved_spark_conf(self._secrets, self._environ))
+        if settings.master:
+            confs["spark.master"] = settings.master
+        configuration = settings.resolved_configuration(self._secrets, self._environ)
+        confs |= {key: value for key, value in configuration.items() if not key.startswith("pipelines.")}
+        session = open_session(
+            name=f"headrace {settings.name}",
+            connectors=settings.connectors,
+            confs=confs,
+            log_folder=self._log_folder,
+            environ=self._environ,
+        )
+        stubs = Path(tempfile.gettempdir()) / f"headrace-stubs-{os.getpid()}"
+        catalog = Catalog(session, settings.layout, settings.naming, stubs)
+        catalog.clear()
+        return catalog
+
+    def resolve(self) -> Resolved:
+        """The graph, resolved on empty stand-ins that are registered in the catalog now.
+
+        Raises:
+            Problems: everything that is wrong with the project.
+        """
+        settings = self._settings
+        files = source_files(settings)
+        catalog = self.catalog()
+        session = catalog.session
+        definitions, problems = load_files(
+            files,
+            root=settings.root,
+            import_root=settings.root_path,
+            naming=settings.naming,
+            configuration=settings.resolved_configuration(self._secrets, self._environ),
+            globals_={"spark": session, "dbutils": DbUtils(self._secrets)},
+        )
+        graph, more = build(definitions)
+        views = [dataset.name for dataset in definitions.datasets if dataset.kind is Kind.TEMPORARY_VIEW]
+        catalog.know([dataset.name for dataset in definitions.datasets], views)
+        parameters = repr(sorted(settings.configuration.items()))
+        analyzer = StubAnalyzer(catalog, definitions, settings.root, source_modules(settings.root_path), parameters)
+        try:
+            resolved = resolve(graph, analyzer, self._path_of, problems=(*problems, *more))
+        except Problems as found:
+            raise Problems([self._redacted(error) for error in found]) from None
+        return Resolved(catalog, resolved)
+
+    @cached_property
+    def _log_folder(self) -> Path:
+        """The storage's log folder once there is a storage; a verb that only reads makes none."""
+        logs = Path(self._settings.layout.logs)
+        return logs if Path(self._settings.storage).is_dir() else Path(tempfile.mkdtemp(prefix="headrace-logs-"))
+
+    def _path_of(self, name: QualifiedName) -> str:
+        return self._settings.layout.table(self._settings.naming, name)
+
+    def _redacted(self, error: PipelineError) -> PipelineError:
+        params = {key: self._secrets.redact(value) for key, value in error.params.items()}
+        return PipelineError(error.code, location=error.location, **params)

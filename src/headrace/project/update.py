@@ -1,0 +1,205 @@
+"""One update of a resolved project: events, signals, the loop, the outcome."""
+
+from __future__ import annotations
+
+import platform
+import signal
+import socket
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from headrace.checkpoints.freshness import StoredState
+from headrace.errors import InternalError
+from headrace.events.envelope import Origin
+from headrace.events.log import EventLog
+from headrace.events.reader import EventReader
+from headrace.events.replay import Replay
+from headrace.events.types import DatasetDefined, Event, FlowDefined, UpdateCreated, UpdateMoved, Warned
+from headrace.graph.resolved import Mode, ResolvedGraph
+from headrace.graph.select import Selection
+from headrace.model.outcome import Outcome, UpdateState
+from headrace.plan.steps import Plan
+from headrace.project.modules import ship_modules
+from headrace.project.resolving import Resolved
+from headrace.runtime.board import Board
+from headrace.runtime.loop import first_error, run, state_of
+from headrace.settings.secrets import Secrets
+from headrace.settings.settings import Settings
+from headrace.spark.flows import ThreadedFlows
+from headrace.spark.surroundings import Surroundings
+
+_CAUSE = "USER_ACTION"
+
+
+@dataclass(frozen=True)
+class Update:
+    """What an update needs besides its plan."""
+
+    settings: Settings
+    secrets: Secrets
+    resolved: Resolved
+    state: StoredState
+
+    def run(self, plan: Plan, selection: Selection, on_event: Callable[[Event], None] | None) -> Outcome:
+        """Run the plan; every event goes to the log and to *on_event*."""
+        settings = self.settings
+        update_id = str(uuid.uuid4())
+        ship_modules(self.resolved.catalog.session, settings.root_path, Path(settings.layout.logs) / "modules")
+        origin = Origin(settings.id, settings.name, update_id, host=socket.gethostname())
+        log = EventLog(
+            settings.layout.events,
+            origin=origin,
+            clock=now,
+            new_id=lambda: str(uuid.uuid4()),
+            redact=self.secrets.redact,
+        )
+        # The outcome is what the log says: the same events, replayed as any other process would.
+        replay = Replay(update_id)
+        order = threading.Lock()
+        with log:
+
+            def emit(event: Event) -> None:
+                with order:
+                    replay.apply(event, log.emit(event))
+                if on_event is not None:
+                    on_event(event)
+
+            emit(UpdateCreated(_CAUSE, _settings_said(settings), _selection_said(selection)))
+            for said in (*_warnings(settings, self.resolved.graph), *_definitions_said(self.resolved.graph)):
+                emit(said)
+            emit(UpdateMoved(UpdateState.RUNNING))
+            board = self._run_plan(plan, update_id, emit)
+            emit(UpdateMoved(state_of(board), first_error(board)))
+        outcome = replay.outcome()
+        if outcome is None:
+            raise InternalError("the update left no event")
+        return outcome
+
+    def _run_plan(self, plan: Plan, update_id: str, emit: Callable[[Event], None]) -> Board:
+        settings = self.settings
+        around = Surroundings(
+            update_id=update_id,
+            pipeline_id=settings.id,
+            graph=self.resolved.graph,
+            catalog=self.resolved.catalog,
+            state=self.state,
+            layout=settings.layout,
+            naming=settings.naming,
+            root=settings.root,
+            emit=emit,
+            known_counts=EventReader(settings.layout.events).batch_counts,
+            now=time.time,
+            redact=self.secrets.redact,
+            traces=Path(settings.layout.logs) / f"{update_id}.log",
+        )
+        flows = ThreadedFlows(around)
+        with _stopping_on_signals(flows.ask_to_stop):
+            return run(
+                plan,
+                flows,
+                _Clock(),
+                emit,
+                limit=settings.max_parallel_flows,
+                max_retries=settings.max_flow_retries,
+            )
+
+
+class _Clock:
+    """The real time."""
+
+    def monotonic(self) -> float:
+        """Seconds that only grow."""
+        return time.monotonic()
+
+    def now(self) -> datetime:
+        """The time of day, UTC."""
+        return now()
+
+
+@contextmanager
+def _stopping_on_signals(stop: Callable[[], None]) -> Iterator[None]:
+    """Ask for a stop on SIGINT and SIGTERM while the block runs; a second SIGINT interrupts at once."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before: dict[signal.Signals, Any] = {}
+
+    def handle(number: int, _frame: FrameType | None) -> None:
+        stop()
+        signal.signal(number, before[signal.Signals(number)])
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        before[number] = signal.signal(number, handle)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _settings_said(settings: Settings) -> dict[str, object]:
+    return {
+        "name": settings.name,
+        "storage": settings.storage,
+        "schema": settings.schema,
+        "profile": settings.profile,
+        "development": settings.development,
+        "python": platform.python_version(),
+    }
+
+
+def _warnings(settings: Settings, graph: ResolvedGraph) -> Iterator[Warned]:
+    for key, why in settings.notices:
+        yield Warned("SETTINGS.WITHOUT_EFFECT", f'setting "{key}" has no effect: {why}')
+    for flow in graph.flows:
+        if flow.mode is Mode.COMPLETE:
+            message = f'flow "{flow.name}" aggregates a stream without a watermark: each batch replaces the table'
+            yield Warned("FLOW.COMPLETE_MODE", message, flow.name, str(flow.target))
+        if flow.mode is Mode.VIEW and graph.by_name[flow.target].dataset.expectations:
+            message = f'expectations of temporary view "{flow.target}" are applied but not counted'
+            yield Warned("EXPECTATION.VIEW_NOT_COUNTED", message, flow.name, str(flow.target))
+
+
+def _definitions_said(graph: ResolvedGraph) -> Iterator[Event]:
+    for dataset in graph.datasets:
+        names = tuple(expectation.name for expectation in dataset.dataset.expectations)
+        yield DatasetDefined(str(dataset.name), dataset.kind, dataset.path, names)
+    for flow in graph.flows:
+        yield FlowDefined(
+            flow=flow.name,
+            dataset=str(flow.target),
+            inputs=tuple(str(given.name) for given in flow.analysis.inputs),
+            language=flow.flow.query.language,
+            mode=_FLOW_TYPES[flow.mode],
+            once=flow.flow.once,
+        )
+
+
+_FLOW_TYPES = {
+    Mode.APPEND: "APPEND",
+    Mode.COMPLETE: "COMPLETE",
+    Mode.ONCE: "APPEND",
+    Mode.REPLACE: "MATERIALIZED_VIEW",
+    Mode.VIEW: "VIEW",
+}
+
+
+def _selection_said(selection: Selection) -> dict[str, object]:
+    return {
+        "refresh": list(selection.refresh),
+        "full_refresh": list(selection.full_refresh),
+        "full_refresh_all": selection.full_refresh_all,
+    }
+
+
+def now() -> datetime:
+    """The time of day, UTC."""
+    return datetime.now(tz=timezone.utc)

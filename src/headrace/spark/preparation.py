@@ -1,0 +1,93 @@
+"""Brings tables to where the plan wants them, and makes what a flow reads readable."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+from pyspark.sql import DataFrame
+
+from headrace.checkpoints.delta_log import table_state
+from headrace.checkpoints.records import FlowRecord, write_record
+from headrace.expectations.apply import kept
+from headrace.expectations.compile import Rules, judged
+from headrace.graph.resolved import ResolvedDataset, ResolvedFlow
+from headrace.model.expectations import Action
+from headrace.model.names import QualifiedName
+from headrace.plan.steps import TableChange, TableStep
+from headrace.spark.delta_tables import empty_frame
+from headrace.spark.queries import call
+from headrace.spark.surroundings import Surroundings
+from headrace.spark.target import make_quarantine
+
+
+class Preparation:
+    """Tables and names of one update. ``loading`` is held while a flow is prepared, loaded and started (D4)."""
+
+    def __init__(self, around: Surroundings) -> None:
+        self._around = around
+        self._prepared: set[QualifiedName] = set()
+        # Confs and temporary views belong to the session, so flows are loaded and started one at a time.
+        self.loading = threading.RLock()
+
+    def prepare(self, flow: ResolvedFlow, table: TableStep | None) -> None:
+        """Bring the target to where the plan wants it, once for all flows that feed it."""
+        around = self._around
+        dataset = around.graph.by_name[flow.target]
+        with self.loading:
+            if flow.target not in self._prepared:
+                if table is not None and table.change is TableChange.RESET:
+                    self._reset(dataset)
+                around.catalog.register_table(dataset)
+                if table is not None and table.change is TableChange.EVOLVE:
+                    empty = empty_frame(around.catalog.session, dataset.schema.nullable)
+                    path = around.table_path(dataset.name)
+                    empty.write.format("delta").mode("append").option("mergeSchema", "true").save(path)
+                self._prepare_quarantine(dataset)
+                self._prepared.add(flow.target)
+
+    def _prepare_quarantine(self, dataset: ResolvedDataset) -> None:
+        around = self._around
+        if Rules(dataset.dataset.expectations).with_action(Action.QUARANTINE):
+            path = around.layout.quarantine(around.naming, dataset.name)
+            if not (Path(path) / "_delta_log").is_dir():
+                make_quarantine(around.session, path, empty_frame(around.catalog.session, dataset.schema.nullable))
+
+    def _reset(self, dataset: ResolvedDataset) -> None:
+        """Clear a table and begin a new epoch of every flow that feeds it; safe to repeat after a crash."""
+        around = self._around
+        flows = around.graph.flows_into(dataset.name)
+        records = {flow.name: around.state.record(flow) or FlowRecord() for flow in flows}
+        for flow in flows:
+            write_record(around.state.record_file(flow), replace(records[flow.name], resetting=True))
+        quarantine = around.layout.quarantine(around.naming, dataset.name)
+        if (Path(quarantine) / "_delta_log").is_dir():
+            make_quarantine(around.session, quarantine, empty_frame(around.catalog.session, dataset.schema.nullable))
+        around.catalog.replace_table(dataset)
+        for flow in flows:
+            fresh = FlowRecord(epoch=records[flow.name].epoch + 1)
+            write_record(around.state.record_file(flow), fresh)
+
+    def frame(self, flow: ResolvedFlow) -> DataFrame:
+        """What a flow's query returns over the tables as they are registered now."""
+        dataset = self._around.graph.by_name[flow.target]
+        columns = dataset.schema.names if dataset.dataset.schema is not None else ()
+        return call(flow.flow, self._around.catalog, columns=columns)
+
+    def register_inputs(self, flow: ResolvedFlow) -> dict[str, int]:
+        """Make what a flow reads readable as it is now; the versions of the tables."""
+        around = self._around
+        versions = {}
+        for given in around.graph.stored_inputs(flow):
+            around.catalog.register_table(around.graph.by_name[given.name])
+            state = table_state(around.table_path(given.name))
+            versions[str(given.name)] = state.version if state else -1
+        for view in around.graph.views_below(flow):
+            dataset = around.graph.by_name[view.target].dataset
+            frame = self.frame(view)
+            if dataset.expectations:
+                rules = Rules(dataset.expectations)
+                frame = kept(judged(frame, rules, around.session), rules)
+            around.catalog.register_view(view.target, frame)
+        return versions

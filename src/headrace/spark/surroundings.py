@@ -1,0 +1,47 @@
+"""What all flows of an update share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from headrace.checkpoints.freshness import StoredState
+from headrace.graph.resolved import ResolvedGraph
+from headrace.model.names import Naming, QualifiedName
+from headrace.model.outcome import FlowCounts
+from headrace.runtime.ports import Emit
+from headrace.settings.storage import StorageLayout
+from headrace.spark.catalog import Catalog
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """The pipeline, its storage and its session, as the flows of one update see them."""
+
+    update_id: str
+    pipeline_id: str
+    graph: ResolvedGraph
+    catalog: Catalog
+    state: StoredState
+    layout: StorageLayout
+    naming: Naming
+    root: Path
+    emit: Emit
+    known_counts: Callable[[str, int, int], FlowCounts | None]
+    now: Callable[[], float]
+    redact: Callable[[str], str]
+    # Where the whole traces of failures go.
+    traces: Path
+    grace_s: float = 10.0
+
+    @property
+    def session(self) -> SparkSession:
+        """The pipeline's session."""
+        return self.catalog.session
+
+    def table_path(self, name: QualifiedName) -> str:
+        """Where a dataset's table lies."""
+        return self.layout.table(self.naming, name)

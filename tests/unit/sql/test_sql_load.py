@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headrace.model.names import Naming
+from headrace.pipelines.registry import Registry
+from headrace.sql.load import load_sql
+
+PIECES = [
+    *(
+        "CREATE",
+        "OR",
+        "REFRESH",
+        "STREAMING",
+        "TABLE",
+        "MATERIALIZED",
+        "VIEW",
+        "TEMPORARY",
+        "LIVE",
+        "FLOW",
+        "t",
+        "`a b`",
+    ),
+    *(
+        "AS",
+        "SELECT",
+        "1",
+        "INSERT",
+        "INTO",
+        "ONCE",
+        "BY",
+        "NAME",
+        "WITH",
+        "(",
+        ")",
+        ",",
+        "<",
+        ">",
+        "INT",
+        "NOT",
+        "NULL",
+    ),
+    *("COMMENT", "'c'", "TBLPROPERTIES", "=", "CONSTRAINT", "EXPECT", "ON", "VIOLATION", "DROP", "ROW", ";", "${p}"),
+    *("SET", "USE", "CATALOG", "SCHEMA", ".", "-", ":x", "PARTITIONED", "CLUSTER", "AUTO", "CDC", "'", "/*", "\n"),
+]
+
+
+def loaded(text: str, **configuration: str) -> Registry:
+    registry = Registry(Naming(schema="gold"), Path())
+    load_sql(text, "f.sql", registry, configuration)
+    return registry
+
+
+@given(st.one_of(st.text(), st.lists(st.sampled_from(PIECES), max_size=30).map(" ".join)))
+def test_whatever_is_wrong_becomes_a_problem_with_a_line(text):
+    registry = loaded(text, p="1")
+
+    assert all(problem.location is not None and problem.location.line > 0 for problem in registry.problems)
+
+
+@given(st.lists(st.sampled_from([piece for piece in PIECES if piece not in {"(", ";", "'", "/*"}]), max_size=12))
+def test_a_bad_statement_does_not_spoil_the_next(pieces):
+    # USE in what came before may move the view to another schema.
+    registry = loaded(f"{' '.join(pieces)};\nCREATE TEMPORARY VIEW last AS SELECT 1", p="1")
+
+    assert [flow.name.split(".")[-1] for flow in registry.definitions().flows][-1] == "last"
+
+
+def test_the_names_of_the_project_are_in_force_at_the_start():
+    flow = loaded("CREATE FLOW f AS INSERT INTO gold.t SELECT * FROM x").definitions().flows[0]
+
+    assert (str(flow.target), flow.query.naming) == ("t", Naming(schema="gold"))
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_statement():
+    assert loaded("\ufeffCREATE TEMPORARY VIEW v AS SELECT 1").problems == []
+
+
+def test_a_value_is_not_printed_when_the_statement_is_wrong():
+    registry = loaded("CREATE MATERIALIZED VIEW v COMMENT ${word} AS SELECT 1", word="hunter2")
+
+    (problem,) = registry.problems
+    assert 'the value of parameter "word"' in problem.message
+    assert "hunter2" not in problem.render()
+
+
+def test_a_long_piece_is_cut_to_one_short_line_in_the_message():
+    (problem,) = loaded("CREATE MATERIALIZED VIEW v AS '" + "long\n" * 50 + "'").problems
+
+    assert problem.message == 'expected a query, found "\'long..."'
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT payload:field, payload:a.b[0]:c, f(x):y, x::int, `a`:b FROM t",
+        "SELECT CAST(x AS STRUCT<a:INT, b: STRING>) FROM t",
+        "SELECT ':name' -- :name\nFROM t",
+    ],
+)
+def test_a_colon_that_is_no_parameter_is_left_to_spark(query):
+    registry = loaded(f"CREATE MATERIALIZED VIEW v AS {query}")
+
+    assert registry.problems == []
+    assert registry.definitions().flows[0].query.text == query
+
+
+@pytest.mark.parametrize("use", [":p", "(:p)", "a = :p", "a=:p", "IDENTIFIER(:p)", "a, :p", "LIMIT :p"])
+def test_a_named_parameter_is_refused_by_its_name(use):
+    (problem,) = loaded(f"CREATE MATERIALIZED VIEW v AS SELECT 1 {use}").problems
+
+    assert (problem.code, problem.params["what"]) == ("UNSUPPORTED.SQL", ":p")
