@@ -67,7 +67,7 @@ def ledger(console: Console, entries: Iterable[Entry]) -> None:
 
 def failure(console: Console, outcome: Outcome) -> None:
     """Why an update did not complete."""
-    console.print(outcome_text(outcome), markup=False)
+    console.print(outcome_text(outcome), markup=False, soft_wrap=True)
 
 
 def tables(console: Console, project: Project) -> dict[str, int]:

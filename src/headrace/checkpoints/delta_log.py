@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,9 @@ class TableState:
     table_id: str
     version: int
     schema: Schema
+    comment: str | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+    partition_by: tuple[str, ...] = ()
 
 
 def table_state(path: str) -> TableState | None:
@@ -28,7 +32,16 @@ def table_state(path: str) -> TableState | None:
     table = open_table(path)
     if table is None:
         return None
-    return TableState(path, str(table.metadata().id), table.version(), Schema.from_json(table.schema().to_json()))
+    metadata = table.metadata()
+    return TableState(
+        path=path,
+        table_id=str(metadata.id),
+        version=table.version(),
+        schema=Schema.from_json(table.schema().to_json()),
+        comment=metadata.description,
+        properties=dict(metadata.configuration),
+        partition_by=tuple(metadata.partition_columns),
+    )
 
 
 def open_table(path: str) -> DeltaTable | None:

@@ -12,9 +12,8 @@ from typing import Any
 from headrace.checkpoints.delta_log import TableState, committed_transaction, data_changed, table_state
 from headrace.checkpoints.offsets import files_seen, local_path, read_progress
 from headrace.checkpoints.records import FlowRecord, read_record
-from headrace.graph.resolved import Mode, ResolvedDataset, ResolvedFlow, ResolvedGraph, Source, SourceKind
+from headrace.graph.resolved import Mode, ResolvedFlow, ResolvedGraph, Source, SourceKind
 from headrace.model.names import Naming, QualifiedName
-from headrace.model.schema import Schema
 from headrace.plan.build import News
 from headrace.settings.storage import StorageLayout
 
@@ -38,11 +37,6 @@ class StoredState:
         self._naming = naming
         self._pipeline_id = pipeline_id
         self._now = now
-
-    def table_schema(self, dataset: ResolvedDataset) -> Schema | None:
-        """The schema of a table in the storage, or None when there is none."""
-        state = self.table(dataset.name)
-        return state.schema if state else None
 
     def table(self, name: QualifiedName) -> TableState | None:
         """A stored dataset's table as it is now, or None."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Protocol
 
 from headrace.errors import PipelineError, Problems, problems_of
@@ -51,7 +51,12 @@ class Analyzer(Protocol):
 
 
 def resolve(
-    graph: Graph, analyzer: Analyzer, path_of: Callable[[QualifiedName], str], *, problems: tuple[PipelineError, ...]
+    graph: Graph,
+    analyzer: Analyzer,
+    path_of: Callable[[QualifiedName], str],
+    *,
+    problems: tuple[PipelineError, ...],
+    only: Collection[QualifiedName] = (),
 ) -> ResolvedGraph:
     """The resolved graph; the result does not depend on the order of declaration.
 
@@ -60,13 +65,15 @@ def resolve(
         analyzer: calls the queries.
         path_of: where the table of a stored dataset lies.
         problems: what is already known to be wrong, reported together with what is found here.
+        only: datasets to resolve, with all that they read (default: every dataset).
 
     Raises:
         Problems: everything that is wrong with the project.
     """
     resolution = _Resolution(graph, analyzer, path_of)
     for name in graph.datasets:
-        resolution.visit(name)
+        if not only or name in only:
+            resolution.visit(name)
     found = _without_repeats((*problems, *resolution.problems))
     if found:
         raise Problems(found)

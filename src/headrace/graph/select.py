@@ -29,6 +29,10 @@ class Selected:
     # Protected by pipelines.reset.allowed=false, so only refreshed by a full refresh of everything.
     kept: frozenset[QualifiedName] = frozenset()
 
+    def without(self, names: frozenset[QualifiedName]) -> Selected:
+        """The same but for *names*, which are left as they are."""
+        return Selected(self.refresh - names, self.full_refresh - names, self.kept)
+
 
 def select(graph: ResolvedGraph, selection: Selection, naming: Naming) -> Selected:
     """The datasets behind a selection.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -21,11 +22,31 @@ class News:
     reason: str
 
 
+class DeployedTable(Protocol):
+    """A table in the storage as it is now."""
+
+    @property
+    def schema(self) -> Schema:
+        """Its columns."""
+
+    @property
+    def comment(self) -> str | None:
+        """What is said about it."""
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        """Its table properties."""
+
+    @property
+    def partition_by(self) -> tuple[str, ...]:
+        """The columns that it is partitioned by."""
+
+
 class DeployedState(Protocol):
     """Reads what is deployed; never writes."""
 
-    def table_schema(self, dataset: ResolvedDataset) -> Schema | None:
-        """The schema of a table in the storage, or None when there is none."""
+    def table(self, name: QualifiedName) -> DeployedTable | None:
+        """The table of a dataset in the storage, or None when there is none."""
 
     def news(self, graph: ResolvedGraph, flow: ResolvedFlow) -> News:
         """Whether the flow has something to do, given the tables as they are now."""
@@ -63,13 +84,13 @@ def _table_steps(
     for dataset in graph.datasets:
         if dataset.name not in selected.refresh or not dataset.kind.stored:
             continue
-        deployed = state.table_schema(dataset)
+        deployed = state.table(dataset.name)
         if deployed is None:
             tables[dataset.name] = TableStep(dataset.name, TableChange.CREATE, "not there yet")
-        elif dataset.name in selected.full_refresh:
+        elif dataset.name in selected.full_refresh and not _recomputed(graph, dataset):
             tables[dataset.name] = TableStep(dataset.name, TableChange.RESET, "full refresh clears it first")
-        elif not _replaced(graph, dataset):
-            step, problem = _evolution(dataset, deployed)
+        else:
+            step, problem = _evolution(dataset, deployed, replaced=_replaced(graph, dataset))
             if step is not None:
                 tables[dataset.name] = step
             if problem is not None:
@@ -77,30 +98,57 @@ def _table_steps(
     return tables, problems
 
 
+def _recomputed(graph: ResolvedGraph, dataset: ResolvedDataset) -> bool:
+    """True for materialized views: a full refresh computes them anew, and readers never see them empty."""
+    return all(flow.mode is Mode.REPLACE for flow in graph.flows_into(dataset.name))
+
+
 def _replaced(graph: ResolvedGraph, dataset: ResolvedDataset) -> bool:
     """True for tables whose every batch brings the schema with it."""
     return all(flow.mode in (Mode.REPLACE, Mode.COMPLETE) for flow in graph.flows_into(dataset.name))
 
 
-def _evolution(dataset: ResolvedDataset, deployed: Schema) -> tuple[TableStep | None, PipelineError | None]:
-    added = [column for column in dataset.schema.columns if deployed.find(column.name) is None]
+def _evolution(
+    dataset: ResolvedDataset, deployed: DeployedTable, *, replaced: bool
+) -> tuple[TableStep | None, PipelineError | None]:
+    declared = dataset.dataset
+    added: tuple[str, ...] = ()
+    if not replaced:
+        problem = _refused_change(dataset, deployed)
+        if problem is not None:
+            return None, problem
+        added = tuple(c.name for c in dataset.schema.columns if deployed.schema.find(c.name) is None)
+    properties = {key: value for key, value in declared.properties.items() if deployed.properties.get(key) != value}
+    comment = declared.comment if declared.comment not in (None, deployed.comment) else None
+    said = [f'adds "{name}"' for name in added]
+    said += [f'sets property "{key}"' for key in properties]
+    said += ["sets the comment"] if comment else []
+    if not said:
+        return None, None
+    step = TableStep(dataset.name, TableChange.EVOLVE, ", ".join(said), added, tuple(properties.items()), comment)
+    return step, None
+
+
+def _refused_change(dataset: ResolvedDataset, deployed: DeployedTable) -> PipelineError | None:
+    """Why a table that keeps its rows cannot be brought to what is declared now."""
     changed = [
         f'"{now.name}" is {was.type_text} in the table and {now.type_text} in the query'
         for now in dataset.schema.columns
-        if (was := deployed.find(now.name)) is not None and was.json_type != now.json_type
+        if (was := deployed.schema.find(now.name)) is not None and was.json_type != now.json_type
     ]
+    location = dataset.dataset.location
     if changed:
-        return None, PipelineError(
-            "TABLE.TYPE_CHANGED",
-            location=dataset.dataset.location,
+        return PipelineError("TABLE.TYPE_CHANGED", location=location, name=dataset.name, changes="; ".join(changed))
+    wanted = tuple(name.casefold() for name in dataset.dataset.partition_by)
+    if wanted != tuple(name.casefold() for name in deployed.partition_by):
+        return PipelineError(
+            "TABLE.PARTITIONS_CHANGED",
+            location=location,
             name=dataset.name,
-            changes="; ".join(changed),
+            now=", ".join(dataset.dataset.partition_by) or "nothing",
+            before=", ".join(deployed.partition_by) or "nothing",
         )
-    if added:
-        names = tuple(column.name for column in added)
-        listed = ", ".join(f'"{name}"' for name in names)
-        return TableStep(dataset.name, TableChange.EVOLVE, f"adds {listed}", names), None
-    return None, None
+    return None
 
 
 def _flow_step(

@@ -20,12 +20,17 @@ class TableChange(str, Enum):
 
 @dataclass(frozen=True)
 class TableStep:
-    """A table is created, gets columns, or is cleared; ``columns`` are those that are added."""
+    """A table is created, changed, or cleared.
+
+    ``columns`` are those that are added, ``properties`` and ``comment`` what is set.
+    """
 
     dataset: QualifiedName
     change: TableChange
     reason: str
     columns: tuple[str, ...] = ()
+    properties: tuple[tuple[str, str], ...] = ()
+    comment: str | None = None
 
     def describe(self) -> str:
         """One line for the reader."""

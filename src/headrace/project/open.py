@@ -26,6 +26,7 @@ from headrace.plan.steps import Plan
 from headrace.project.explain import Explanation, FlowExplanation
 from headrace.project.lease import held
 from headrace.project.preview import preview_rows
+from headrace.project.rehearsal import REAL, Rehearsal
 from headrace.project.resolving import Resolver
 from headrace.project.stored import quarantined, quarantines, row_count, stored_tables
 from headrace.project.update import Update, now
@@ -38,10 +39,11 @@ from headrace.sql.readonly import check_readonly
 class Project:
     """A pipeline in a folder. Opening reads the settings; a session comes with the first verb that needs one."""
 
-    def __init__(self, settings: Settings, environ: Mapping[str, str]) -> None:
+    def __init__(self, settings: Settings, environ: Mapping[str, str], rehearsal: Rehearsal = REAL) -> None:
         self.settings = settings
+        self._rehearsal = rehearsal
         self._secrets = settings.open_secrets(environ)
-        self._resolver = Resolver(settings, self._secrets, environ)
+        self._resolver = Resolver(settings, self._secrets, environ, rehearsal)
 
     @classmethod
     def open(
@@ -115,7 +117,8 @@ class Project:
         with held(Path(self.settings.layout.lease), now()):
             resolved = self._resolver.resolve()
             plan = self._plan(resolved.graph, selection)
-            return Update(self.settings, self._secrets, resolved, self._state).run(plan, selection, on_event)
+            update = Update(self.settings, self._secrets, resolved, self._state, self._rehearsal.at)
+            return update.run(plan, selection, on_event)
 
     def status(self) -> Outcome | None:
         """The newest update by the event log, or None when there was none; needs no session."""
@@ -203,7 +206,8 @@ class Project:
         return StoredState(self.settings.layout, self.settings.naming, self.settings.id, time.time)
 
     def _plan(self, graph: ResolvedGraph, selection: Selection) -> Plan:
-        return build_plan(graph, self._state, select(graph, selection, self.settings.naming))
+        selected = select(graph, selection, self.settings.naming)
+        return build_plan(graph, self._state, selected.without(self._rehearsal.given))
 
     def _check_storage(self) -> None:
         storage = Path(self.settings.storage)

@@ -17,6 +17,7 @@ from headrace.model.datasets import Kind
 from headrace.model.names import QualifiedName
 from headrace.project.files import load_files
 from headrace.project.modules import source_modules
+from headrace.project.rehearsal import Rehearsal
 from headrace.settings.dbutils import DbUtils
 from headrace.settings.secrets import Secrets
 from headrace.settings.settings import Settings
@@ -37,8 +38,9 @@ class Resolved:
 class Resolver:
     """Opens the session of a project and resolves its files, each time anew."""
 
-    def __init__(self, settings: Settings, secrets: Secrets, environ: Mapping[str, str]) -> None:
+    def __init__(self, settings: Settings, secrets: Secrets, environ: Mapping[str, str], rehearsal: Rehearsal) -> None:
         self._settings = settings
+        self._rehearsal = rehearsal
         self._secrets = secrets
         self._environ = environ
 
@@ -80,13 +82,15 @@ class Resolver:
             configuration=settings.resolved_configuration(self._secrets, self._environ),
             globals_={"spark": session, "dbutils": DbUtils(self._secrets)},
         )
+        definitions = self._rehearsal.rewrite(definitions)
         graph, more = build(definitions)
         views = [dataset.name for dataset in definitions.datasets if dataset.kind is Kind.TEMPORARY_VIEW]
         catalog.know([dataset.name for dataset in definitions.datasets], views)
         parameters = repr(sorted(settings.configuration.items()))
         analyzer = StubAnalyzer(catalog, definitions, settings.root, source_modules(settings.root_path), parameters)
         try:
-            resolved = resolve(graph, analyzer, self._path_of, problems=(*problems, *more))
+            only = self._rehearsal.only
+            resolved = resolve(graph, analyzer, self._path_of, problems=(*problems, *more), only=only)
         except Problems as found:
             raise Problems([self._redacted(error) for error in found]) from None
         return Resolved(catalog, resolved)

@@ -31,6 +31,7 @@ from headrace.project.modules import ship_modules
 from headrace.project.resolving import Resolved
 from headrace.runtime.board import Board
 from headrace.runtime.loop import first_error, run, state_of
+from headrace.runtime.seam import Seam
 from headrace.settings.secrets import Secrets
 from headrace.settings.settings import Settings
 from headrace.spark.flows import ThreadedFlows
@@ -47,6 +48,7 @@ class Update:
     secrets: Secrets
     resolved: Resolved
     state: StoredState
+    at: Seam
 
     def run(self, plan: Plan, selection: Selection, on_event: Callable[[Event], None] | None) -> Outcome:
         """Run the plan; every event goes to the log and to *on_event*."""
@@ -76,7 +78,12 @@ class Update:
             for said in (*_warnings(settings, self.resolved.graph), *_definitions_said(self.resolved.graph)):
                 emit(said)
             emit(UpdateMoved(UpdateState.RUNNING))
-            board = self._run_plan(plan, update_id, emit)
+            try:
+                board = self._run_plan(plan, update_id, emit)
+            except BaseException:
+                # Whoever reads the log must not wait for this update.
+                emit(UpdateMoved(UpdateState.FAILED))
+                raise
             emit(UpdateMoved(state_of(board), first_error(board)))
         outcome = replay.outcome()
         if outcome is None:
@@ -99,6 +106,7 @@ class Update:
             now=time.time,
             redact=self.secrets.redact,
             traces=Path(settings.layout.logs) / f"{update_id}.log",
+            at=self.at,
         )
         flows = ThreadedFlows(around)
         with _stopping_on_signals(flows.ask_to_stop):

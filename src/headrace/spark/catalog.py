@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from headrace.events.views import event_log_expectations, event_log_flows, event_log_updates
 from headrace.graph.resolved import ResolvedDataset
-from headrace.model.names import InvalidName, Naming, QualifiedName, quoted, split_name
+from headrace.model.names import InvalidName, Naming, QualifiedName, quoted, split_name, sql_text
 from headrace.model.schema import Schema
 from headrace.settings.storage import StorageLayout
 from headrace.spark.delta_tables import build_table, struct_type
@@ -135,6 +135,15 @@ class Catalog:
                     # Tables are external: the name goes, the data stays.
                     session.sql(f"DROP TABLE IF EXISTS {quoted(database.name, table.name)}")
 
+    def describe_table(self, name: QualifiedName, properties: Iterable[tuple[str, str]], comment: str | None) -> None:
+        """Set properties and the comment of a registered table."""
+        text = self._names[name].text
+        listed = ", ".join(f"{sql_text(key)} = {sql_text(value)}" for key, value in properties)
+        if listed:
+            self.session.sql(f"ALTER TABLE {text} SET TBLPROPERTIES ({listed})")
+        if comment is not None:
+            self.session.sql(f"COMMENT ON TABLE {text} IS {sql_text(comment)}")
+
     def register_event_views(self, path: str) -> None:
         """The event log as a table ``event_log``, and flat views over it."""
         if not (Path(path) / "_delta_log").is_dir():
@@ -181,4 +190,5 @@ class Catalog:
         self.session.catalog.setCurrentDatabase(self._naming.schema)
 
     def _make_database(self, database: str) -> None:
-        self.session.sql(f"CREATE DATABASE IF NOT EXISTS {quoted(database)}")
+        if not self.session.catalog.databaseExists(database):
+            self.session.sql(f"CREATE DATABASE IF NOT EXISTS {quoted(database)}")

@@ -18,6 +18,7 @@ from headrace.expectations.compile import Rules
 from headrace.graph.resolved import Mode, ResolvedFlow
 from headrace.model.outcome import FlowCounts
 from headrace.runtime.ports import Canceled, Completed, Report
+from headrace.runtime.seam import Point
 from headrace.spark.commits import stream_commits
 from headrace.spark.confs import CHECKPOINT_CONFS
 from headrace.spark.preparation import Preparation
@@ -107,7 +108,9 @@ class Execution:
         finished = self._await(query, target, counter)
         counted_version = record.counted_version
         if counter is not None:
+            around.at(Point.WRITTEN)
             counter.count()
+            around.at(Point.COUNTED)
             counted_version = counter.counted_version
         if not finished:
             return Canceled(flow.name)
@@ -158,7 +161,7 @@ class Execution:
             replaces=replaces,
             partition_by=dataset.partition_by,
         )
-        return Target(place, Rules(dataset.expectations), around.emit, around.known_counts)
+        return Target(place, Rules(dataset.expectations), around.emit, around.known_counts, around.at)
 
 
 class _CommitCounter:

@@ -16,6 +16,7 @@ from headrace.graph.resolved import ResolvedDataset, ResolvedFlow
 from headrace.model.expectations import Action
 from headrace.model.names import QualifiedName
 from headrace.plan.steps import TableChange, TableStep
+from headrace.runtime.seam import Point
 from headrace.spark.delta_tables import empty_frame
 from headrace.spark.queries import call
 from headrace.spark.surroundings import Surroundings
@@ -41,11 +42,18 @@ class Preparation:
                     self._reset(dataset)
                 around.catalog.register_table(dataset)
                 if table is not None and table.change is TableChange.EVOLVE:
-                    empty = empty_frame(around.catalog.session, dataset.schema.nullable)
-                    path = around.table_path(dataset.name)
-                    empty.write.format("delta").mode("append").option("mergeSchema", "true").save(path)
+                    self._evolve(dataset, table)
                 self._prepare_quarantine(dataset)
                 self._prepared.add(flow.target)
+
+    def _evolve(self, dataset: ResolvedDataset, table: TableStep) -> None:
+        """Columns, properties and the comment, without a row being touched."""
+        around = self._around
+        if table.columns:
+            empty = empty_frame(around.session, dataset.schema.nullable)
+            path = around.table_path(dataset.name)
+            empty.write.format("delta").mode("append").option("mergeSchema", "true").save(path)
+        around.catalog.describe_table(dataset.name, table.properties, table.comment)
 
     def _prepare_quarantine(self, dataset: ResolvedDataset) -> None:
         around = self._around
@@ -61,10 +69,13 @@ class Preparation:
         records = {flow.name: around.state.record(flow) or FlowRecord() for flow in flows}
         for flow in flows:
             write_record(around.state.record_file(flow), replace(records[flow.name], resetting=True))
+        around.at(Point.RESET_BEGUN)
         quarantine = around.layout.quarantine(around.naming, dataset.name)
         if (Path(quarantine) / "_delta_log").is_dir():
             make_quarantine(around.session, quarantine, empty_frame(around.catalog.session, dataset.schema.nullable))
+        around.at(Point.RESET_ASIDE)
         around.catalog.replace_table(dataset)
+        around.at(Point.RESET_CLEARED)
         for flow in flows:
             fresh = FlowRecord(epoch=records[flow.name].epoch + 1)
             write_record(around.state.record_file(flow), fresh)

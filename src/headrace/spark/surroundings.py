@@ -13,6 +13,7 @@ from headrace.graph.resolved import ResolvedGraph
 from headrace.model.names import Naming, QualifiedName
 from headrace.model.outcome import FlowCounts
 from headrace.runtime.ports import Emit
+from headrace.runtime.seam import Seam
 from headrace.settings.storage import StorageLayout
 from headrace.spark.catalog import Catalog
 
@@ -35,6 +36,8 @@ class Surroundings:
     redact: Callable[[str], str]
     # Where the whole traces of failures go.
     traces: Path
+    # Is told each point that a crash could part from the next.
+    at: Seam
     grace_s: float = 10.0
 
     @property

@@ -24,6 +24,7 @@ from headrace.model.expectations import Action
 from headrace.model.names import sql_text
 from headrace.model.outcome import FlowCounts
 from headrace.runtime.ports import Emit
+from headrace.runtime.seam import Point, Seam
 from headrace.spark.commits import quarantined_rows, rows_of_transaction, rows_of_version
 
 _CONFLICT_TRIES = 5
@@ -53,6 +54,7 @@ class Target:
         rules: the expectations of the dataset.
         emit: gets a BatchDone for each batch, durable before :meth:`write` returns.
         known_counts: the counts of a batch that are in the event log already, or None.
+        at: is told each point that a crash could part from the next.
     """
 
     def __init__(
@@ -61,11 +63,13 @@ class Target:
         rules: Rules,
         emit: Emit,
         known_counts: Callable[[str, int, int], FlowCounts | None],
+        at: Seam,
     ) -> None:
         self._place = place
         self._rules = rules
         self._emit = emit
         self._known_counts = known_counts
+        self._at = at
         self._fresh = True
         self.error: BaseException | None = None
 
@@ -104,6 +108,7 @@ class Target:
                 duration_ms=int((time.monotonic() - began) * 1000),
             )
         )
+        self._at(Point.COUNTED)
 
     def _write_judged(self, frame: DataFrame, batch_id: int) -> FlowCounts:
         observation = Observation()
@@ -118,6 +123,7 @@ class Target:
             # An attempt before a crash may have left rows of this batch; only the first batch can be a repeated one.
             if counts.rows_quarantined or fresh or self._place.replaces:
                 self._quarantine(rows, batch_id)
+                self._at(Point.QUARANTINED)
             self._commit(kept(rows, self._rules), batch_id)
         finally:
             rows.unpersist()
@@ -133,6 +139,7 @@ class Target:
             writer = writer.mode("append").option("txnAppId", self._place.transaction)
             writer = writer.option("txnVersion", str(batch_id))
         writer.save(self._place.table)
+        self._at(Point.WRITTEN)
 
     def _quarantine(self, rows: DataFrame, batch_id: int) -> None:
         place = self._place

@@ -1,1 +1,28 @@
+"""Tests of pipelines: rows in, rows out, batch by batch, crash and restart as steps, one warm session.
 
+The pytest plugin comes with the package: a test asks for ``pipeline`` (the project around the test's file) or for
+``make_project`` (one written in the test). Importing this package starts neither Spark nor a JVM.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from headrace.runtime.seam import Point
+from headrace.testing.crash import Crashed
+from headrace.testing.rows import assert_rows, difference
+
+if TYPE_CHECKING:
+    from headrace.testing.driver import Pipeline
+    from headrace.testing.result import Result
+
+__all__ = ["Crashed", "Pipeline", "Point", "Result", "assert_rows", "difference"]
+
+_HOMES = {"Pipeline": "headrace.testing.driver", "Result": "headrace.testing.result"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'headrace.testing' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)

@@ -1,0 +1,209 @@
+"""A project in a test: rows in, updates, crashes and restarts, rows out."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pyspark.sql.types import DataType
+
+from headrace.events.types import Event
+from headrace.model.datasets import Definitions
+from headrace.model.names import QualifiedName
+from headrace.model.rows import Rows, json_value
+from headrace.plan.steps import Plan
+from headrace.project.open import Project
+from headrace.project.rehearsal import Rehearsal
+from headrace.runtime.seam import Point
+from headrace.settings.discover import find_settings
+from headrace.settings.load import load_settings
+from headrace.settings.settings import Settings
+from headrace.testing.crash import Crashed, Fuse
+from headrace.testing.result import Result, rows_at, table_path
+from headrace.testing.rows import SortedRows
+from headrace.testing.stand_ins import StandIn, rewritten
+
+# Not copied: what an update makes, what tools make, and what is hidden.
+_LEFT_OUT = frozenset({"__pycache__", "site-packages", "node_modules"})
+# Larger files are linked, being data.
+_MAX_COPIED_BYTES = 1_000_000
+
+
+class Pipeline:
+    """A project with a storage of its own. Every step returns at once when it is done; nothing runs in between.
+
+    Args:
+        folder: the project, or a folder below it.
+        storage: where tables, checkpoints and events go.
+        environ: the environment.
+        scratch: where other projects may be copied to.
+    """
+
+    def __init__(self, folder: Path, storage: Path, environ: Mapping[str, str], scratch: Path | None = None) -> None:
+        settings = load_settings(find_settings(folder), environ=environ)
+        self.settings: Settings = replace(settings, storage=str(storage))
+        self._environ = environ
+        self._scratch = scratch
+        self._stand_ins: dict[QualifiedName, StandIn] = {}
+        self._fuse = Fuse()
+        self._landed: set[Path] = set()
+
+    @classmethod
+    def nearest(cls, start: Path, scratch: Path) -> Pipeline:
+        """A copy in *scratch* of the project at or above *start*, its tables and checkpoints left out."""
+        settings = load_settings(find_settings(start), environ=os.environ)
+        number = sum(1 for entry in scratch.iterdir() if entry.name.startswith("project"))
+        folder = scratch / f"project{number or ''}"
+        _copy(settings, folder)
+        return cls(folder, folder / "storage", os.environ, scratch)
+
+    def __call__(self, folder: Path | str) -> Pipeline:
+        """Another project, in a copy of its own."""
+        return Pipeline.nearest(Path(folder).absolute(), self._scratch or self.folder.parent)
+
+    @property
+    def folder(self) -> Path:
+        """The project's folder; write into it as you like."""
+        return self.settings.root
+
+    @property
+    def project(self) -> Project:
+        """The project as a program sees it."""
+        return self._opened(())
+
+    def given(self, name: str, *batches: Sequence[Mapping[str, Any]], schema: str | DataType | None = None) -> Pipeline:
+        """Let a dataset be a table with exactly these rows; its own flows are left out, its inputs are not looked at.
+
+        Args:
+            name: a dataset of the project, views included.
+            batches: rows as dictionaries; each batch is a commit of its own, so that a stream which reads with
+                ``maxFilesPerTrigger`` 1 takes them one by one. Absent columns are null, ISO texts become times.
+                Called again, it adds to the rows.
+            schema: DDL or a StructType (default: what the project declares, or what its queries return).
+        """
+        canonical = self.settings.naming.canonical(name)
+        path = table_path(self.settings.layout, self.settings.naming, name)
+        stand_in = self._stand_ins.setdefault(canonical, StandIn(path))
+        stand_in.schema = schema if schema is not None else stand_in.schema
+        stand_in.waiting.extend(list(batch) for batch in batches)
+        return self
+
+    def land(self, path: str, rows: Iterable[Mapping[str, Any] | str]) -> Path:
+        """Write a file of JSON lines, whole at once, for sources that read files.
+
+        Args:
+            path: relative to the project. The first file of a test in a folder replaces what the project has there.
+            rows: dictionaries, or lines as they are.
+        """
+        file = self.folder / path
+        if file.parent not in self._landed and file.parent != self.folder and self._scratch is not None:
+            shutil.rmtree(file.parent, ignore_errors=True)
+        self._landed.add(file.parent)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        lines = [row if isinstance(row, str) else json.dumps(json_value(dict(row))) for row in rows]
+        draft = file.with_name(f".{file.name}")
+        draft.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        draft.replace(file)
+        return file
+
+    def write(self, path: str, text: str) -> Path:
+        """Write, or change, a file of the project."""
+        file = self.folder / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+        return file
+
+    def run(
+        self,
+        *names: str,
+        full_refresh: Sequence[str] = (),
+        full_refresh_all: bool = False,
+        on_event: Callable[[Event], None] | None = None,
+    ) -> Result:
+        """One update, through the real engine: of the named datasets alone, or of the whole project.
+
+        Raises:
+            Crashed: the update died where :meth:`crash_at` said.
+            Problems, PipelineError: as ``Project.run``.
+            AssertionError: it should have died and did not.
+        """
+        fuse = self._fuse
+        project = self._opened((*names, *full_refresh) if names else ())
+        outcome = project.run(names, full_refresh, full_refresh_all=full_refresh_all, on_event=on_event)
+        if fuse.point is not None:
+            if fuse.blown:
+                raise Crashed(fuse.point)
+            raise AssertionError(f'the update never came to "{fuse.point.value}"')
+        return Result(outcome, self.settings.layout, self.settings.naming)
+
+    def plan(self, *names: str) -> Plan:
+        """What :meth:`run` would do; only the rows of :meth:`given` are written."""
+        return self._opened(names).plan()
+
+    def crash_at(self, point: Point | str, *, skip: int = 0) -> Pipeline:
+        """Let the coming updates die at a point, and do nothing more that a dead one would not do.
+
+        Args:
+            point: see :class:`headrace.testing.Point`.
+            skip: how often an update passes the point first.
+        """
+        self._fuse = Fuse(Point(point), skip)
+        return self
+
+    def restart(self) -> Pipeline:
+        """Let updates live again, as a new process finds the storage after the crash."""
+        self._fuse = Fuse()
+        return self
+
+    def rows(self, name: str) -> SortedRows:
+        """The rows of a table as it is now; see :meth:`Result.rows`."""
+        return rows_at(table_path(self.settings.layout, self.settings.naming, name))
+
+    def sql(self, query: str) -> Rows:
+        """A query over the tables and the event log."""
+        return self.project.sql(query)
+
+    def _opened(self, only: Iterable[str]) -> Project:
+        names = frozenset(map(self.settings.naming.canonical, only))
+        given = frozenset(self._stand_ins)
+        return Project(self.settings, self._environ, Rehearsal(self._fuse, self._rewritten, given, names))
+
+    def _rewritten(self, definitions: Definitions) -> Definitions:
+        return rewritten(definitions, self._stand_ins)
+
+
+def write_project(folder: Path, files: Mapping[str, str], settings: Mapping[str, Any]) -> None:
+    """A project made of texts; a name is put into its settings where there is none."""
+    for path, text in files.items():
+        file = folder / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+    settings_file = folder / "pipeline.yml"
+    if not settings_file.exists():
+        settings_file.write_text(yaml.safe_dump({"name": folder.name, **settings}), encoding="utf-8")
+
+
+def _copy(settings: Settings, folder: Path) -> None:
+    storage = Path(settings.storage)
+
+    def left_out(parent: str, names: list[str]) -> set[str]:
+        return {
+            name
+            for name in names
+            if name.startswith(".") or name in _LEFT_OUT or Path(parent, name).resolve() == storage.resolve()
+        }
+
+    shutil.copytree(settings.root, folder, ignore=left_out, copy_function=_copy_or_link)
+
+
+def _copy_or_link(source: str, target: str) -> str:
+    if Path(source).stat().st_size > _MAX_COPIED_BYTES:
+        Path(target).symlink_to(Path(source).resolve())
+        return target
+    return str(shutil.copy2(source, target))

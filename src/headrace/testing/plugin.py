@@ -1,0 +1,80 @@
+"""The pytest plugin: fixtures that run pipelines on rows of a test. Spark is loaded by the first test that needs it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import pytest
+
+from headrace.testing.rows import SortedRows, difference
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from headrace.testing.driver import Pipeline
+
+CONNECTORS_OPTION = "headrace_connectors"
+
+
+class MakeProject(Protocol):
+    """Writes a project into a scratch folder and opens it."""
+
+    def __call__(self, files: Mapping[str, str], settings: Mapping[str, Any] | None = None) -> Pipeline:
+        """The pipeline of *files* (path to text); *settings* go into its ``pipeline.yml``."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The plugin's options."""
+    parser.addini(CONNECTORS_OPTION, "connectors whose jars the session of the tests has", type="args", default=[])
+
+
+def pytest_assertrepr_compare(op: str, left: object, right: object) -> list[str] | None:
+    """Only the cells that differ, when rows of a pipeline are compared with ``==``."""
+    if op != "==" or not any(isinstance(side, SortedRows) for side in (left, right)):
+        return None
+    if not (isinstance(left, list) and isinstance(right, list)):
+        return None
+    expected, actual = (left, right) if isinstance(right, SortedRows) else (right, left)
+    return (difference(actual, expected) or "the same rows in another order").splitlines()
+
+
+@pytest.fixture(scope="session")
+def headrace_session(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[SparkSession]:
+    """One warm session for all tests of this process, with Delta and the connectors of the configuration."""
+    warm = import_module("headrace.testing.warm")
+    with warm.warm_session(request.config.getini(CONNECTORS_OPTION), tmp_path_factory.mktemp("spark")) as session:
+        yield session
+
+
+@pytest.fixture
+def make_project(headrace_session: SparkSession, tmp_path: Path) -> Iterator[MakeProject]:
+    """Writes a project from texts, each call into a folder of its own, and opens it."""
+    driver = import_module("headrace.testing.driver")
+    made: list[Pipeline] = []
+
+    def make(files: Mapping[str, str], settings: Mapping[str, Any] | None = None) -> Pipeline:
+        folder = tmp_path / f"project{len(made) or ''}"
+        driver.write_project(folder, files, settings or {})
+        made.append(driver.Pipeline(folder, folder / "storage", os.environ))
+        return made[-1]
+
+    with import_module("headrace.testing.warm").unchanged(headrace_session):
+        yield make
+
+
+@pytest.fixture
+def pipeline(request: pytest.FixtureRequest, headrace_session: SparkSession, tmp_path: Path) -> Iterator[Pipeline]:
+    """The project around the test's file, copied to a scratch folder with a storage of its own.
+
+    Called with a folder, it is the project there: ``pipeline("other/folder")``.
+    """
+    driver = import_module("headrace.testing.driver")
+    opened = driver.Pipeline.nearest(Path(request.path).parent, tmp_path)
+    with import_module("headrace.testing.warm").unchanged(headrace_session):
+        yield opened

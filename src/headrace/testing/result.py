@@ -1,0 +1,87 @@
+"""What an update in a test led to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+
+import pyarrow as pa
+from deltalake import DeltaTable
+
+from headrace.model.names import Naming
+from headrace.model.outcome import FlowCounts, FlowOutcome, FlowState, Outcome, UpdateState
+from headrace.settings.storage import StorageLayout
+from headrace.testing.rows import SortedRows
+
+QUARANTINE_SUFFIX = "_quarantine"
+
+
+@dataclass(frozen=True)
+class Result:
+    """The outcome of an update, its counts, and the tables as they are now."""
+
+    outcome: Outcome
+    layout: StorageLayout
+    naming: Naming
+
+    @property
+    def state(self) -> UpdateState:
+        """How the update ended."""
+        return self.outcome.state
+
+    @property
+    def states(self) -> dict[str, FlowState]:
+        """How each flow ended."""
+        return {flow.flow: flow.state for flow in self.outcome.flows}
+
+    @property
+    def written(self) -> int:
+        """Rows written by all flows of the update."""
+        return sum(flow.counts.rows_written for flow in self.outcome.flows)
+
+    @property
+    def dropped(self) -> int:
+        """Rows dropped by all flows of the update."""
+        return sum(flow.counts.rows_dropped for flow in self.outcome.flows)
+
+    @property
+    def quarantined(self) -> int:
+        """Rows set aside by all flows of the update."""
+        return sum(flow.counts.rows_quarantined for flow in self.outcome.flows)
+
+    @property
+    def error(self) -> str | None:
+        """The code of the error that failed the update."""
+        return self.outcome.error["code"] if self.outcome.error else None
+
+    def flow(self, name: str) -> FlowOutcome:
+        """What became of one flow; a dataset's own flow has its name."""
+        return next(flow for flow in self.outcome.flows if flow.flow == name)
+
+    def counts(self, dataset: str) -> FlowCounts:
+        """The counts of a dataset in this update, over all of its flows."""
+        own = [flow.counts for flow in self.outcome.flows if flow.dataset == dataset]
+        return reduce(FlowCounts.plus, own, FlowCounts())
+
+    def failed(self, dataset: str) -> dict[str, int]:
+        """For each expectation of a dataset how many rows broke it in this update."""
+        return {count.name: count.failed for count in self.counts(dataset).expectations}
+
+    def rows(self, name: str) -> SortedRows:
+        """The rows of a table as it is now, in an order that is always the same.
+
+        ``<dataset>_quarantine`` has the rows that were set aside. A table that was never made has none.
+        """
+        return rows_at(table_path(self.layout, self.naming, name))
+
+
+def table_path(layout: StorageLayout, naming: Naming, name: str) -> str:
+    """Where the table of a dataset, or of its quarantine, lies."""
+    return layout.table(naming, naming.canonical(name))
+
+
+def rows_at(path: str) -> SortedRows:
+    """The rows of the Delta table at a path; none when there is no table."""
+    if not DeltaTable.is_deltatable(path):
+        return SortedRows()
+    return SortedRows(pa.table(DeltaTable(path).to_pyarrow_table()).to_pylist())

@@ -1,0 +1,105 @@
+"""Tables that a test gives rows to, in the place of what the project computes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from deltalake import Schema as DeltaSchema
+from deltalake import write_deltalake
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import DataType, StructType
+
+from headrace.model.datasets import Dataset, Definitions, Flow, Kind, PythonQuery, SqlQuery
+from headrace.model.names import QualifiedName
+from headrace.model.schema import Schema
+from headrace.spark.delta_tables import empty_frame
+
+Rows = Sequence[Mapping[str, Any]]
+
+
+@dataclass
+class StandIn:
+    """The table of one dataset; batches wait until the schema is known, and then become one commit each.
+
+    Args:
+        path: where the table lies.
+        schema: DDL, a StructType, or None: as the project declares it, or else as its queries return it.
+    """
+
+    path: str
+    schema: str | DataType | None = None
+    waiting: list[Rows] = field(default_factory=list)
+
+    def in_place_of(self, dataset: Dataset, flows: Sequence[Flow]) -> tuple[Dataset, Flow]:
+        """A dataset that is stored as this table, and a flow that no update runs."""
+
+        def query() -> DataFrame:
+            session = SparkSession.active()
+            schema = self._known(dataset, flows, session)
+            self._deliver(schema)
+            return empty_frame(session, schema)
+
+        stand_in = replace(dataset, kind=Kind.MATERIALIZED_VIEW, schema=None, expectations=())
+        naming = flows[0].query.naming
+        return stand_in, Flow(str(dataset.name), dataset.name, PythonQuery(query, naming), dataset.location)
+
+    def _known(self, dataset: Dataset, flows: Sequence[Flow], session: SparkSession) -> Schema:
+        declared = self.schema if self.schema is not None else dataset.schema
+        if declared is not None:
+            struct = declared if isinstance(declared, DataType) else StructType.fromDDL(declared)
+            return Schema.from_json(struct.json()).nullable
+        merged = Schema()
+        for flow in flows:
+            frame = _frame(flow, session)
+            merged = merged.merged(Schema.from_json(frame.schema.json()).nullable)
+        return merged.nullable
+
+    def _deliver(self, schema: Schema) -> None:
+        """Append what waits; the first delivery makes the table."""
+        arrow = pa.schema(DeltaSchema.from_json(schema.to_json()).to_arrow())
+        there = (Path(self.path) / "_delta_log").is_dir()
+        for rows in self.waiting or ([] if there else [[]]):
+            write_deltalake(self.path, _table(rows, arrow), mode="append", schema_mode="merge" if there else None)
+            there = True
+        self.waiting = []
+
+
+def rewritten(definitions: Definitions, stand_ins: Mapping[QualifiedName, StandIn]) -> Definitions:
+    """The definitions with stand-ins in the place of what they declare."""
+    datasets: list[Dataset] = []
+    flows = [flow for flow in definitions.flows if flow.target not in stand_ins]
+    for dataset in definitions.datasets:
+        own = [flow for flow in definitions.flows if flow.target == dataset.name]
+        if dataset.name in stand_ins and own:
+            stand_in, flow = stand_ins[dataset.name].in_place_of(dataset, own)
+            datasets.append(stand_in)
+            flows.append(flow)
+        else:
+            datasets.append(dataset)
+    return Definitions(tuple(datasets), tuple(flows))
+
+
+def _frame(flow: Flow, session: SparkSession) -> DataFrame:
+    frame: DataFrame = session.sql(flow.query.text) if isinstance(flow.query, SqlQuery) else flow.query.function()
+    return frame
+
+
+def _table(rows: Rows, schema: pa.Schema) -> pa.Table:
+    unknown = sorted({name for row in rows for name in row} - set(schema.names))
+    if unknown:
+        raise ValueError(f"the dataset has no column {', '.join(unknown)}; it has {', '.join(schema.names)}")
+    return pa.table([_column([row.get(field.name) for row in rows], field) for field in schema], schema=schema)
+
+
+def _column(values: list[Any], wanted: pa.Field) -> pa.Array:
+    """The values as an array; text becomes a time, a date or a number where such a column wants one."""
+    try:
+        return pa.array(values, wanted.type)
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        texts = [None if value is None else value if isinstance(value, str) else json.dumps(value) for value in values]
+        return pa.array(texts, pa.string()).cast(wanted.type)
