@@ -2,18 +2,38 @@
 
 from __future__ import annotations
 
+import os
 import textwrap
 
 import pytest
 
+HEAD = "from headrace import pipelines as dp\nfrom pyspark.sql import functions as F\n\n"
+
+
+def as_files(text, files=()):
+    """One Python file, whose text may be indented, and what stands beside it."""
+    own = {"transformations/project.py": HEAD + textwrap.dedent(text)} if text else {}
+    return {**own, **{path: textwrap.dedent(content) for path, content in dict(files).items()}}
+
 
 @pytest.fixture
 def project(make_project):
-    """A pipeline of one file; its text may be indented, and ``dp`` and ``F`` are there."""
+    """A pipeline of one Python file, in which ``dp`` and ``F`` are there, and of other files."""
 
-    def make(text, settings=None, **files):
-        head = "from headrace import pipelines as dp\nfrom pyspark.sql import functions as F\n\n"
-        named = {path: textwrap.dedent(content) for path, content in files.items()}
-        return make_project({"transformations/project.py": head + textwrap.dedent(text), **named}, settings)
+    def make(text="", files=(), **settings):
+        return make_project(as_files(text, files), settings)
+
+    return make
+
+
+@pytest.fixture(scope="module")
+def shared_project(headrace_session, tmp_path_factory):
+    """The same, for pipelines that several tests of a module look at."""
+    from headrace.testing.driver import Pipeline, write_project  # noqa: PLC0415 - with Spark, for tests that need it
+
+    def make(text="", files=(), **settings):
+        folder = tmp_path_factory.mktemp("shared") / "project"
+        write_project(folder, as_files(text, files), settings)
+        return Pipeline(folder, folder / "storage", os.environ)
 
     return make

@@ -7,6 +7,9 @@ from collections.abc import Callable, Mapping
 from itertools import groupby
 from pathlib import Path
 
+from command_line import command_line_page
+from vendor_api import vendor_api_page
+
 from headrace.errors import Condition, conditions
 from headrace.settings.reference import settings_reference
 
@@ -46,8 +49,10 @@ def _section(condition: Condition) -> str:
 
 
 PAGES: Mapping[str, Callable[[], str]] = {
+    "reference/command-line.md": command_line_page,
     "reference/errors.md": errors_page,
     "reference/settings.md": settings_reference,
+    "reference/vendor-api.md": vendor_api_page,
 }
 
 if __name__ == "__main__":

@@ -50,34 +50,28 @@ def main() -> int:
 def play(folder: Path, until: date, seed: int, console: Console) -> bool:
     """Land and update, instalment by instalment, then show what came of it; true when everything adds up."""
     _fresh_copy(folder)
-    landing = folder / "landing"
-    project: Project | None = None
+    project = Project.open(folder)
     landed: list[Landed] = []
     outcomes: list[Outcome] = []
     entries: list[Entry] = []
     for instalment in range(1, INSTALMENTS + 1):
         began = time.monotonic()
-        landed.append(land(landing, instalment, INSTALMENTS, seed, until=until))
+        landed.append(land(folder / "landing", instalment, INSTALMENTS, seed, until=until))
         report.landed(console, landed[-1], INSTALMENTS, time.monotonic() - began)
-        project = project or Project.open(folder)
         outcomes.append(_update(project, console))
         if outcomes[-1].state is not UpdateState.COMPLETED:
             report.failure(console, outcomes[-1])
             return False
-        mine = entries_of(landed[-1], outcomes[-1])
-        report.ledger(console, mine)
-        entries += mine
-    if project is None:
-        return False
+        entries += entries_of(landed[-1], outcomes[-1])
+        report.ledger(console, entries_of(landed[-1], outcomes[-1]))
     rows = report.tables(console, project)
     report.rules(console, outcomes)
     report.gold(console, project)
-    console.rule("[bold]Does it add up?", align="left")
     totals = entries_of_tables(landed, outcomes, rows)
-    report.ledger(console, totals)
-    agreed = report.agreement(console, disagreements(folder))
+    held = all(entry.holds for entry in [*entries, *totals])
+    agreed = report.verdict(console, totals, landed, disagreements(folder), held=held)
     report.what_next(console, folder)
-    return agreed and all(entry.holds for entry in [*entries, *totals])
+    return held and agreed
 
 
 def disagreements(folder: Path) -> dict[str, tuple[int, int]]:

@@ -45,7 +45,7 @@ def entries_of(landed: Landed, outcome: Outcome) -> list[Entry]:
             },
         ),
         Entry(
-            "malformed or impossible",
+            "faulty",
             landed.malformed + landed.impossible,
             {"dropped": silver.rows_dropped, "quarantined": silver.rows_quarantined},
         ),
@@ -80,22 +80,22 @@ def entries_of_tables(landed: Sequence[Landed], outcomes: Sequence[Outcome], row
         Entry(
             "flights_raw",
             rows["flights_raw"],
-            {f"landed as no. {part.instalment}": part.records for part in landed},
+            {f"no. {part.instalment}": part.records for part in landed},
         ),
         Entry(
             "flights_raw",
             rows["flights_raw"],
             {
-                "flights": rows["flights"],
+                "in flights": rows["flights"],
                 "dropped": silver.rows_dropped,
-                "flights_quarantine": rows["flights_quarantine"],
+                "quarantined": rows["flights_quarantine"],
             },
         ),
         Entry(
             "flights",
             rows["flights"],
             {
-                "unique_flights": rows["unique_flights"],
+                "in unique_flights": rows["unique_flights"],
                 "landed twice": sum(part.faults[Fault.DUPLICATE] for part in landed),
             },
         ),

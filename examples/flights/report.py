@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -54,7 +55,7 @@ def landed(console: Console, instalment: Landed, of: int, seconds: float) -> Non
 
 def ledger(console: Console, entries: Iterable[Entry]) -> None:
     """Each amount with its parts, and whether they add up."""
-    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 1))
+    table = _plain_table()
     for justify in ("left", "right", "left", "left"):
         table.add_column(justify=justify)
     for entry in entries:
@@ -126,29 +127,52 @@ def gold(console: Console, project: Project) -> None:
     )
 
 
-def agreement(console: Console, found: Mapping[str, tuple[int, int]]) -> bool:
-    """Whether DuckDB, given the same files, has the same rows in every gold table."""
-    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 1))
-    for name, (rows, different) in found.items():
-        said = "the same in DuckDB, from the same files" if not different else f"{different:,} differ in DuckDB"
+def verdict(
+    console: Console,
+    totals: Iterable[Entry],
+    instalments: Iterable[Landed],
+    gold_tables: Mapping[str, tuple[int, int]],
+    *,
+    held: bool,
+) -> bool:
+    """The last word: whether the tables add up, and whether DuckDB has the same rows in gold, which is returned.
+
+    Args:
+        console: where to.
+        totals: the entries between the tables.
+        instalments: everything that landed.
+        gold_tables: for each its rows, and how many of them DuckDB has otherwise.
+        held: whether every entry of the demo held.
+    """
+    console.rule("[bold]Does it add up?", align="left")
+    ledger(console, totals)
+    if held:
+        late = sum(instalment.faults[Fault.LATE] for instalment in instalments)
+        console.print(f"[bold]{late:,}[/] records came late, up to a day, and none of them is missing.\n")
+    table = _plain_table()
+    for name, (rows, different) in gold_tables.items():
+        said = f"{different:,} differ in DuckDB" if different else "the same in DuckDB, from the same files"
         table.add_row(name, f"[bold]{rows:,}[/] rows", said, _verdict(holds=not different))
     console.print(table)
-    return not any(different for _, different in found.values())
+    return not any(different for _, different in gold_tables.values())
 
 
 def what_next(console: Console, folder: Path) -> None:
     """Commands that work now."""
     console.print()
     console.rule("[bold]What to try next", align="left")
-    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2))
+    activate = Path(sys.prefix, "bin", "activate")
+    table = _plain_table()
+    table.add_column(no_wrap=True)
     for command, effect in (
-        (f"cd {folder}", ""),
+        (f". {_from_here(activate)}", ""),
+        (f"cd {_from_here(folder)}", ""),
         ("headrace status", "the last update, from the event log"),
         ("headrace graph", "what reads what"),
-        ("headrace quarantine show flights", "the rows that were set aside, and the rules that they broke"),
+        ("headrace quarantine show flights", "rows that were set aside, and why"),
         ("headrace explain flights", "all there is to know about a table"),
         ('headrace sql "SELECT * FROM busiest_routes LIMIT 5"', "any question, in SQL"),
-        ("headrace run", "again: there is nothing new, so next to nothing is done"),
+        ("headrace run", "nothing is new, so next to nothing is done"),
     ):
         table.add_row(Text(command, "bold cyan"), Text(effect))
     console.print(table)
@@ -158,12 +182,12 @@ def what_next(console: Console, folder: Path) -> None:
 def _visibility(console: Console, project: Project) -> None:
     rows = project.sql(
         "SELECT visibility_miles, flights, cancelled, avg_dep_delay FROM delay_by_visibility "
-        "WHERE visibility_miles IS NOT NULL ORDER BY visibility_miles"
+        "WHERE visibility_miles IS NOT NULL AND avg_dep_delay IS NOT NULL ORDER BY visibility_miles"
     ).rows
     table = _table(
         ">miles one can see", ">flights", ">cancelled", ">delay", "", title="Fog: minutes of delay on average"
     )
-    longest = max((delay for *_, delay in rows), default=0.0)
+    longest = max((delay for *_, delay in rows), default=0.0) or 1.0
     for miles, flights, cancelled, delay in rows:
         bar = Text("█" * round(_BAR_WIDTH * delay / longest), "cyan")
         table.add_row(str(miles), f"{flights:,}", f"{cancelled / flights:.1%}", f"{delay:.1f}", bar)
@@ -187,6 +211,14 @@ def _table(*columns: str, title: str | None = None) -> Table:
     for column in columns:
         table.add_column(column.removeprefix(">"), justify="right" if column.startswith(">") else "left")
     return table
+
+
+def _plain_table() -> Table:
+    return Table(box=None, show_header=False, pad_edge=False, padding=(0, 1))
+
+
+def _from_here(path: Path) -> Path:
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 
 def _cell(value: Any) -> Text:

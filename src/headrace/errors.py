@@ -65,7 +65,7 @@ class PipelineError(HeadraceError):
     @property
     def message(self) -> str:
         """The primary text: one line, no full stop."""
-        return self.condition.message.format_map(self.params)
+        return self.condition.message.format_map(self.params).replace("\n", "\\n")
 
     @property
     def detail(self) -> str:

@@ -4,53 +4,119 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.model.outcome import FlowCounts, UpdateState
+from headrace.model.outcome import FlowCounts, FlowState, UpdateState
 from headrace.testing import Crashed, Point
 
 pytestmark = pytest.mark.spark
 
-IDS = frozenset(range(120))
-BATCHES = [[{"id": number} for number in range(first, first + 40)] for first in (0, 40, 80)]
-LANDING = """
-    @dp.table
+IDS = frozenset(range(60))
+BATCHES = [[{"id": number} for number in range(first, first + 30)] for first in (0, 30)]
+RANDOM = """
+    @dp.table(schema="id INT")
     def source():
-        return spark.readStream.schema("id INT").json(spark.conf.get("landing"))
-    """
-RANDOM = LANDING + """
+        return spark.readStream.schema("id INT").json("unused")
+
     @dp.table
     @dp.expect_or_quarantine("coin", "rand() < 0.5")
     @dp.expect_or_drop("not a fifth", "id % 5 != 0")
-    @dp.expect("small", "id < 100")
+    @dp.expect("small", "id < 50")
     def target():
         return spark.readStream.option("maxFilesPerTrigger", 1).table("source")
+    """
+PLAIN = """
+    @dp.table(schema="id INT")
+    def source():
+        return spark.readStream.schema("id INT").json("unused")
+
+    @dp.table
+    def target():
+        return spark.readStream.table("source")
+    """
+STATIC = """
+    @dp.materialized_view(schema="id INT")
+    def source():
+        return spark.read.schema("id INT").json("unused")
+
+    @dp.materialized_view
+    @dp.expect_or_quarantine("even", "id % 2 = 0")
+    def view():
+        return spark.read.table("source")
+
+    dp.create_streaming_table("ledger", expect_all_or_quarantine={"even": "id % 2 = 0"})
+
+    @dp.append_flow(target="ledger", once=True)
+    def opening():
+        return spark.read.table("source")
     """
 
 
 def ids(rows):
-    return [row["id"] for row in rows]
+    return sorted(row["id"] for row in rows)
 
 
-def totals(pipeline, flow="target"):
-    return pipeline.project.events().flow_totals().get(flow, FlowCounts())
+def aside(pipeline, name):
+    return ids(row["row"] for row in pipeline.rows(f"{name}_quarantine"))
+
+
+def total(pipeline, flow="target"):
+    counts = pipeline.project.events().flow_totals().get(flow, FlowCounts())
+    return counts.rows_written, counts.rows_quarantined, counts.rows_dropped
+
+
+def die_and_restart(pipeline, point, *names, skip=0, **options):
+    with pytest.raises(Crashed):
+        pipeline.crash_at(point, skip=skip).run(*names, **options)
+    result = pipeline.restart().run(*names)
+    assert result.state is UpdateState.COMPLETED, result.outcome.error
+    return result
 
 
 @pytest.mark.parametrize("skip", [0, 1])
 @pytest.mark.parametrize("point", [Point.QUARANTINED, Point.WRITTEN, Point.COUNTED])
 def test_no_row_is_lost_or_doubled_when_an_update_dies_within_a_batch(project, point, skip):
-    pipeline = project(RANDOM, {"configuration": {"landing": "unused"}}).given("source", *BATCHES, schema="id INT")
+    pipeline = project(RANDOM).given("source", *BATCHES)
 
-    with pytest.raises(Crashed):
-        pipeline.crash_at(point, skip=skip).run("target")
-    pipeline.restart().run("target")
+    die_and_restart(pipeline, point, "target", skip=skip)
 
-    written = ids(pipeline.rows("target"))
-    aside = ids(row["row"] for row in pipeline.rows("target_quarantine"))
-    kept = [*written, *aside]
+    kept = [*ids(pipeline.rows("target")), *aside(pipeline, "target")]
     assert len(kept) == len(set(kept))
     assert {number for number in IDS if number % 5} <= set(kept)
-    counts = totals(pipeline)
-    assert (counts.rows_written, counts.rows_quarantined, counts.rows_dropped) == (
-        len(written),
-        len(aside),
-        len(IDS) - len(kept),
-    )
+    in_target, in_quarantine = len(pipeline.rows("target")), len(aside(pipeline, "target"))
+    assert total(pipeline) == (in_target, in_quarantine, len(IDS) - len(kept))
+
+
+@pytest.mark.parametrize("point", [Point.WRITTEN, Point.COUNTED])
+def test_a_native_stream_is_counted_once_when_an_update_dies_after_it(project, point):
+    pipeline = project(PLAIN).given("source", BATCHES[0])
+
+    die_and_restart(pipeline, point, "target")
+    pipeline.given("source", BATCHES[1]).run("target")
+
+    assert ids(pipeline.rows("target")) == sorted(IDS)
+    assert total(pipeline) == (len(IDS), 0, 0)
+
+
+@pytest.mark.parametrize("point", [Point.QUARANTINED, Point.WRITTEN, Point.COUNTED])
+@pytest.mark.parametrize("name", ["view", "ledger"])
+def test_a_batch_flow_writes_its_rows_once_when_an_update_dies_within_it(project, name, point):
+    pipeline = project(STATIC).given("source", BATCHES[0])
+
+    die_and_restart(pipeline, point, name)
+
+    assert ids(pipeline.rows(name)) == list(range(0, 30, 2))
+    assert aside(pipeline, name) == list(range(1, 30, 2))
+
+
+@pytest.mark.parametrize("point", [Point.RESET_BEGUN, Point.RESET_ASIDE, Point.RESET_CLEARED])
+def test_a_full_refresh_is_finished_by_the_next_update_when_one_dies_within_it(project, point):
+    pipeline = project(RANDOM.replace("rand() < 0.5", "id % 2 = 0")).given("source", *BATCHES)
+    before = pipeline.run("target").rows("target")
+
+    with pytest.raises(Crashed):
+        pipeline.crash_at(point).run(full_refresh=["target"])
+    result = pipeline.restart().run("target")
+
+    assert result.flow("target").state is FlowState.COMPLETED
+    assert pipeline.rows("target") == before
+    assert aside(pipeline, "target") == [number for number in sorted(IDS) if number % 2]
+    assert {row["epoch"] for row in pipeline.rows("target_quarantine")} == {1}

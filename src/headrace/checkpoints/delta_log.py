@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from deltalake import DeltaTable
-from deltalake.exceptions import TableNotFoundError
+from deltalake.exceptions import DeltaError, TableNotFoundError
 
+from headrace.errors import PipelineError
 from headrace.model.schema import Schema
 
 
@@ -45,13 +46,20 @@ def table_state(path: str) -> TableState | None:
 
 
 def open_table(path: str) -> DeltaTable | None:
-    """The table at a path, or None."""
+    """The table at a path, or None.
+
+    Raises:
+        PipelineError: STORAGE.TABLE_UNREADABLE.
+    """
     if not (Path(path) / "_delta_log").is_dir():
         return None
     try:
         return DeltaTable(path)
     except TableNotFoundError:
         return None
+    except DeltaError as error:
+        reason = str(error).strip().splitlines()[0].rstrip(".")
+        raise PipelineError("STORAGE.TABLE_UNREADABLE", path=path, reason=reason) from error
 
 
 def committed_transaction(path: str, app_id: str) -> int | None:

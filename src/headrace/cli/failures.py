@@ -36,13 +36,13 @@ _FAILED_CODES = frozenset(
         "SQL.FAILED",
     }
 )
-_LEASE_HELD = "LEASE.HELD"
+_LEASE_CODES = {"LEASE.HELD", "LEASE.LOST"}
 
 
 def exit_code_of(error: PipelineError | Problems) -> int:
     """The exit code that the contract gives to an error."""
     codes = {problem.code for problem in problems_of(error)}
-    if _LEASE_HELD in codes:
+    if _LEASE_CODES & set(codes):
         return LEASED
     return FAILED if codes <= _FAILED_CODES else WRONG
 

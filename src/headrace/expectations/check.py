@@ -25,6 +25,9 @@ _REFUSED_NODES = {
     "WindowExpression": "a window function",
     "CallMethodViaReflection": "a call of a Java method",
     "ScalaUDF": "a function of the session",
+    "Aggregate": "an aggregate",
+    "Window": "a window function",
+    "Generate": "a function that gives several rows",
 }
 
 
@@ -62,19 +65,21 @@ def _problem(dataset: Dataset, expectation: Expectation, empty: DataFrame) -> Pi
             params = error.getMessageParameters() or {}
             column = params.get("objectName", "?").replace("`", '"')
             return wrong("EXPECTATION.UNKNOWN_COLUMN", column=column, columns=", ".join(empty.columns))
+        if error.getCondition() == "MISSING_GROUP_BY":
+            return wrong("EXPECTATION.REFUSED", what="an aggregate")
         return wrong("EXPECTATION.NOT_SQL", reason=_first_line(error))
+    refused = next((_REFUSED_NODES[node] for node in _nodes(judged) if node in _REFUSED_NODES), None)
+    if refused is not None:
+        return wrong("EXPECTATION.REFUSED", what=refused)
     if len(judged.columns) != 1 or not isinstance(field.dataType, BooleanType):
         return wrong("EXPECTATION.NOT_BOOLEAN", type=field.dataType.simpleString())
-    for node in _nodes(judged):
-        if node in _REFUSED_NODES:
-            return wrong("EXPECTATION.REFUSED", what=_REFUSED_NODES[node])
     return None
 
 
 def _nodes(frame: DataFrame) -> Iterator[str]:
-    """The class names of all Catalyst nodes in the only expression of a projection."""
+    """The class names of the nodes of a projection's plan, and of those in its only expression."""
     plan = frame._jdf.queryExecution().analyzed()  # noqa: SLF001 - expression trees have no public form
-    pending = [plan.expressions().apply(number) for number in range(plan.expressions().size())]
+    pending = [plan, *(plan.expressions().apply(number) for number in range(plan.expressions().size()))]
     while pending:
         node = pending.pop()
         yield node.getClass().getSimpleName()

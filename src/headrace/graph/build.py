@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -10,9 +11,11 @@ from functools import cached_property
 from headrace.errors import PipelineError
 from headrace.model.datasets import Dataset, Definitions, Flow, Kind
 from headrace.model.expectations import Action
-from headrace.model.names import QualifiedName
+from headrace.model.names import MAX_PART_LENGTH, QualifiedName
 
 QUARANTINE_SUFFIX = "_quarantine"
+# A flow's own dataset may have three parts.
+_FLOW_NAME = re.compile(r"\w(?:[\w .\-]*\w)?")
 
 
 @dataclass(frozen=True)
@@ -37,7 +40,29 @@ Rule = Callable[[Graph], Iterator[PipelineError]]
 def build(definitions: Definitions) -> tuple[Graph, tuple[PipelineError, ...]]:
     """The graph and everything that is wrong with it so far; resolve it only to find more problems."""
     graph = Graph(definitions)
-    return graph, tuple(problem for rule in RULES for problem in rule(graph))
+    problems = tuple(problem for rule in RULES for problem in rule(graph))
+    return Graph(_fitting(graph)), problems
+
+
+def _fitting(graph: Graph) -> Definitions:
+    """The definitions without what is reported as wrong already, so that resolving adds no problem because of it."""
+    flows: list[Flow] = []
+    fed: set[QualifiedName] = set()
+    for flow in graph.definitions.flows:
+        own = not flow.append
+        # Of two datasets with one name the first is resolved.
+        if (own and flow.target in fed) or (flow.append and _unfit_target(graph, flow)):
+            continue
+        fed |= {flow.target} if own else set()
+        flows.append(flow)
+    first = {dataset.name: dataset for dataset in reversed(graph.definitions.datasets)}
+    datasets = tuple(d for d in graph.definitions.datasets if first[d.name] is d)
+    return Definitions(datasets, tuple(flows))
+
+
+def _unfit_target(graph: Graph, flow: Flow) -> bool:
+    target = graph.datasets.get(flow.target)
+    return target is None or target.kind in (Kind.MATERIALIZED_VIEW, Kind.TEMPORARY_VIEW)
 
 
 def _datasets_exist(graph: Graph) -> Iterator[PipelineError]:
@@ -85,7 +110,7 @@ def _flows_have_targets(graph: Graph) -> Iterator[PipelineError]:
                 target=flow.target,
                 suggestion=suggestion(flow.target, graph),
             )
-        elif flow.append and target.kind in (Kind.MATERIALIZED_VIEW, Kind.TEMPORARY_VIEW):
+        elif flow.append and _unfit_target(graph, flow):
             yield PipelineError(
                 "FLOW.TARGET_NOT_STREAMING",
                 location=flow.location,
@@ -93,6 +118,17 @@ def _flows_have_targets(graph: Graph) -> Iterator[PipelineError]:
                 target=flow.target,
                 kind=target.kind.label,
             )
+
+
+def _flow_names_are_allowed(graph: Graph) -> Iterator[PipelineError]:
+    for flow in graph.definitions.flows:
+        if flow.append and len(flow.name) > MAX_PART_LENGTH:
+            reason = f"it has more than {MAX_PART_LENGTH} characters"
+        elif not _FLOW_NAME.fullmatch(flow.name):
+            reason = 'it holds more than letters, digits, "_", and inside also "-", "." and spaces'
+        else:
+            continue
+        yield PipelineError("FLOW.INVALID_NAME", location=flow.location, flow=flow.name, reason=reason)
 
 
 def _datasets_have_flows(graph: Graph) -> Iterator[PipelineError]:
@@ -132,6 +168,7 @@ RULES: tuple[Rule, ...] = (
     _datasets_exist,
     _names_are_unique,
     _flow_names_are_unique,
+    _flow_names_are_allowed,
     _names_are_not_reserved,
     _flows_have_targets,
     _datasets_have_flows,

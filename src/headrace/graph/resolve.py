@@ -128,6 +128,7 @@ class _Resolution:
             raise Problems(broken_rules)
         published = declared if declared is not None else schema
         _check_declared(dataset, declared, schema)
+        _check_layout(dataset, published)
         self._analyzer.publish(dataset, published, None if dataset.kind.stored else flows[0].flow)
         path = self._path_of(dataset.name) if dataset.kind.stored else None
         self.datasets[dataset.name] = ResolvedDataset(dataset, published, path)
@@ -140,7 +141,8 @@ class _Resolution:
             try:
                 return self._analyzer.analyze(flow)
             except MissingInput as missing:
-                if missing.name is None or missing.name not in self._graph.datasets:
+                # One that is published and still missing was spelled in a way that does not lead to it.
+                if missing.name not in self._graph.datasets or missing.name in self.datasets:
                     self.problems.append(self._unknown(flow, missing))
                     return None
                 if missing.name in self._path:
@@ -245,10 +247,24 @@ def _check_declared(dataset: Dataset, declared: Schema | None, actual: Schema) -
         )
 
 
+def _check_layout(dataset: Dataset, schema: Schema) -> None:
+    # A table can be clustered by a field of a struct.
+    unknown = [c for c in (*dataset.partition_by, *dataset.cluster_by) if schema.find(c.split(".")[0]) is None]
+    if unknown:
+        raise PipelineError(
+            "DATASET.UNKNOWN_COLUMN",
+            location=dataset.location,
+            name=dataset.name,
+            column=", ".join(f'"{column}"' for column in unknown),
+            columns=", ".join(schema.names),
+        )
+
+
 def _without_repeats(problems: tuple[PipelineError, ...]) -> tuple[PipelineError, ...]:
     """Each problem once: a query may be called several times, a cycle is met from several sides."""
     seen: dict[tuple[str, str, str], PipelineError] = {}
     for problem in problems:
         place = "" if problem.code == "GRAPH.CYCLE" else str(problem.location)
         seen.setdefault((problem.code, problem.message, place), problem)
-    return tuple(seen.values())
+    # That nothing is defined follows from anything else that is wrong.
+    return tuple(problem for problem in seen.values() if len(seen) == 1 or problem.code != "GRAPH.EMPTY")

@@ -87,6 +87,8 @@ class SqlQuery:
     naming: Naming
     columns: tuple[str, ...] = ()
     by_name: bool = True
+    # Where in its file the text begins; two queries are equal wherever they stand.
+    line: int = field(default=0, compare=False)
 
     @property
     def language(self) -> str:

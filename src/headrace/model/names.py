@@ -135,7 +135,7 @@ def check_part(part: str) -> None:
     if len(part) > MAX_PART_LENGTH:
         raise InvalidName(f"a part of a name has at most {MAX_PART_LENGTH} characters")
     if not _PART.fullmatch(part) or part.endswith(" "):
-        raise InvalidName(f'"{part}" may hold letters, digits, "_" and inside also "-" and spaces')
+        raise InvalidName(f'"{part}" holds more than letters, digits, "_", and inside also "-" and spaces')
 
 
 def quoted(*parts: str) -> str:

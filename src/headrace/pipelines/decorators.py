@@ -276,8 +276,8 @@ def _dataset(
         comment=options.get("comment"),
         schema=options.get("schema"),
         properties=_texts(options.get("table_properties")),
-        partition_by=tuple(options.get("partition_cols") or ()),
-        cluster_by=tuple(options.get("cluster_by") or ()),
+        partition_by=_columns(options.get("partition_cols")),
+        cluster_by=_columns(options.get("cluster_by")),
         expectations=tuple(expectations),
     )
 
@@ -322,6 +322,10 @@ def _place_of(function: Callable[[], Any], registry: Registry, fallback: Locatio
     if code is None:
         return fallback
     return Location(registry.relative(Path(code.co_filename)), code.co_firstlineno)
+
+
+def _columns(value: Any) -> tuple[str, ...]:
+    return (value,) if isinstance(value, str) else tuple(value or ())
 
 
 def _texts(values: Mapping[str, Any] | None) -> Mapping[str, str]:

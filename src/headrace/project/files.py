@@ -73,7 +73,7 @@ def _load_python(file: Path, number: int, registry: Registry, globals_: Mapping[
         registry.problems.append(located)
     except Problems as error:
         registry.problems.extend(error.errors)
-    except Exception as error:  # noqa: BLE001 - whatever the user's file raises is reported as its problem
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever the user's file raises is its problem
         reason = f"{type(error).__name__}: {error}"
         place = _raised_at(error, file, name)
         registry.problems.append(PipelineError("FILE.RAISED", location=place, file=name, reason=reason))

@@ -1,48 +1,228 @@
-"""One update at a time: a lock on ``lease.json`` that the operating system takes back when its holder dies."""
+"""One update at a time: the lease on a pipeline's storage (D11).
+
+On one host the lease is a lock of the operating system, which falls back when its holder dies; what may still live of a
+dead holder, its JVM, is waited for and then ended. Between hosts that share the storage it is a file that its holder
+renews; a holder that was not seen for a while has lost it. In both cases the number in the file only grows: whoever
+holds a lower one has been taken over, and must not commit any more.
+"""
 
 from __future__ import annotations
 
 import fcntl
 import json
 import os
-import socket
-from collections.abc import Iterator
-from contextlib import contextmanager
-from datetime import datetime
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from types import TracebackType
+from typing import IO, TYPE_CHECKING
+
+import psutil
 
 from headrace.errors import PipelineError
 
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
-@contextmanager
-def held(file: Path, now: datetime) -> Iterator[None]:
-    """Hold the pipeline's lease while the block runs.
+RENEW_EVERY_S = 5.0
+EXPIRES_AFTER_S = 30.0
+# How long the JVM of a holder that died may take to notice; about 2 s were seen.
+ORPHAN_PATIENCE_S = 5.0
 
-    Raises:
-        PipelineError: LEASE.HELD, with who holds it, when another update runs.
+
+@dataclass(frozen=True)
+class Process:
+    """A process, told apart from a later one with the same id by when it started."""
+
+    pid: int
+    started_at: float
+
+    @staticmethod
+    def of(pid: int) -> Process | None:
+        """The process with an id, or None when there is none."""
+        try:
+            return Process(pid, psutil.Process(pid).create_time())
+        except psutil.Error:
+            return None
+
+    @property
+    def lives(self) -> bool:
+        """True while the very same process runs (a zombie does not)."""
+        try:
+            found = psutil.Process(self.pid)
+            same = abs(found.create_time() - self.started_at) < 1.0
+            return same and found.status() != psutil.STATUS_ZOMBIE
+        except psutil.Error:
+            return False
+
+    def end(self, patience_s: float) -> None:
+        """Wait for it to end by itself, then end it."""
+        deadline = time.monotonic() + patience_s
+        while self.lives and time.monotonic() < deadline:
+            time.sleep(0.05)
+        if self.lives:
+            with suppress(psutil.Error):
+                process = psutil.Process(self.pid)
+                process.kill()
+                process.wait(patience_s)
+
+
+@dataclass(frozen=True)
+class Holder:
+    """What ``lease.json`` says."""
+
+    number: int
+    host: str
+    python: Process
+    jvm: Process | None
+    held_since: float
+    renewed_at: float
+    released: bool = False
+
+
+class Lease:
+    """The lease of one update. Enter it to take it; leave it to give it back.
+
+    Args:
+        file: ``lease.json``; a lock file lies beside it.
+        host: this machine's name.
+        now: the time of day in seconds.
     """
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with file.open("a+", encoding="utf-8") as stream:
+
+    def __init__(self, file: Path, host: str, now: Callable[[], float]) -> None:
+        self._file = file
+        self._host = host
+        self._now = now
+        self._on_lost: Callable[[], None] | None = None
+        self._lock: IO[str] | None = None
+        self._mine: Holder | None = None
+        self._writing = threading.Lock()
+        self._ended = threading.Event()
+        self._lost = threading.Event()
+        self._renewer = threading.Thread(target=self._renew_often, name="headrace-lease", daemon=True)
+
+    def __enter__(self) -> Self:
+        """Take the lease.
+
+        Raises:
+            PipelineError: LEASE.HELD, which names the holder.
+        """
+        self._file.parent.mkdir(parents=True, exist_ok=True)
+        before = read_holder(self._file)
+        elsewhere = before is not None and before.host != self._host and not before.released
+        if before is not None and elsewhere and self._now() - before.renewed_at < EXPIRES_AFTER_S:
+            raise held_by(before)
+        self._lock = self._locked(before, needed=not elsewhere)
+        if before is not None and before.host == self._host and before.jvm is not None:
+            before.jvm.end(ORPHAN_PATIENCE_S)
+        python = Process.of(os.getpid())
+        assert python is not None  # noqa: S101 - this very process
+        number = before.number + 1 if before else 1
+        moment = self._now()
+        self._mine = Holder(number, self._host, python, None, moment, moment)
+        self._write(self._mine)
+        self._renewer.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Give the lease back, unless it was taken over."""
+        self._ended.set()
+        self._renewer.join()
+        with self._writing:
+            if self._mine is not None and self._holds():
+                self._write(replace(self._mine, released=True, jvm=None))
+        if self._lock is not None:
+            self._lock.close()
+
+    def when_lost(self, stop: Callable[[], None]) -> None:
+        """Call *stop* once, from another thread, when the lease is taken over or cannot be renewed."""
+        self._on_lost = stop
+
+    def names_jvm(self, pid: int) -> None:
+        """Record the JVM that works for this update, for whoever has to clean up after a crash."""
+        with self._writing:
+            if self._mine is not None and self._holds():
+                self._mine = replace(self._mine, jvm=Process.of(pid))
+                self._write(self._mine)
+
+    def check(self) -> None:
+        """Return when the lease is still held; called before every commit that is made in Python.
+
+        Raises:
+            PipelineError: LEASE.LOST.
+        """
+        if self._lost.is_set() or not self._holds():
+            self._lose()
+            raise PipelineError("LEASE.LOST", host=self._host, file=self._file)
+
+    def _holds(self) -> bool:
+        holder = read_holder(self._file)
+        return self._mine is not None and holder is not None and holder.number == self._mine.number
+
+    def _locked(self, before: Holder | None, *, needed: bool) -> IO[str]:
+        """The lock of this host; a holder of another host that expired has no say in it."""
+        stream = (self._file.parent / f".{self._file.name}.lock").open("a+", encoding="utf-8")
         try:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            raise _held_by(file) from error
-        holder = {"host": socket.gethostname(), "pid": os.getpid(), "started_at": now.isoformat()}
-        stream.seek(0)
-        stream.truncate()
-        json.dump(holder, stream)
-        stream.flush()
-        yield
+            if needed:
+                stream.close()
+                raise held_by(read_holder(self._file) or before) from error
+        return stream
+
+    def _renew_often(self) -> None:
+        last = time.monotonic()
+        while not self._ended.wait(RENEW_EVERY_S):
+            try:
+                with self._writing:
+                    if not self._holds():
+                        self._lose()
+                        return
+                    if self._mine is not None:
+                        self._mine = replace(self._mine, renewed_at=self._now())
+                        self._write(self._mine)
+                last = time.monotonic()
+            except OSError:
+                if time.monotonic() - last > EXPIRES_AFTER_S:
+                    self._lose()
+                    return
+
+    def _lose(self) -> None:
+        if not self._lost.is_set():
+            self._lost.set()
+            if self._on_lost is not None:
+                self._on_lost()
+
+    def _write(self, holder: Holder) -> None:
+        draft = self._file.with_name(f".{self._file.name}.{os.getpid()}")
+        with draft.open("w", encoding="utf-8") as stream:
+            json.dump(asdict(holder), stream, indent=1)
+            stream.flush()
+            os.fsync(stream.fileno())
+        draft.replace(self._file)
 
 
-def _held_by(file: Path) -> PipelineError:
+def read_holder(file: Path) -> Holder | None:
+    """Who holds or held the lease, or None when nobody ever did."""
     try:
-        holder = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, json.JSONDecodeError):
-        holder = {}
+        raw = json.loads(file.read_text(encoding="utf-8"))
+        jvm = Process(**raw["jvm"]) if raw["jvm"] else None
+        return Holder(**{**raw, "python": Process(**raw["python"]), "jvm": jvm})
+    except (FileNotFoundError, json.JSONDecodeError, KeyError, TypeError):
+        return None
+
+
+def held_by(holder: Holder | None) -> PipelineError:
+    """The refusal that names the holder."""
+    since = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(holder.held_since)) if holder else "?"
     return PipelineError(
         "LEASE.HELD",
-        host=holder.get("host", "this machine"),
-        pid=holder.get("pid", "?"),
-        started_at=holder.get("started_at", "?"),
+        host=holder.host if holder else "this machine",
+        pid=holder.python.pid if holder else "?",
+        started_at=since,
     )

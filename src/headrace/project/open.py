@@ -18,18 +18,19 @@ from headrace.events.types import Event
 from headrace.graph.build import did_you_mean
 from headrace.graph.resolved import Mode, ResolvedGraph
 from headrace.graph.select import Selection, select
+from headrace.model.location import Location
 from headrace.model.names import InvalidName, QualifiedName
 from headrace.model.outcome import Outcome
 from headrace.model.rows import Rows
 from headrace.plan.build import build_plan
 from headrace.plan.steps import Plan
 from headrace.project.explain import Explanation, FlowExplanation
-from headrace.project.lease import held
+from headrace.project.lease import Lease
 from headrace.project.preview import preview_rows
 from headrace.project.rehearsal import REAL, Rehearsal
 from headrace.project.resolving import Resolver
 from headrace.project.stored import quarantined, quarantines, row_count, stored_tables
-from headrace.project.update import Update, now
+from headrace.project.update import Update, host_name
 from headrace.settings.discover import find_settings
 from headrace.settings.load import load_settings
 from headrace.settings.settings import Settings
@@ -41,6 +42,7 @@ class Project:
 
     def __init__(self, settings: Settings, environ: Mapping[str, str], rehearsal: Rehearsal = REAL) -> None:
         self.settings = settings
+        self._environ = environ
         self._rehearsal = rehearsal
         self._secrets = settings.open_secrets(environ)
         self._resolver = Resolver(settings, self._secrets, environ, rehearsal)
@@ -78,11 +80,17 @@ class Project:
         Raises:
             Problems: everything that is wrong with the project, at once.
         """
-        return self._resolver.resolve().graph
+        graph = self._resolver.resolve(self._storage_problems()).graph
+        self._plan(graph, Selection())
+        return graph
 
     def graph(self) -> ResolvedGraph:
-        """Datasets, flows and what reads what; as :meth:`validate`."""
-        return self.validate()
+        """Datasets, flows and what reads what.
+
+        Raises:
+            Problems: everything that is wrong with the project's files, at once.
+        """
+        return self._resolver.resolve().graph
 
     def plan(self, selection: Selection | None = None) -> Plan:
         """What :meth:`run` would do and why; nothing is written.
@@ -90,7 +98,7 @@ class Project:
         Raises:
             Problems: everything that is wrong with the project, or with the selection.
         """
-        return self._plan(self._resolver.resolve().graph, selection or Selection())
+        return self._plan(self._resolver.resolve(self._storage_problems()).graph, selection or Selection())
 
     def run(
         self,
@@ -113,11 +121,13 @@ class Project:
             PipelineError: LEASE.HELD when another update of the pipeline runs.
         """
         selection = Selection(tuple(refresh), tuple(full_refresh), full_refresh_all)
-        self._check_storage()
-        with held(Path(self.settings.layout.lease), now()):
-            resolved = self._resolver.resolve()
+        # Whatever is wrong is found before anything is written, the lease included.
+        resolved = self._resolver.resolve(self._storage_problems())
+        self._plan(resolved.graph, selection)
+        self._make_storage()
+        with Lease(Path(self.settings.layout.lease), host_name(self._environ), time.time) as lease:
             plan = self._plan(resolved.graph, selection)
-            update = Update(self.settings, self._secrets, resolved, self._state, self._rehearsal.at)
+            update = Update(self.settings, self._secrets, resolved, self._state, lease, self._rehearsal.at)
             return update.run(plan, selection, on_event)
 
     def status(self) -> Outcome | None:
@@ -209,7 +219,20 @@ class Project:
         selected = select(graph, selection, self.settings.naming)
         return build_plan(graph, self._state, selected.without(self._rehearsal.given))
 
-    def _check_storage(self) -> None:
+    def _storage_problems(self) -> tuple[PipelineError, ...]:
+        """What keeps an update from writing, as far as looking tells."""
+        storage = Path(self.settings.storage)
+        there = next(place for place in (storage, *storage.parents) if place.exists())
+        if not there.is_dir():
+            reason = f'"{there}" is not a folder'
+        elif not os.access(there, os.W_OK | os.X_OK):
+            reason = f'"{there}" may not be written'
+        else:
+            return ()
+        place = Location(self.settings.file.name)
+        return (PipelineError("STORAGE.UNUSABLE", location=place, path=storage, reason=reason),)
+
+    def _make_storage(self) -> None:
         storage = Path(self.settings.storage)
         try:
             storage.mkdir(parents=True, exist_ok=True)

@@ -64,8 +64,11 @@ class Resolver:
         catalog.clear()
         return catalog
 
-    def resolve(self) -> Resolved:
+    def resolve(self, known: tuple[PipelineError, ...] = ()) -> Resolved:
         """The graph, resolved on empty stand-ins that are registered in the catalog now.
+
+        Args:
+            known: what is already known to be wrong, reported together with what is found here.
 
         Raises:
             Problems: everything that is wrong with the project.
@@ -90,7 +93,7 @@ class Resolver:
         analyzer = StubAnalyzer(catalog, definitions, settings.root, source_modules(settings.root_path), parameters)
         try:
             only = self._rehearsal.only
-            resolved = resolve(graph, analyzer, self._path_of, problems=(*problems, *more), only=only)
+            resolved = resolve(graph, analyzer, self._path_of, problems=(*known, *problems, *more), only=only)
         except Problems as found:
             raise Problems([self._redacted(error) for error in found]) from None
         return Resolved(catalog, resolved)

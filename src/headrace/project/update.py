@@ -8,7 +8,7 @@ import socket
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -17,7 +17,7 @@ from types import FrameType
 from typing import Any
 
 from headrace.checkpoints.freshness import StoredState
-from headrace.errors import InternalError
+from headrace.errors import InternalError, PipelineError
 from headrace.events.envelope import Origin
 from headrace.events.log import EventLog
 from headrace.events.reader import EventReader
@@ -27,6 +27,7 @@ from headrace.graph.resolved import Mode, ResolvedGraph
 from headrace.graph.select import Selection
 from headrace.model.outcome import Outcome, UpdateState
 from headrace.plan.steps import Plan
+from headrace.project.lease import Lease
 from headrace.project.modules import ship_modules
 from headrace.project.resolving import Resolved
 from headrace.runtime.board import Board
@@ -35,6 +36,7 @@ from headrace.runtime.seam import Seam
 from headrace.settings.secrets import Secrets
 from headrace.settings.settings import Settings
 from headrace.spark.flows import ThreadedFlows
+from headrace.spark.session import jvm_pid
 from headrace.spark.surroundings import Surroundings
 
 _CAUSE = "USER_ACTION"
@@ -48,13 +50,16 @@ class Update:
     secrets: Secrets
     resolved: Resolved
     state: StoredState
+    lease: Lease
     at: Seam
 
     def run(self, plan: Plan, selection: Selection, on_event: Callable[[Event], None] | None) -> Outcome:
         """Run the plan; every event goes to the log and to *on_event*."""
         settings = self.settings
         update_id = str(uuid.uuid4())
-        ship_modules(self.resolved.catalog.session, settings.root_path, Path(settings.layout.logs) / "modules")
+        session = self.resolved.catalog.session
+        self.lease.names_jvm(jvm_pid(session))
+        ship_modules(session, settings.root_path, Path(settings.layout.logs) / "modules")
         origin = Origin(settings.id, settings.name, update_id, host=socket.gethostname())
         log = EventLog(
             settings.layout.events,
@@ -80,9 +85,11 @@ class Update:
             emit(UpdateMoved(UpdateState.RUNNING))
             try:
                 board = self._run_plan(plan, update_id, emit)
-            except BaseException:
+                self.lease.check()
+            except BaseException as error:
                 # Whoever reads the log must not wait for this update.
-                emit(UpdateMoved(UpdateState.FAILED))
+                said_error = error.to_json() if isinstance(error, PipelineError) else None
+                emit(UpdateMoved(UpdateState.FAILED, said_error))
                 raise
             emit(UpdateMoved(state_of(board), first_error(board)))
         outcome = replay.outcome()
@@ -107,8 +114,10 @@ class Update:
             redact=self.secrets.redact,
             traces=Path(settings.layout.logs) / f"{update_id}.log",
             at=self.at,
+            fence=self.lease.check,
         )
         flows = ThreadedFlows(around)
+        self.lease.when_lost(flows.abandon)
         with _stopping_on_signals(flows.ask_to_stop):
             return run(
                 plan,
@@ -211,3 +220,8 @@ def _selection_said(selection: Selection) -> dict[str, object]:
 def now() -> datetime:
     """The time of day, UTC."""
     return datetime.now(tz=timezone.utc)
+
+
+def host_name(environ: Mapping[str, str]) -> str:
+    """This machine's name; ``HEADRACE_HOST`` tells machines apart that have the same one, such as containers."""
+    return environ.get("HEADRACE_HOST") or socket.gethostname()

@@ -18,11 +18,10 @@ from headrace.expectations.check import check
 from headrace.graph.resolve import MissingInput
 from headrace.graph.resolved import Analysis
 from headrace.model.datasets import Dataset, Definitions, Flow
-from headrace.model.names import QualifiedName
 from headrace.model.schema import Schema
 from headrace.spark.catalog import Catalog
 from headrace.spark.delta_tables import empty_frame
-from headrace.spark.failures import definition_problem
+from headrace.spark.failures import definition_problem, first_line, user_location
 from headrace.spark.plans import fingerprint, needs_complete_mode, read_plan
 from headrace.spark.queries import call
 
@@ -61,7 +60,7 @@ class StubAnalyzer:
                 "DATASET.BAD_SCHEMA",
                 location=dataset.location,
                 name=dataset.name,
-                reason=str(error).strip().splitlines()[0],
+                reason=first_line(str(error)),
             ) from error
         if not isinstance(parsed, StructType):
             raise PipelineError(
@@ -76,7 +75,8 @@ class StubAnalyzer:
             return self._analysis(flow, frame)
         except PipelineError as error:
             if error.location is None:
-                raise PipelineError(error.code, location=flow.location, **error.params) from error
+                place = user_location(error, self._root) or flow.location
+                raise PipelineError(error.code, location=place, **error.params) from error
             raise
         except MissingInput:
             raise
@@ -85,7 +85,7 @@ class StubAnalyzer:
             if missing is not None:
                 raise missing from error
             raise definition_problem(flow, error, self._root) from error
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise definition_problem(flow, error, self._root) from error
 
     def publish(self, dataset: Dataset, schema: Schema, flow: Flow | None) -> None:
@@ -129,11 +129,8 @@ class StubAnalyzer:
         if not condition.startswith(_MISSING):
             return None
         params = error.getMessageParameters() or {}
-        spelled = next((params[key] for key in ("relationName", "schemaName", "namespace") if key in params), "?")
-        return MissingInput(self._name(spelled), spelled.replace("`", ""))
-
-    def _name(self, spelled: str) -> QualifiedName | None:
-        return self._catalog.name_behind(spelled)
+        spelled = next((params[key] for key in ("relationName", "identifier", "schemaName") if key in params), "?")
+        return MissingInput(self._catalog.name_behind(spelled), spelled.replace("`", ""))
 
     def _code_digest(self) -> str:
         digest = hashlib.sha256()

@@ -9,12 +9,15 @@ from threading import RLock
 
 from pyspark.sql import DataFrame, SparkSession
 
+from headrace.checkpoints.offsets import local_path
+from headrace.errors import PipelineError
 from headrace.events.views import event_log_expectations, event_log_flows, event_log_updates
 from headrace.graph.resolved import ResolvedDataset
 from headrace.model.names import InvalidName, Naming, QualifiedName, quoted, split_name, sql_text
 from headrace.model.schema import Schema
 from headrace.settings.storage import StorageLayout
 from headrace.spark.delta_tables import build_table, struct_type
+from headrace.sql.lexer import Kind, lex
 from headrace.sql.rewrite import rewrite_names
 
 EVENT_VIEWS = {
@@ -90,7 +93,21 @@ class Catalog:
             known = self._names.get(name)
             return known.text if known else None
 
+        for token in lex(text).tokens:
+            if token.kind is Kind.QUOTED and "/" in token.text:
+                self.refuse_own(token.text.strip("`"))
         return rewrite_names(text, naming, session_text)
+
+    def refuse_own(self, path: str) -> None:
+        """Nothing, unless a path leads into a table of the pipeline.
+
+        Raises:
+            PipelineError: GRAPH.OWN_TABLE_BY_PATH.
+        """
+        place = Path(local_path(path)).resolve()
+        for name in self._names:
+            if place.is_relative_to(Path(self._layout.table(self._naming, name)).resolve()):
+                raise PipelineError("GRAPH.OWN_TABLE_BY_PATH", name=name, path=path)
 
     def register_stub(self, name: QualifiedName, schema: Schema) -> None:
         """An empty Parquet table of this schema under the dataset's name; both batch and streaming reads resolve."""

@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow.compute as pc
-from deltalake import QueryBuilder
 
 from headrace.checkpoints.delta_log import commit_actions, open_table
-from headrace.model.names import sql_text
 
 
 @dataclass(frozen=True)
@@ -55,10 +53,8 @@ def quarantined_rows(path: str, flow: str, epoch: int, batch_id: int) -> int:
     table = open_table(path)
     if table is None:
         return 0
-    condition = f"flow = {sql_text(flow)} AND epoch = {int(epoch)} AND batch_id = {int(batch_id)}"
-    query = QueryBuilder().register("q", table)
-    rows: Any = query.execute(f"SELECT count(*) AS n FROM q WHERE {condition}")  # noqa: S608 - quoted above
-    return int(pc.sum(rows.read_all()["n"]).as_py() or 0)
+    mine = (pc.field("flow") == flow) & (pc.field("epoch") == epoch) & (pc.field("batch_id") == batch_id)
+    return int(table.to_pyarrow_dataset().count_rows(filter=mine))
 
 
 def _is_transaction(action: dict[str, Any], app_id: str, txn_version: int) -> bool:

@@ -36,7 +36,7 @@ class Execution:
         preparation: prepares tables and inputs.
         flow: what to run.
         started: called once the query runs.
-        stopping: True when the flow should end early.
+        patience_s: how long the running batch may still take once the flow should end early, None before that.
     """
 
     def __init__(
@@ -45,13 +45,13 @@ class Execution:
         preparation: Preparation,
         flow: ResolvedFlow,
         started: Callable[[], None],
-        stopping: Callable[[], bool],
+        patience_s: Callable[[], float | None],
     ) -> None:
         self._around = around
         self._preparation = preparation
         self._flow = flow
         self._started = started
-        self._stopping = stopping
+        self._patience_s = patience_s
 
     def run(self) -> Report:
         """Run the flow to its end; raises what made it fail."""
@@ -132,13 +132,14 @@ class Execution:
             while not query.awaitTermination(_LOOK_EVERY_S):  # type: ignore[arg-type]  # takes parts of a second too
                 if counter is not None:
                     counter.count()
-                if not self._stopping():
+                patience_s = self._patience_s()
+                if patience_s is None:
                     continue
                 progress = query.lastProgress
                 batch = progress["batchId"] if progress else None
                 if deadline is None:
-                    deadline, last_batch = self._around.now() + self._around.grace_s, batch
-                if batch != last_batch or self._around.now() >= deadline:
+                    deadline, last_batch = self._around.now() + patience_s, batch
+                if batch != last_batch or patience_s == 0 or self._around.now() >= deadline:
                     query.stop()
                     return False
         except Exception as error:
@@ -161,7 +162,7 @@ class Execution:
             replaces=replaces,
             partition_by=dataset.partition_by,
         )
-        return Target(place, Rules(dataset.expectations), around.emit, around.known_counts, around.at)
+        return Target(place, Rules(dataset.expectations), around.emit, around.known_counts, around.at, around.fence)
 
 
 class _CommitCounter:

@@ -8,6 +8,7 @@ so the sinks keep the exception object itself.
 from __future__ import annotations
 
 import json
+import re
 import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,12 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
-from pyspark.errors import AnalysisException, ParseException, PySparkException
+from pyspark.errors import ParseException, PySparkException
 from pyspark.errors.exceptions.captured import CapturedException
 
 from headrace.errors import PipelineError, Problems
 from headrace.expectations.compile import FAILED_MARK
-from headrace.model.datasets import Flow
+from headrace.model.datasets import Flow, SqlQuery
 from headrace.model.location import Location
 from headrace.runtime.ports import Failed
 
@@ -35,6 +36,18 @@ _WRAPPERS = frozenset(
     }
 )
 _MAX_REASON_CHARACTERS = 600
+_LINE = re.compile(r"\bline (\d+),? pos")
+# What to do about a query that cannot be resolved, by the start of Spark's condition.
+_ADVICE = {
+    "UNRESOLVED_COLUMN": "Use one of the columns that the query's inputs have.",
+    "UNRESOLVED_ROUTINE": "Correct the function's name, or define the function in a file of the pipeline.",
+    "PATH_NOT_FOUND": (
+        "Correct the path, or make the folder; a relative path starts at the working directory of the command."
+    ),
+    "DATA_SOURCE_NOT_FOUND": "Correct the format's name, or name its connector under connectors in the settings.",
+    "STREAMING_OUTPUT_MODE": "Add withWatermark before the aggregation, or make the dataset a materialized view.",
+}
+_OTHER_ADVICE = "Correct the query; nothing was read or written."
 
 
 @dataclass(frozen=True)
@@ -81,26 +94,21 @@ def failed(flow: Flow, error: BaseException, root: Path) -> Failed:
 def definition_problem(flow: Flow, error: BaseException, root: Path) -> PipelineError:
     """The problem of a query that cannot be resolved."""
     place = user_location(error, root) or flow.location
+    if isinstance(flow.query, SqlQuery):
+        place = _line_within(flow.query, str(error), place)
     if isinstance(error, ParseException):
-        return PipelineError(
-            "FLOW.SYNTAX", location=_line_of(error, flow), flow=flow.name, reason=_first_line(str(error))
-        )
-    if isinstance(error, AnalysisException):
-        return PipelineError(
-            "FLOW.ANALYSIS",
-            location=place,
-            flow=flow.name,
-            condition=error.getCondition() or "",
-            reason=_first_line(str(error)),
-        )
+        return PipelineError("FLOW.SYNTAX", location=place, flow=flow.name, reason=first_line(str(error)))
     if isinstance(error, (PySparkException, Py4JJavaError)):
         inner = innermost(tuple(chain(error)))
+        condition = inner.condition or inner.type_name
+        advice = next((text for start, text in _ADVICE.items() if condition.startswith(start)), _OTHER_ADVICE)
         return PipelineError(
             "FLOW.ANALYSIS",
             location=place,
             flow=flow.name,
-            condition=inner.condition or inner.type_name,
-            reason=_first_line(inner.message),
+            condition=condition,
+            reason=first_line(inner.message),
+            advice=advice,
         )
     reason = f"{type(error).__name__}: {error}"
     return PipelineError("FLOW.RAISED", location=place, flow=flow.name, reason=_shortened(reason))
@@ -186,17 +194,15 @@ def _call(java: Any, method: str) -> str | None:
     return str(value) if value is not None else None
 
 
-def _line_of(error: ParseException, flow: Flow) -> Location:
-    """The flow's place moved down to the line that the parser names within the query."""
-    for word in str(error).split("line ", 1)[1:]:
-        digits = word.split(",", 1)[0].strip()
-        if digits.isdigit():
-            return Location(flow.location.file, flow.location.line + int(digits) - 1)
-    return flow.location
+def _line_within(query: SqlQuery, message: str, place: Location) -> Location:
+    """The line of the file that Spark names by its line of the query."""
+    found = _LINE.search(message)
+    return Location(place.file, query.line + int(found.group(1)) - 1) if found and query.line else place
 
 
-def _first_line(text: str) -> str:
-    return _shortened(text.strip().splitlines()[0].split(" SQLSTATE")[0].rstrip(". "))
+def first_line(text: str) -> str:
+    """What an error of Spark says, without its place and state."""
+    return _shortened(text.strip().splitlines()[0].split(" SQLSTATE")[0].rstrip(".; "))
 
 
 def _shortened(text: str) -> str:

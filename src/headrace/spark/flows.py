@@ -28,6 +28,7 @@ class ThreadedFlows:
         self._preparation = Preparation(around)
         self._stop_asked = threading.Event()
         self._stop = threading.Event()
+        self._abandoned = threading.Event()
 
     def begin(self, step: FlowStep, table: TableStep | None, attempt: int) -> None:
         """Start a flow in a thread of its own."""
@@ -50,6 +51,12 @@ class ThreadedFlows:
         """Ask for the update to end early; wakes up :meth:`wait`."""
         self._stop_asked.set()
         self._reports.put(None)
+
+    def abandon(self) -> None:
+        """Stop at once, without grace: another update has taken over."""
+        self._abandoned.set()
+        self._stop.set()
+        self.ask_to_stop()
 
     @property
     def stopping(self) -> bool:
@@ -89,4 +96,10 @@ class ThreadedFlows:
         def started() -> None:
             self._reports.put(Started(flow.name))
 
-        return Execution(around, self._preparation, flow, started, self._stop.is_set).run()
+        return Execution(around, self._preparation, flow, started, self._patience_s).run()
+
+    def _patience_s(self) -> float | None:
+        """How long a running batch may still take; None while nobody asked for a stop."""
+        if self._abandoned.is_set():
+            return 0.0
+        return self._around.grace_s if self._stop.is_set() else None

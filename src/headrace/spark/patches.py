@@ -4,6 +4,8 @@ Each takes effect only while a query function is being called, and is documented
 
 - ``spark.table``, ``spark.read.table``, ``spark.readStream.table`` and ``spark.sql`` accept every spelling of a
   dataset's name: three-part names and ``LIVE.x``, which Spark's session catalog refuses.
+- ``spark.read.load`` and ``spark.readStream.load`` refuse the path of a table of the pipeline itself, which is to be
+  read by its name.
 - ``count``, ``collect``, ``show`` and other actions are refused while the graph is resolved, because they would run
   on empty stand-ins and decide the pipeline's shape by them.
 """
@@ -27,6 +29,8 @@ Spelling = Callable[[str], str]
 # How names are spelled for the session, and whether actions are refused, in the call of a query function.
 SPELL_NAME: ContextVar[Spelling | None] = ContextVar("headrace_spell_name", default=None)
 SPELL_QUERY: ContextVar[Spelling | None] = ContextVar("headrace_spell_query", default=None)
+# Raises when a path is that of one of the pipeline's own tables.
+CHECK_PATH: ContextVar[Callable[[str], None] | None] = ContextVar("headrace_check_path", default=None)
 RESOLVING: ContextVar[bool] = ContextVar("headrace_resolving", default=False)
 
 _ACTIONS = (
@@ -56,6 +60,8 @@ def install() -> None:
     for owner in (SparkSession, DataFrameReader, DataStreamReader):
         _wrap(owner, "table", _respelled(SPELL_NAME))
     _wrap(SparkSession, "sql", _respelled(SPELL_QUERY))
+    for reader in (DataFrameReader, DataStreamReader):
+        _wrap(reader, "load", _checked)
     for action in _ACTIONS:
         _wrap(ClassicDataFrame, action, _refused(action))
     for write in _WRITES:
@@ -78,6 +84,18 @@ def _respelled(spelling: ContextVar[Spelling | None]) -> Callable[[Any], Any]:
         return respelled
 
     return wrapping
+
+
+def _checked(original: Any) -> Any:
+    @wraps(original)
+    def checking(self: Any, path: Any = None, *arguments: Any, **options: Any) -> Any:
+        check = CHECK_PATH.get()
+        if check is not None:
+            for one in [path] if isinstance(path, str) else path or ():
+                check(one)
+        return original(self, path, *arguments, **options)
+
+    return checking
 
 
 def _refused(what: str) -> Callable[[Any], Any]:

@@ -38,6 +38,7 @@ class Preparation:
         dataset = around.graph.by_name[flow.target]
         with self.loading:
             if flow.target not in self._prepared:
+                around.fence()
                 if table is not None and table.change is TableChange.RESET:
                     self._reset(dataset)
                 around.catalog.register_table(dataset)

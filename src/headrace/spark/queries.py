@@ -15,7 +15,7 @@ from headrace.model.datasets import Flow, PythonQuery, SqlQuery
 from headrace.model.names import Naming
 from headrace.pipelines.registry import reading_with
 from headrace.spark.catalog import Catalog
-from headrace.spark.patches import RESOLVING, SPELL_NAME, SPELL_QUERY
+from headrace.spark.patches import CHECK_PATH, RESOLVING, SPELL_NAME, SPELL_QUERY
 
 
 @dataclass(frozen=True)
@@ -73,6 +73,7 @@ def _placed(frame: DataFrame, query: SqlQuery, columns: tuple[str, ...], flow: F
 def _context(naming: Naming, catalog: Catalog, *, resolving: bool) -> Iterator[None]:
     name_token = SPELL_NAME.set(partial(catalog.spelled, naming=naming))
     query_token = SPELL_QUERY.set(partial(catalog.spelled_query, naming=naming))
+    path_token = CHECK_PATH.set(catalog.refuse_own)
     resolving_token = RESOLVING.set(resolving)
     try:
         with reading_with(TableReader(catalog)):
@@ -80,4 +81,5 @@ def _context(naming: Naming, catalog: Catalog, *, resolving: bool) -> Iterator[N
     finally:
         SPELL_NAME.reset(name_token)
         SPELL_QUERY.reset(query_token)
+        CHECK_PATH.reset(path_token)
         RESOLVING.reset(resolving_token)

@@ -71,6 +71,12 @@ def spark_session(connectors: Iterable[str] = (), confs: Mapping[str, str] | Non
     )
 
 
+def jvm_pid(session: SparkSession) -> int:
+    """The process id of the session's JVM."""
+    jvm: Any = session._jvm  # noqa: SLF001 - has no public form
+    return int(jvm.java.lang.ProcessHandle.current().pid())
+
+
 def log_file(log_folder: Path) -> Path:
     """Where Spark logs to."""
     return log_folder / "spark.log"

@@ -38,6 +38,8 @@ class Surroundings:
     traces: Path
     # Is told each point that a crash could part from the next.
     at: Seam
+    # Returns while this update may commit, raises once another has taken over.
+    fence: Callable[[], None]
     grace_s: float = 10.0
 
     @property

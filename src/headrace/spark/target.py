@@ -64,12 +64,14 @@ class Target:
         emit: Emit,
         known_counts: Callable[[str, int, int], FlowCounts | None],
         at: Seam,
+        fence: Callable[[], None],
     ) -> None:
         self._place = place
         self._rules = rules
         self._emit = emit
         self._known_counts = known_counts
         self._at = at
+        self._fence = fence
         self._fresh = True
         self.error: BaseException | None = None
 
@@ -130,6 +132,7 @@ class Target:
         return counts
 
     def _commit(self, rows: DataFrame, batch_id: int) -> None:
+        self._fence()
         writer = rows.write.format("delta")
         if self._place.replaces:
             writer = writer.mode("overwrite").option("overwriteSchema", "true")
@@ -142,6 +145,7 @@ class Target:
         self._at(Point.WRITTEN)
 
     def _quarantine(self, rows: DataFrame, batch_id: int) -> None:
+        self._fence()
         place = self._place
         broken = set_aside(rows, self._rules).select(
             "row",

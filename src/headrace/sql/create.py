@@ -111,7 +111,9 @@ def _dataset(state: FileState, cursor: Cursor, kind: Kind) -> None:
     if kind is Kind.TEMPORARY_VIEW:
         _refuse_stored(state, found, location)
     body = None
+    line = 0
     if cursor.accept("AS"):
+        line = cursor.location.line
         body = _query(state, cursor)
     elif kind is not Kind.STREAMING_TABLE:
         raise cursor.failure("AS and a query")
@@ -130,7 +132,8 @@ def _dataset(state: FileState, cursor: Cursor, kind: Kind) -> None:
         None,
     )
     if body is not None:
-        query = SqlQuery(_renamed(body, name, found), state.naming)
+        # What stands before the body in its renamed form is a line of its own.
+        query = SqlQuery(_renamed(body, name, found), state.naming, line=line - bool(found.columns.named))
         state.declarations.add_flow(Flow(str(name), name, query, location, spark_conf=dict(state.conf)))
 
 
@@ -171,7 +174,8 @@ def _flow(state: FileState, cursor: Cursor) -> None:
     columns = () if by_name else _target_columns(cursor)
     if _refused(state, cursor, FLOW_TARGETS):
         return
-    query = SqlQuery(_query(state, cursor), state.naming, columns, by_name)
+    line = cursor.location.line
+    query = SqlQuery(_query(state, cursor), state.naming, columns, by_name, line)
     conf = dict(state.conf)
     state.declarations.add_flow(Flow(name, target, query, location, once, comment, conf, append=True))
 

@@ -1,0 +1,105 @@
+"""Names in all their spellings, views over views, functions from modules of the project."""
+
+from __future__ import annotations
+
+import pytest
+
+from headrace.model.outcome import UpdateState
+
+pytestmark = pytest.mark.spark
+
+PYTHON = """
+    import dlt
+    from cleaning import clean
+
+    cleaned = F.udf(clean)
+
+    @dp.materialized_view(name="orders")
+    def some_orders():
+        return spark.sql("SELECT id, name FROM VALUES (1, ' A'), (2, 'b ') AS t(id, name)")
+
+    @dp.materialized_view
+    def by_three_parts():
+        return spark.read.table("main.shop.orders")
+
+    @dp.materialized_view
+    def by_live():
+        return dlt.read("LIVE.orders")
+
+    @dp.materialized_view
+    def by_sql():
+        return spark.sql("SELECT o.id FROM main.shop.orders AS o JOIN live.ORDERS USING (id)")
+
+    @dp.table(name="second.streamed")
+    def streamed():
+        return spark.readStream.table("`main`.`shop`.`Orders`")
+
+    @dp.temporary_view
+    def lower():
+        return spark.read.table("orders").select("id", cleaned("name").alias("name"))
+
+    @dp.temporary_view
+    def lower_ones():
+        return spark.read.table("lower").where("id = 1")
+
+    @dp.materialized_view
+    def ones():
+        return spark.read.table("lower_ones")
+    """
+SQL = """
+    CREATE MATERIALIZED VIEW archive.old.orders AS SELECT * FROM orders;
+    CREATE MATERIALIZED VIEW from_archive AS SELECT * FROM archive.old.orders;
+    USE SCHEMA second;
+    CREATE MATERIALIZED VIEW counted AS
+      WITH streamed_ids AS (SELECT id FROM streamed)
+      SELECT count(*) AS n FROM streamed_ids JOIN shop.orders USING (id);
+    """
+CLEANING = """
+    def clean(text):
+        return text.strip().lower()
+    """
+
+
+@pytest.fixture(scope="module")
+def pipeline(shared_project):
+    files = {"transformations/more.sql": SQL, "cleaning.py": CLEANING}
+    pipeline = shared_project(PYTHON, files, catalog="main", schema="shop")
+    result = pipeline.run()
+    assert result.state is UpdateState.COMPLETED, result.outcome.error
+    return pipeline
+
+
+ORDERS = [{"id": 1, "name": " A"}, {"id": 2, "name": "b "}]
+
+
+@pytest.mark.parametrize("name", ["by_three_parts", "by_live", "second.streamed", "archive.old.orders", "from_archive"])
+def test_every_spelling_finds_the_table(pipeline, name):
+    assert pipeline.rows(name) == ORDERS
+
+
+def test_spellings_mix_within_a_query(pipeline):
+    assert pipeline.rows("by_sql") == [{"id": 1}, {"id": 2}]
+
+
+def test_use_is_in_force_below_it_and_a_common_table_expression_is_no_dataset(pipeline):
+    assert pipeline.rows("second.counted") == [{"n": 2}]
+
+
+def test_a_view_reads_a_view_and_a_function_of_a_module_runs_in_the_workers(pipeline):
+    assert pipeline.rows("ones") == [{"id": 1, "name": "a"}]
+
+
+def test_a_changed_module_is_the_one_that_runs(pipeline):
+    pipeline.write("cleaning.py", "def clean(text):\n    return 'changed'\n")
+
+    assert pipeline.run("ones").rows("ones") == [{"id": 1, "name": "changed"}]
+
+
+def test_tables_lie_where_the_contract_says(pipeline):
+    tables = {path.split("/tables/")[1] for _, path, _ in pipeline.project.tables()}
+
+    assert {"shop/orders", "second/streamed", "archive/old/orders"} <= tables
+
+
+def test_a_query_reads_any_spelling(pipeline):
+    assert pipeline.sql("SELECT count(*) AS n FROM main.second.streamed").to_json() == [{"n": 2}]

@@ -1,0 +1,245 @@
+"""Expectations in the engine: precedence, rules that raise, counts, every kind of dataset."""
+
+from __future__ import annotations
+
+import pytest
+
+from headrace.errors import Problems
+from headrace.model.outcome import FlowState, UpdateState
+
+pytestmark = pytest.mark.spark
+
+PROJECT = '''
+    from datetime import date
+
+    @dp.materialized_view
+    def numbers():
+        return spark.sql("SELECT id FROM VALUES (1), (2), (3), (4) AS t(id)")
+
+    @dp.materialized_view
+    def texts():
+        return spark.sql("""
+            SELECT * FROM VALUES
+                (1, '5', '2024-02-29', 2, array(1, 2, 3)),
+                (2147483647, 'five', '2024-02-30', 0, array(1)),
+                (NULL, NULL, NULL, NULL, NULL)
+            AS t(id, text, day, divisor, items)
+            """)
+
+    @dp.table
+    @dp.expect("warned", "id NOT IN (1, 2, 3)")
+    @dp.expect_or_drop("dropped", "id NOT IN (2, 3)")
+    @dp.expect_or_quarantine("set aside", "id <> 3")
+    def ordered():
+        return spark.readStream.table("numbers")
+
+    @dp.table
+    @dp.expect_or_drop("dropped", "id <> 3")
+    @dp.expect_or_quarantine("set aside", "id <> 3")
+    @dp.expect_or_fail("never three", "id <> 3")
+    def failing():
+        return spark.readStream.table("numbers")
+
+    @dp.table
+    @dp.expect_all({
+        "cast": "CAST(text AS INT) < 100",
+        "same cast": "CAST(text AS INT) > 0",
+        "division": "10 / divisor > 1",
+        "remainder": "10 % divisor = 0",
+        "index": "items[2] = 3",
+        "element": "element_at(items, 3) = 3",
+        "date": "CAST(day AS DATE) > DATE'2000-01-01'",
+        "format": "to_date(day, 'yyyy-MM-dd') > DATE'2000-01-01'",
+        "overflow": "id + 1 > 0",
+        "raised": "IF(id = 1, TRUE, raise_error('no'))",
+    })
+    @dp.expect_or_drop("readable", "CAST(text AS INT) IS NOT NULL")
+    def raising():
+        return spark.readStream.table("texts")
+
+    @dp.materialized_view
+    @dp.expect_all({f"not {number}": f"id <> {number}" for number in range(69)})
+    @dp.expect_or_quarantine("not 69", "id <> 69")
+    @dp.expect_or_drop("not 70", "id <> 70")
+    def many():
+        return spark.range(71).selectExpr("CAST(id AS INT) AS id")
+
+    @dp.materialized_view
+    @dp.expect_or_drop("column", F.col("id") > 1)
+    @dp.expect_or_quarantine("two columns", (F.col("id") % 2 == 0) | F.col("id").isNull())
+    def columns():
+        return spark.read.table("numbers")
+
+    @dp.temporary_view
+    @dp.expect_or_drop("small", "id < 3")
+    def small():
+        return spark.read.table("numbers")
+
+    @dp.materialized_view
+    def from_view():
+        return spark.read.table("small")
+
+    @dp.temporary_view
+    @dp.expect_or_fail("never three", "id <> 3")
+    def guarded():
+        return spark.readStream.table("numbers")
+
+    @dp.table
+    def from_guarded():
+        return spark.readStream.table("guarded")
+    '''
+
+
+@pytest.fixture(scope="module")
+def result(shared_project):
+    return shared_project(PROJECT).run()
+
+
+def ids(rows):
+    return [row["id"] for row in rows]
+
+
+def test_the_strictest_broken_rule_decides(result):
+    counts = result.counts("ordered")
+
+    assert ids(result.rows("ordered")) == [1, 4]
+    assert (counts.rows_written, counts.rows_dropped, counts.rows_quarantined) == (2, 1, 1)
+    assert result.failed("ordered") == {"warned": 3, "dropped": 2, "set aside": 1}
+
+
+def test_passed_and_failed_are_together_the_rows_read(result):
+    assert [count.passed + count.failed for count in result.counts("ordered").expectations] == [4, 4, 4]
+
+
+def test_a_row_set_aside_says_what_it_broke_and_where_it_comes_from(result):
+    (row,) = result.rows("ordered_quarantine")
+
+    assert row["row"] == {"id": 3}
+    assert row["broken"] == ["warned", "dropped", "set aside"]
+    assert (row["flow"], row["epoch"], row["batch_id"], row["status"]) == ("ordered", 0, 0, "open")
+    assert row["update_id"] == result.outcome.update_id
+
+
+def test_fail_names_rule_and_row_and_nothing_is_written(result):
+    error = result.outcome.error
+
+    assert result.state is UpdateState.FAILED
+    assert result.flow("failing").state is FlowState.FAILED
+    assert error["code"] == "EXPECTATION.FAILED"
+    assert (result.rows("failing"), result.rows("failing_quarantine")) == ([], [])
+
+
+def test_the_reason_of_a_failed_flow_has_the_rule(result):
+    assert "never three" in result.flow("failing").reason
+    assert result.flow("failing").attempts == 1
+
+
+def test_null_and_a_rule_that_raises_count_as_failed(result):
+    failed = result.failed("raising")
+
+    assert failed == dict.fromkeys(failed, 2)
+    assert len(failed) == 11
+
+
+def test_a_drop_rule_that_raises_drops(result):
+    assert ids(result.rows("raising")) == [1]
+
+
+def test_more_rules_than_fit_into_one_number_are_counted_each(result):
+    failed = result.failed("many")
+
+    assert failed == dict.fromkeys(failed, 1)
+    assert len(failed) == 71
+    assert ids(result.rows("many")) == list(range(69))
+    assert result.rows("many_quarantine")[0]["broken"] == ["not 69"]
+
+
+def test_columns_are_predicates_too(result):
+    assert ids(result.rows("columns")) == [2, 4]
+    assert result.failed("columns") == {"column": 1, "two columns": 2}
+
+
+def test_a_view_drops_for_those_who_read_it(result):
+    assert ids(result.rows("from_view")) == [1, 2]
+
+
+def test_a_fail_rule_of_a_view_fails_those_who_read_it(result):
+    assert result.flow("from_guarded").state is FlowState.FAILED
+    assert result.rows("from_guarded") == []
+
+
+REPLACED = """
+    @dp.table(schema="word STRING, n INT")
+    def source():
+        return spark.readStream.schema("word STRING, n INT").json("unused")
+
+    @dp.materialized_view
+    @dp.expect_or_quarantine("small", "total < 10")
+    def view():
+        return spark.read.table("source").groupBy("word").agg(F.sum("n").alias("total"))
+
+    @dp.table
+    @dp.expect_or_quarantine("small", "total < 10")
+    def complete():
+        return spark.readStream.table("source").groupBy("word").agg(F.sum("n").alias("total"))
+    """
+
+
+def test_the_quarantine_is_replaced_with_a_table_that_is_replaced(project):
+    pipeline = project(REPLACED).given("source", [{"word": "a", "n": 50}, {"word": "b", "n": 1}])
+    pipeline.run()
+
+    result = pipeline.given("source", [{"word": "a", "n": -49}, {"word": "b", "n": 60}]).run()
+
+    assert result.rows("view") == result.rows("complete") == [{"word": "a", "total": 1}]
+    for name in ("view", "complete"):
+        assert [row["row"] for row in result.rows(f"{name}_quarantine")] == [{"word": "b", "total": 61}]
+        assert (result.counts(name).rows_written, result.counts(name).rows_quarantined) == (1, 1)
+
+
+REFUSED = """
+    from pyspark.sql.types import BooleanType
+
+    @F.udf(BooleanType())
+    def fine(value):
+        return True
+
+    @dp.materialized_view
+    def numbers():
+        return spark.range(3)
+
+    @dp.materialized_view
+    @dp.expect("python", fine("id"))
+    @dp.expect("subquery", "id IN (SELECT id FROM numbers)")
+    @dp.expect("aggregate", "sum(id) > 1")
+    @dp.expect("window", "row_number() OVER (ORDER BY id) > 1")
+    @dp.expect("no boolean", "id + 1")
+    @dp.expect("no column", "ids > 1")
+    @dp.expect("no SQL", "id >")
+    @dp.expect("a statement", "id > 1; DROP TABLE numbers")
+    def judged():
+        return spark.read.table("numbers")
+
+    @dp.temporary_view
+    @dp.expect_or_quarantine("aside", "id > 1")
+    def view():
+        return spark.read.table("numbers")
+    """
+
+
+def test_rules_that_cannot_be_are_refused_together(project):
+    with pytest.raises(Problems) as found:
+        project(REFUSED).project.validate()
+
+    codes = {error.params["name"]: error.code for error in found.value}
+    assert codes == {
+        "python": "EXPECTATION.REFUSED",
+        "subquery": "EXPECTATION.REFUSED",
+        "aggregate": "EXPECTATION.REFUSED",
+        "window": "EXPECTATION.REFUSED",
+        "no boolean": "EXPECTATION.NOT_BOOLEAN",
+        "no column": "EXPECTATION.UNKNOWN_COLUMN",
+        "no SQL": "EXPECTATION.NOT_SQL",
+        "a statement": "EXPECTATION.NOT_SQL",
+        "aside": "EXPECTATION.VIEW_QUARANTINE",
+    }

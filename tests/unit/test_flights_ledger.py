@@ -1,0 +1,85 @@
+"""The book-keeping of the flights example, and the second opinion that it asks."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from datetime import date, datetime, timezone
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from headrace.model.outcome import FlowCounts, FlowOutcome, FlowState, Outcome, UpdateState
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "examples" / "flights"))
+
+faults = import_module("faults")
+landing = import_module("landing")
+ledger = import_module("ledger")
+oracle = import_module("oracle")
+Fault = faults.Fault
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
+FAULTS = {**dict.fromkeys(Fault, 0), Fault.DUPLICATE: 2, Fault.JUNK: 3, Fault.NO_CARRIER: 1}
+LANDED = landing.Landed(1, date(2013, 1, 1), date(2013, 1, 1), files=1, records=20, faults=FAULTS)
+
+
+def update(bronze=20, silver=(16, 1, 3), unique=14):
+    counts = {
+        "flights_raw": FlowCounts(bronze),
+        "flights": FlowCounts(*silver),
+        "unique_flights": FlowCounts(unique),
+    }
+    flows = tuple(FlowOutcome(name, name, FlowState.COMPLETED, counts=count) for name, count in counts.items())
+    return Outcome("u", UpdateState.COMPLETED, "test", NOON, NOON, flows)
+
+
+def test_every_entry_holds_when_nothing_is_lost():
+    assert all(entry.holds for entry in ledger.entries_of(LANDED, update()))
+
+
+@pytest.mark.parametrize(
+    "lossy",
+    [update(bronze=19), update(silver=(15, 1, 3)), update(silver=(16, 1, 2)), update(unique=13)],
+    ids=["a line not in bronze", "a row not in silver", "a row not in quarantine", "a flight not in unique_flights"],
+)
+def test_some_entry_does_not_hold_when_a_row_is_lost(lossy):
+    assert not all(entry.holds for entry in ledger.entries_of(LANDED, lossy))
+
+
+def test_the_tables_are_held_against_all_instalments():
+    rows = {"flights_raw": 40, "flights": 32, "flights_quarantine": 6, "unique_flights": 28}
+    both = ([LANDED, replace(LANDED, instalment=2)], [update(), update()])
+    assert all(entry.holds for entry in ledger.entries_of_tables(*both, rows))
+    assert not all(entry.holds for entry in ledger.entries_of_tables(*both, {**rows, "flights_quarantine": 5}))
+
+
+@pytest.fixture(scope="module")
+def feed(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("feed")
+    shares = {fault: 10 * share for fault, share in faults.SHARES.items()}
+    day = {"since": date(2013, 7, 4), "until": date(2013, 7, 6), "shares": shares}
+    return folder, [landing.land(folder, instalment, **day) for instalment in (1, 2, 3)]
+
+
+@pytest.fixture(scope="module")
+def answers(feed):
+    with oracle.Oracle(feed[0]) as answers:
+        yield answers
+
+
+def test_the_oracle_finds_what_went_wrong_in_the_feed(feed, answers):
+    _, landed = feed
+    fates, unique = answers.fates(), answers.unique_flights()
+    nobodys = sum(part.faults[Fault.NO_CARRIER] for part in landed)
+    wrong = sum(part.malformed + part.impossible for part in landed)
+    assert (fates["dropped"], fates["quarantined"]) == (nobodys, wrong - nobodys)
+    assert fates["written"] == unique + sum(part.faults[Fault.DUPLICATE] for part in landed)
+
+
+@pytest.mark.parametrize("table", oracle.GOLD)
+def test_the_oracle_sees_one_row_that_differs(answers, table):
+    rows = answers._duck.table(table).to_arrow_table()
+    assert not answers.compare(table, rows)
+    assert len(answers.compare(table, rows.slice(1)).missing) == 1

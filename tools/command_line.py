@@ -1,0 +1,117 @@
+"""The reference page of the command line, made from the verbs themselves."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, get_args, get_type_hints
+
+import typer
+from typer.models import ArgumentInfo
+
+from headrace.cli.failures import DONE, FAILED, INTERRUPTED, LEASED, WRONG
+from headrace.cli.main import _app
+
+_INTRODUCTION = """\
+# The command line
+
+    headrace [OPTIONS] VERB [OPTIONS]
+
+`headrace VERB --help` prints what stands here about a verb.
+
+The result goes to stdout. With `--output json` it is one JSON document, and everything else goes to stderr; an error is
+then `{"error": the first, "problems": [all of them]}`. Colours and the live display are for terminals alone.
+"""
+_EXIT_CODES = {
+    DONE: "done; also an update that had nothing to do",
+    FAILED: "the update or the query failed; `status` gives it too when the last update failed",
+    WRONG: "the project, its settings or the command line is wrong; nothing was written",
+    LEASED: "another update of the pipeline is running",
+    INTERRUPTED: "interrupted by SIGINT or SIGTERM; what had committed stays, and the next update goes on from there",
+}
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """An option, or an argument, of a verb."""
+
+    info: Any
+    type: Any
+    default: Any
+
+    @property
+    def is_argument(self) -> bool:
+        """True when it is given without a name."""
+        return isinstance(self.info, ArgumentInfo)
+
+    @property
+    def written(self) -> str:
+        """How it stands on the command line."""
+        if self.is_argument:
+            return str(self.info.metavar)
+        names = ", ".join(self.info.param_decls)
+        return names if self.type is bool else f"{names} {self.info.metavar or self._values}"
+
+    @property
+    def row(self) -> tuple[str, str, str]:
+        """Its line in the table."""
+        default = "" if self.default in (None, False, inspect.Parameter.empty) else f"`{_said(self.default)}`"
+        return f"`{self.written}`", default, str(self.info.help)
+
+    @property
+    def _values(self) -> str:
+        choices = [kind for kind in (self.type, *get_args(self.type)) if isinstance(kind, type)]
+        enum = next((kind for kind in choices if issubclass(kind, Enum)), None)
+        return "N" if enum is None else "|".join(_said(member) for member in enum)
+
+
+def command_line_page() -> str:
+    """docs/reference/command-line.md as it must be."""
+    app = _app()
+    parts = [_INTRODUCTION, "## Options of every verb\n", "They may stand before or behind the verb.\n"]
+    parts.append(_table(app.registered_callback.callback if app.registered_callback else None))
+    for words, verb in _verbs(app, ""):
+        parts += [f"## {words}\n", f"    {_usage(words, verb)}\n", f"{inspect.getdoc(verb)}\n", _table(verb)]
+    codes = "".join(f"| {code} | {meaning} |\n" for code, meaning in _EXIT_CODES.items())
+    parts += ["## Exit codes\n", f"| code | means |\n| --- | --- |\n{codes}"]
+    return "\n".join(part for part in parts if part)
+
+
+def _verbs(app: typer.Typer, before: str) -> Iterator[tuple[str, Callable[..., Any]]]:
+    for command in app.registered_commands:
+        if command.callback is not None and not command.hidden:
+            yield f"{before}{command.name}", command.callback
+    for group in app.registered_groups:
+        if group.typer_instance is not None:
+            yield from _verbs(group.typer_instance, f"{before}{group.name} ")
+
+
+def _parameters(verb: Callable[..., Any] | None) -> list[Parameter]:
+    if verb is None:
+        return []
+    hints = get_type_hints(verb, include_extras=True)
+    found = []
+    for name, parameter in inspect.signature(verb).parameters.items():
+        hint = hints[name]
+        if hasattr(hint, "__metadata__"):
+            found.append(Parameter(hint.__metadata__[0], get_args(hint)[0], parameter.default))
+    return found
+
+
+def _usage(words: str, verb: Callable[..., Any]) -> str:
+    parameters = _parameters(verb)
+    arguments = [parameter.written for parameter in parameters if parameter.is_argument]
+    options = ["[OPTIONS]"] if len(arguments) < len(parameters) else []
+    return " ".join(("headrace", words, *options, *arguments))
+
+
+def _table(verb: Callable[..., Any] | None) -> str:
+    rows = [parameter.row for parameter in _parameters(verb)]
+    lines = [("option", "default", "what it does"), ("---",) * 3, *rows] if rows else []
+    return "".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |\n" for cells in lines)
+
+
+def _said(value: Any) -> str:
+    return str(getattr(value, "value", value))

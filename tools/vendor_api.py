@@ -1,0 +1,250 @@
+"""The reference page of the vendor's API: what works is found out by declaring it, never stated from memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from headrace import pipelines
+from headrace.errors import PipelineError
+from headrace.model.names import Naming
+from headrace.pipelines.registry import Registry, collecting
+from headrace.pipelines.unsupported import REASONS
+from headrace.sql.load import load_sql
+from headrace.sql.refusals import CREATED, STATEMENTS, Refusal
+
+_INTRODUCTION = """\
+# The vendor's API
+
+What of Databricks' Python and SQL for declarative pipelines, and of Spark's own `pyspark.pipelines`, works here.
+
+- **works**: does what the vendor documents.
+- **accepted**: may stand in the file and changes nothing, because it is so anyway.
+- **refused**: an error with code, place and reason, before anything is written.
+
+`from headrace import pipelines as dp`, `from pyspark import pipelines as dp` and `import dlt` all give the names of the
+first table, and mix. Files written for Spark's own pipelines therefore have expectations too.
+"""
+_HEADS = ("what", "", "why, and what to write instead")
+
+# The vendor's names that are not in the module, with what happens.
+_ABSENT = {"dlt.enable_local_execution": "there is no such function; files run locally as they are, remove the call"}
+
+# Arguments of the decorators of datasets and of create_streaming_table: a value to try, and what to know.
+_ARGUMENTS: Mapping[str, tuple[Any, str]] = {
+    "name": ("sales.orders", "one to three parts; the function's name when left out"),
+    "comment": ("text", "the comment of the stored table"),
+    "spark_conf": ({"spark.sql.shuffle.partitions": "4"}, "in force for this flow alone"),
+    "table_properties": ({"quality": "bronze"}, "`delta.*` and free keys; `pipelines.reset.allowed` is honoured"),
+    "partition_cols": (["day"], ""),
+    "cluster_by": (["day"], "liquid clustering; not together with `partition_cols`"),
+    "schema": ("id BIGINT", "DDL or a StructType"),
+    "format": ("delta", "`delta` alone"),
+    "path": ("/data/orders", ""),
+    "private": (True, ""),
+    "temporary": (True, ""),
+    "row_filter": ("ROW FILTER f ON (a)", ""),
+    "replace_where": ("day = 1", ""),
+    "cluster_by_auto": (True, ""),
+    "refresh_policy": ("full", "`auto` is accepted"),
+}
+
+
+@dataclass(frozen=True)
+class Form:
+    """A form of SQL with an example that is loaded to see what becomes of it.
+
+    ``verdict`` is for what loading does not show: words without effect, and what only Spark can refuse.
+    """
+
+    written: str
+    example: str
+    note: str = ""
+    verdict: str = "works"
+
+
+_TABLE = "CREATE STREAMING TABLE t {} AS SELECT * FROM STREAM s"
+_COLUMNS = "CREATE STREAMING TABLE t ({}) AS SELECT * FROM STREAM s"
+_VIEW = "CREATE MATERIALIZED VIEW v {} AS SELECT 1 AS a"
+_QUERY = "CREATE MATERIALIZED VIEW v AS SELECT * FROM {}"
+_FLOW = "CREATE FLOW f AS {}"
+_NO_LOADER = "Auto Loader is not there yet; Spark's own file streams work, from Python"
+
+_FORMS: Mapping[str, tuple[Form, ...]] = {
+    "Statements": (
+        Form("CREATE STREAMING TABLE t AS query", _TABLE),
+        Form("CREATE STREAMING TABLE t", "CREATE STREAMING TABLE t (a INT)", "fed by CREATE FLOW"),
+        Form("CREATE MATERIALIZED VIEW v AS query", _VIEW),
+        Form("CREATE TEMPORARY VIEW v AS query", "CREATE TEMPORARY VIEW v AS SELECT 1", "batch or stream"),
+        Form("CREATE FLOW f AS INSERT INTO t query", _FLOW.format("INSERT INTO t SELECT * FROM STREAM s")),
+        Form("CREATE VIEW v AS query", "CREATE VIEW v AS SELECT 1"),
+        Form("CREATE SINK s", "CREATE SINK s"),
+        Form("CREATE FLOW f AS AUTO CDC INTO t ...", _FLOW.format("AUTO CDC INTO t FROM STREAM(s) KEYS (id)")),
+        Form("APPLY CHANGES INTO t ...", "APPLY CHANGES INTO LIVE.t FROM STREAM(LIVE.s) KEYS (id)"),
+        Form(
+            "CREATE STREAMING LIVE TABLE, CREATE LIVE TABLE",
+            "CREATE STREAMING LIVE TABLE t AS SELECT 1",
+            "`LIVE.t` too",
+        ),
+        Form(
+            "CREATE LIVE VIEW v (CONSTRAINT ...) AS query",
+            "CREATE LIVE VIEW v (CONSTRAINT n EXPECT (a > 1)) AS SELECT 1",
+        ),
+        Form("CREATE TEMPORARY LIVE TABLE t", "CREATE TEMPORARY LIVE TABLE t AS SELECT 1"),
+        Form(
+            "SET key = value", "SET floor = 1", "for the statements that follow; `spark.*` is in force for their flows"
+        ),
+        Form("USE CATALOG c, USE SCHEMA s", "USE CATALOG c; USE SCHEMA s", "for the statements that follow"),
+        Form("REFRESH ...", "REFRESH MATERIALIZED VIEW v FULL"),
+        Form("ALTER STREAMING TABLE t ...", "ALTER STREAMING TABLE t SET TBLPROPERTIES ('a' = 'b')"),
+    ),
+    "Words before the name": (
+        Form("OR REFRESH", "CREATE OR REFRESH MATERIALIZED VIEW v AS SELECT 1", "every update refreshes", "accepted"),
+        Form("IF NOT EXISTS", "CREATE STREAMING TABLE IF NOT EXISTS t", "a table that exists is kept", "accepted"),
+        Form("PRIVATE", "CREATE PRIVATE STREAMING TABLE t AS SELECT 1"),
+        Form("GLOBAL TEMPORARY", "CREATE GLOBAL TEMPORARY VIEW v AS SELECT 1"),
+    ),
+    "Columns and expectations": (
+        Form("col type [NOT NULL] [COMMENT 'text']", _COLUMNS.format("a INT NOT NULL COMMENT 'x'")),
+        Form("CONSTRAINT n EXPECT (condition)", _COLUMNS.format("a INT, CONSTRAINT n EXPECT (a > 1)")),
+        Form("ON VIOLATION DROP ROW", _COLUMNS.format("CONSTRAINT n EXPECT (a > 1) ON VIOLATION DROP ROW")),
+        Form("ON VIOLATION FAIL UPDATE", _COLUMNS.format("CONSTRAINT n EXPECT (a > 1) ON VIOLATION FAIL UPDATE")),
+        Form(
+            "ON VIOLATION QUARANTINE ROW",
+            _COLUMNS.format("CONSTRAINT n EXPECT (a > 1) ON VIOLATION QUARANTINE ROW"),
+            "ours: the vendor has no such action",
+        ),
+        Form("MASK fn", _COLUMNS.format("a INT MASK hide")),
+        Form("PRIMARY KEY", _COLUMNS.format("a INT, PRIMARY KEY (a)")),
+        Form("FOREIGN KEY", _COLUMNS.format("a INT, FOREIGN KEY (a) REFERENCES o (a)")),
+        Form("GENERATED ALWAYS AS ...", _COLUMNS.format("a INT GENERATED ALWAYS AS IDENTITY")),
+        Form("DEFAULT value", _COLUMNS.format("a INT DEFAULT 3")),
+    ),
+    "Clauses": (
+        Form("USING DELTA", _TABLE.format("USING DELTA"), "tables are Delta", "accepted"),
+        Form("USING other", _TABLE.format("USING PARQUET")),
+        Form("PARTITIONED BY (a, b)", _TABLE.format("PARTITIONED BY (a)")),
+        Form("CLUSTER BY (a, b)", _TABLE.format("CLUSTER BY (a)")),
+        Form("CLUSTER BY AUTO", _TABLE.format("CLUSTER BY AUTO")),
+        Form("COMMENT 'text'", _TABLE.format("COMMENT 'x'")),
+        Form("TBLPROPERTIES (k = v)", _TABLE.format("TBLPROPERTIES ('a' = 'b')")),
+        Form("LOCATION 'path'", _TABLE.format("LOCATION '/x'")),
+        Form("WITH ROW FILTER fn ON (a)", _TABLE.format("WITH ROW FILTER f ON (a)")),
+        Form("SCHEDULE ...", _TABLE.format("SCHEDULE EVERY 1 HOUR")),
+        Form("TRIGGER ON UPDATE", _TABLE.format("TRIGGER ON UPDATE")),
+        Form("REFRESH POLICY AUTO", _VIEW.format("REFRESH POLICY AUTO"), "it is so anyway", "accepted"),
+        Form("REFRESH POLICY other", _VIEW.format("REFRESH POLICY FULL")),
+        Form("FLOW AUTO CDC ...", "CREATE STREAMING TABLE t FLOW AUTO CDC FROM s KEYS (id) SEQUENCE BY n"),
+        Form("FLOW REPLACE USING (k) ...", "CREATE STREAMING TABLE t FLOW REPLACE USING (k) SEQUENCE BY n SELECT 1"),
+    ),
+    "In CREATE FLOW": (
+        Form("COMMENT 'text'", "CREATE FLOW f COMMENT 'x' AS INSERT INTO t SELECT 1"),
+        Form("INSERT INTO ONCE t", _FLOW.format("INSERT INTO ONCE t SELECT 1"), "once, and again by a full refresh"),
+        Form("BY NAME", _FLOW.format("INSERT INTO t BY NAME SELECT 1 AS a")),
+        Form("(a, b)", _FLOW.format("INSERT INTO t (a, b) SELECT 1, 2")),
+        Form("INSERT OVERWRITE t", _FLOW.format("INSERT OVERWRITE t SELECT 1")),
+        Form("REPLACE WHERE predicate", _FLOW.format("INSERT INTO t BY NAME REPLACE WHERE a = 1 SELECT 1")),
+        Form("REPLACE USING (k) SEQUENCE BY c", _FLOW.format("INSERT INTO t REPLACE USING (k) SEQUENCE BY c SELECT 1")),
+    ),
+    "In queries": (
+        Form("STREAM t, STREAM(t)", _QUERY.format("STREAM t")),
+        Form("STREAM t WITH (option = value)", _QUERY.format("STREAM t WITH (maxFilesPerTrigger = 1)")),
+        Form("${name}", _QUERY.format("t WHERE a > ${floor}"), "from `configuration`, `--set` and SET"),
+        Form(":name", _QUERY.format("t WHERE a > :floor")),
+        Form("IDENTIFIER('t')", _QUERY.format("IDENTIFIER('t')")),
+        Form("read_files('path', ...)", _QUERY.format("read_files('/x')"), _NO_LOADER, "refused"),
+        Form("cloud_files('path', 'format')", _QUERY.format("cloud_files('/x', 'json')"), _NO_LOADER, "refused"),
+        Form(
+            "read_kafka, read_kinesis, read_pubsub, read_pulsar",
+            _QUERY.format("read_kafka(subscribe => 't')"),
+            "these functions are not there yet; read Kafka with `spark.readStream`, with the connector in the settings",
+            "refused",
+        ),
+    ),
+}
+
+
+def vendor_api_page() -> str:
+    """docs/reference/vendor-api.md as it must be."""
+    parts = [_INTRODUCTION, "## Python\n", _table(("name", "", "what it does, or why not and what then"), _functions())]
+    parts += [
+        "Arguments of the decorators of datasets, and of `create_streaming_table`:\n",
+        _table(_HEADS, _arguments()),
+    ]
+    parts += [
+        "`create_streaming_table` also has `expect_all`, `expect_all_or_drop`, `expect_all_or_fail` and",
+        "`expect_all_or_quarantine`. `append_flow` has `target`, `name`, `comment`, `spark_conf` and `once`.\n",
+    ]
+    for title, forms in _FORMS.items():
+        parts += [f"## SQL: {title[0].lower()}{title[1:]}\n", _table(_HEADS, map(_form_row, forms))]
+    parts += ["## SQL: every other statement that is refused\n", _table(("statements", "why", "instead"), _others())]
+    return "\n".join(parts).rstrip("\n") + "\n"
+
+
+def sql_problems(text: str) -> list[PipelineError]:
+    """What loading the statements finds wrong."""
+    registry = Registry(Naming(), Path())
+    load_sql(text, "file.sql", registry, {"floor": "1"})
+    return registry.problems
+
+
+def _functions() -> Iterator[tuple[str, str, str]]:
+    seen: dict[int, list[str]] = {}
+    for name in sorted(pipelines.__all__, key=lambda name: (name not in REASONS, _own_name(name) != name, name)):
+        if name not in REASONS:
+            seen.setdefault(id(getattr(pipelines, name)), []).append(name)
+    for names in sorted(seen.values()):
+        function = getattr(pipelines, names[0])
+        about = (function.__doc__ or "").splitlines()[0].replace(":func:", "").rstrip(".")
+        yield ", ".join(f"`{name}`" for name in names), "works", about
+    for name, reason in sorted({**REASONS, **_ABSENT}.items()):
+        yield f"`{name}`", "refused", reason
+
+
+def _own_name(name: str) -> str:
+    return str(getattr(pipelines, name).__name__)
+
+
+def _arguments() -> Iterator[tuple[str, str, str]]:
+    for argument, (value, note) in _ARGUMENTS.items():
+        registry = Registry(Naming(), Path())
+        with collecting(registry):
+            pipelines.table(**{argument: value})(_query)
+        reasons = [str(problem.params.get("reason", problem.message)) for problem in registry.problems]
+        yield f"`{argument}`", "refused" if reasons else "works", "; ".join(filter(None, (*reasons, note)))
+
+
+def _query() -> None:
+    """A query function that is never called."""
+
+
+def _form_row(form: Form) -> tuple[str, str, str]:
+    problems = sql_problems(form.example.replace(" {} ", " "))
+    if not problems:
+        return f"`{form.written}`", form.verdict, form.note
+    if form.verdict != "works":
+        raise ValueError(f"{form.written} is said to be {form.verdict}, and was: {problems[0]}")
+    problem = problems[0]
+    reason = problem.params.get("reason", problem.message)
+    instead = problem.params.get("instead", problem.hint)
+    return f"`{form.written}`", "refused", f"{_sentence(reason)} {_sentence(instead)}"
+
+
+def _others() -> Iterator[tuple[str, str, str]]:
+    grouped: dict[Refusal, list[str]] = {}
+    for before, table in (("", STATEMENTS), ("CREATE ", CREATED)):
+        for words, refusal in table.items():
+            grouped.setdefault(refusal, []).append(f"`{before}{' '.join(words)}`")
+    for refusal, statements in grouped.items():
+        yield ", ".join(statements), _sentence(refusal.reason), _sentence(refusal.instead)
+
+
+def _sentence(text: object) -> str:
+    return f"{str(text).rstrip('.')}."
+
+
+def _table(heads: tuple[str, ...], rows: Any) -> str:
+    lines = [heads, ("---",) * len(heads), *rows]
+    return "".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |\n" for cells in lines)
