@@ -51,7 +51,9 @@ class Parameter:
         """How it stands on the command line."""
         if self.is_argument:
             return str(self.info.metavar)
-        names = ", ".join(self.info.param_decls)
+        # In an annotation, the option's first name stands where its default would.
+        first = [self.info.default] if isinstance(self.info.default, str) else []
+        names = ", ".join((*first, *self.info.param_decls))
         return names if self.type is bool else f"{names} {self.info.metavar or self._values}"
 
     @property

@@ -8,10 +8,9 @@ from itertools import groupby
 from pathlib import Path
 
 from command_line import command_line_page
-from vendor_api import vendor_api_page
-
 from headrace.errors import Condition, conditions
 from headrace.settings.reference import settings_reference
+from vendor_api import vendor_api_page
 
 _PARAMETER = re.compile(r"\{\w+\}\.?")
 DOCS = Path(__file__).resolve().parent.parent / "docs"

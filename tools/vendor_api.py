@@ -211,7 +211,8 @@ def _arguments() -> Iterator[tuple[str, str, str]]:
     for argument, (value, note) in _ARGUMENTS.items():
         registry = Registry(Naming(), Path())
         with collecting(registry):
-            pipelines.table(**{argument: value})(_query)
+            decorate: Any = pipelines.table(**{argument: value})
+            decorate(_query)
         reasons = [str(problem.params.get("reason", problem.message)) for problem in registry.problems]
         yield f"`{argument}`", "refused" if reasons else "works", "; ".join(filter(None, (*reasons, note)))
 

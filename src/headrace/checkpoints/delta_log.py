@@ -83,7 +83,7 @@ def commit_actions(path: str, version: int) -> list[dict[str, Any]] | None:
         text = file.read_text(encoding="utf-8")
     except FileNotFoundError:
         return None
-    return [json.loads(line) for line in text.splitlines() if line.strip()]
+    return [json.loads(line) for line in text.split("\n") if line.strip()]
 
 
 def _changes_data(path: str, version: int) -> bool:

@@ -134,15 +134,19 @@ class StoredState:
 
 
 def _listed(detail: str) -> frozenset[str]:
-    """The files that Spark's file source would list; *detail* is a JSON array of paths or globs."""
+    """The files that Spark's file source would list (``InMemoryFileIndex.allFiles``).
+
+    Those directly below the paths; in folders below only when asked to look there, or when they are partitions.
+    """
+    said = json.loads(detail)
     found: set[str] = set()
-    for pattern in json.loads(detail):
+    for pattern in said["paths"]:
         for root in glob.glob(local_path(pattern)):  # noqa: PTH207 - an absolute pattern, which Path.glob refuses
             if not Path(root).is_dir():
                 found.add(root)
             for folder, folders, files in os.walk(root):
-                folders[:] = [name for name in folders if not _hidden(name)]
                 found.update(f"{folder}/{name}" for name in files if not _hidden(name))
+                folders[:] = [name for name in folders if not _hidden(name) and (said["recursive"] or "=" in name)]
     return frozenset(found)
 
 

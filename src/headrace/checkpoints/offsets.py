@@ -26,9 +26,9 @@ def read_progress(checkpoint: Path) -> Progress | None:
     newest = max(_numbers(checkpoint / "offsets"), default=None)
     if newest is None:
         return None
-    lines = (checkpoint / "offsets" / str(newest)).read_text(encoding="utf-8").splitlines()
+    lines = (checkpoint / "offsets" / str(newest)).read_text(encoding="utf-8").split("\n")
     try:
-        offsets = tuple(None if line == "-" else json.loads(line) for line in lines[2:])
+        offsets = tuple(None if line == "-" else json.loads(line) for line in lines[2:] if line)
     except json.JSONDecodeError:
         return None
     return Progress(newest, newest in _numbers(checkpoint / "commits"), offsets)
@@ -42,7 +42,7 @@ def files_seen(checkpoint: Path, source: int) -> frozenset[str]:
     entries += [log / str(number) for number in _numbers(log) if compacted is None or number > compacted]
     seen = set()
     for entry in entries:
-        for line in entry.read_text(encoding="utf-8").splitlines()[1:]:
+        for line in entry.read_text(encoding="utf-8").split("\n")[1:]:
             if line.strip():
                 seen.add(local_path(json.loads(line)["path"]))
     return frozenset(seen)

@@ -16,7 +16,7 @@ from headrace.graph.resolved import ResolvedGraph
 from headrace.model.datasets import Kind
 from headrace.model.names import QualifiedName
 from headrace.project.files import load_files
-from headrace.project.modules import source_modules
+from headrace.project.modules import ship_modules, source_modules
 from headrace.project.rehearsal import Rehearsal
 from headrace.settings.dbutils import DbUtils
 from headrace.settings.secrets import Secrets
@@ -77,6 +77,8 @@ class Resolver:
         files = source_files(settings)
         catalog = self.catalog()
         session = catalog.session
+        # First, because a UDF takes the list of shipped modules along when a query calls it for the first time.
+        ship_modules(session, settings.root_path, catalog.stubs.with_name(f"{catalog.stubs.name}-modules"))
         definitions, problems = load_files(
             files,
             root=settings.root,

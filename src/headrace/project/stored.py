@@ -63,7 +63,11 @@ def quarantined(layout: StorageLayout, naming: Naming, text: str, rows: int) -> 
         names = [name[: -len(QUARANTINE_SUFFIX)] for name in known]
         raise PipelineError("QUARANTINE.NONE", name=text, suggestion=did_you_mean(text, names))
     query = f"SELECT * FROM q ORDER BY quarantined_at DESC, batch_id DESC LIMIT {int(rows)}"  # noqa: S608 - a number
-    found = _query(DeltaTable(known[wanted]), query)
+    try:
+        found = _query(DeltaTable(known[wanted]), query)
+    except Exception as error:  # noqa: BLE001 - delta-rs raises nothing narrower
+        # Spark writes texts that are not UTF-8 as they are, and Arrow does not read them.
+        raise PipelineError("QUARANTINE.UNREADABLE", name=text, table=wanted, reason=error) from error
     columns = tuple(field.name for field in DeltaTable(known[wanted]).schema().fields)
     return Rows(columns, tuple(tuple(row[column] for column in columns) for row in found))
 

@@ -28,7 +28,6 @@ from headrace.graph.select import Selection
 from headrace.model.outcome import Outcome, UpdateState
 from headrace.plan.steps import Plan
 from headrace.project.lease import Lease
-from headrace.project.modules import ship_modules
 from headrace.project.resolving import Resolved
 from headrace.runtime.board import Board
 from headrace.runtime.loop import first_error, run, state_of
@@ -59,7 +58,6 @@ class Update:
         update_id = str(uuid.uuid4())
         session = self.resolved.catalog.session
         self.lease.names_jvm(jvm_pid(session))
-        ship_modules(session, settings.root_path, Path(settings.layout.logs) / "modules")
         origin = Origin(settings.id, settings.name, update_id, host=socket.gethostname())
         log = EventLog(
             settings.layout.events,

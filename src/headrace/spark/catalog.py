@@ -132,12 +132,18 @@ class Catalog:
             if (Path(path) / "_delta_log").is_dir():
                 self.register_path(dataset.name, path)
             else:
-                self._build("createIfNotExists", dataset, path)
+                session_name = self._names[dataset.name]
+                self._drop(session_name)
+                build_table(self.session, "createIfNotExists", session_name.text, dataset, path)
+                self._registered[session_name.key] = path
 
     def replace_table(self, dataset: ResolvedDataset) -> None:
         """A new, empty version of the dataset's table: schema, properties and layout as declared now, one commit."""
         with self._lock:
-            self._build("createOrReplace", dataset, self._layout.table(self._naming, dataset.name))
+            path = self._layout.table(self._naming, dataset.name)
+            # Delta replaces what the catalog has under the name; what it only finds at the path, it keeps.
+            self.register_path(dataset.name, path)
+            build_table(self.session, "createOrReplace", self._names[dataset.name].text, dataset, path)
 
     def clear(self) -> None:
         """Take every name out of the session's catalog, if the catalog is in memory and so holds nothing else."""
@@ -181,12 +187,6 @@ class Catalog:
             self._drop(session_name)
             self.session.catalog.createTable(session_name.text, path=path, source="delta")
             self._registered[session_name.key] = path
-
-    def _build(self, how: str, dataset: ResolvedDataset, path: str) -> None:
-        session_name = self._names[dataset.name]
-        self._drop(session_name)
-        build_table(self.session, how, session_name.text, dataset, path)
-        self._registered[session_name.key] = path
 
     def _drop(self, name: SessionName) -> None:
         if name.key in self._registered or self.session.catalog.tableExists(name.text):

@@ -43,11 +43,6 @@ def rows_of_transaction(path: str, app_id: str, txn_version: int) -> int | None:
     return None
 
 
-def rows_of_version(path: str, version: int) -> int:
-    """How many rows a commit wrote, by its own metrics."""
-    return _output_rows(_commit_info(commit_actions(path, version)))
-
-
 def quarantined_rows(path: str, flow: str, epoch: int, batch_id: int) -> int:
     """How many rows of a batch lie in a quarantine table."""
     table = open_table(path)

@@ -30,9 +30,7 @@ _STATEFUL_NODES = {
 # File formats whose listing alone tells whether something is new.
 _LISTED_FORMATS = frozenset({"csv", "json", "orc", "parquet", "text"})
 # Options that make Spark list something else than all files below the paths.
-_LISTING_OPTIONS = frozenset(
-    {"pathglobfilter", "recursivefilelookup", "modifiedafter", "modifiedbefore", "latestfirst"}
-)
+_LISTING_OPTIONS = frozenset({"pathglobfilter", "modifiedafter", "modifiedbefore", "latestfirst"})
 
 # UUIDs, such as that of an EventTimeWatermark.
 _RANDOM_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -193,12 +191,13 @@ def _stream_source(data_source: Any) -> Source:
     kind = str(data_source.className()).lower()
     paths = [*_items(data_source.paths())] or ([options["path"]] if "path" in options else [])
     if kind in _LISTED_FORMATS and paths and not _LISTING_OPTIONS & set(options):
-        return Source(SourceKind.FILES, json.dumps([str(path) for path in paths]))
+        recursive = options.get("recursivefilelookup", "false").lower() == "true"
+        return Source(SourceKind.FILES, json.dumps({"paths": [str(path) for path in paths], "recursive": recursive}))
     return Source(SourceKind.OTHER, f"{kind} {' '.join(map(str, paths))}".strip())
 
 
 def _external_text(source: Source) -> str:
-    return ", ".join(json.loads(source.detail)) if source.kind is SourceKind.FILES else source.detail
+    return ", ".join(json.loads(source.detail)["paths"]) if source.kind is SourceKind.FILES else source.detail
 
 
 def _options(scala_map: Any) -> dict[str, str]:

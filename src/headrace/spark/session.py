@@ -53,7 +53,7 @@ def open_session(
         session = _new_session(name, connectors, confs, log_folder, environ)
     cores = cores_of(str(session.sparkContext.master))
     for key, value in {**session_confs(cores), **confs}.items():
-        if session.conf.isModifiable(key):
+        if settable(session, key):
             session.conf.set(key, value)
     return session
 
@@ -75,6 +75,11 @@ def jvm_pid(session: SparkSession) -> int:
     """The process id of the session's JVM."""
     jvm: Any = session._jvm  # noqa: SLF001 - has no public form
     return int(jvm.java.lang.ProcessHandle.current().pid())
+
+
+def settable(session: SparkSession, key: str) -> bool:
+    """True for a setting that a session that is there already takes: Spark's own while it runs, and all of a user's."""
+    return bool(session.conf.isModifiable(key)) or not key.startswith("spark.")
 
 
 def log_file(log_folder: Path) -> Path:

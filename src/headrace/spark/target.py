@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 from pyspark.storagelevel import StorageLevel
 
-from headrace.checkpoints.delta_log import committed_transaction, table_state
+from headrace.checkpoints.delta_log import committed_transaction
 from headrace.events.types import BatchDone
 from headrace.expectations.apply import counters, counts_from, kept, set_aside
 from headrace.expectations.compile import Rules, judged, predicate_column
@@ -25,7 +25,7 @@ from headrace.model.names import sql_text
 from headrace.model.outcome import FlowCounts
 from headrace.runtime.ports import Emit
 from headrace.runtime.seam import Point, Seam
-from headrace.spark.commits import quarantined_rows, rows_of_transaction, rows_of_version
+from headrace.spark.commits import quarantined_rows, rows_of_transaction
 
 _CONFLICT_TRIES = 5
 _SOURCE_TYPE = "struct<file:string,topic:string,partition:int,offset:bigint,version:bigint>"
@@ -87,7 +87,7 @@ class Target:
         """Write a batch, unless its transaction is in the target already; count it in either case."""
         began = time.monotonic()
         fresh, self._fresh = self._fresh, False
-        if fresh and not self._place.replaces and self._committed(batch_id):
+        if fresh and self._committed(batch_id):
             counts = self._known_counts(self._place.flow, self._place.epoch, batch_id)
             if counts is not None:
                 return
@@ -98,8 +98,8 @@ class Target:
             counts = self._write_judged(frame, batch_id)
         else:
             self._commit(frame, batch_id)
-            state = table_state(self._place.table)
-            counts = FlowCounts(rows_written=rows_of_version(self._place.table, state.version) if state else 0)
+            written = rows_of_transaction(self._place.table, self._place.transaction, batch_id)
+            counts = FlowCounts(rows_written=written or 0)
         self._emit(
             BatchDone(
                 flow=self._place.flow,
@@ -133,14 +133,12 @@ class Target:
 
     def _commit(self, rows: DataFrame, batch_id: int) -> None:
         self._fence()
-        writer = rows.write.format("delta")
+        writer = rows.write.format("delta").mode("overwrite" if self._place.replaces else "append")
+        writer = writer.option("txnAppId", self._place.transaction).option("txnVersion", str(batch_id))
         if self._place.replaces:
-            writer = writer.mode("overwrite").option("overwriteSchema", "true")
+            writer = writer.option("overwriteSchema", "true")
             if self._place.partition_by:
                 writer = writer.partitionBy(*self._place.partition_by)
-        else:
-            writer = writer.mode("append").option("txnAppId", self._place.transaction)
-            writer = writer.option("txnVersion", str(batch_id))
         writer.save(self._place.table)
         self._at(Point.WRITTEN)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from headrace.spark.session import open_session
+from headrace.spark.session import open_session, settable
 
 _SMALL = {
     "spark.master": "local[2]",
@@ -44,7 +44,7 @@ def unchanged(session: SparkSession) -> Iterator[None]:
     finally:
         after = dict(session.conf.getAll)
         for key in after.keys() | before.keys():
-            if after.get(key) != before.get(key) and session.conf.isModifiable(key):
+            if after.get(key) != before.get(key) and settable(session, key):
                 if key in before:
                     session.conf.set(key, before[key])
                 else:

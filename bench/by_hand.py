@@ -1,0 +1,29 @@
+"""The session that somebody has who writes Structured Streaming by hand: Delta, the same memory, nothing else."""
+
+from __future__ import annotations
+
+import os
+
+from pyspark.sql import SparkSession
+
+from headrace.connectors.fetch import jars
+
+TUNED = {
+    "spark.sql.shuffle.partitions": "2",
+    "spark.databricks.delta.snapshotPartitions": "1",
+    "spark.databricks.delta.properties.defaults.checkpointInterval": "100",
+}
+
+
+def session(*, tuned: bool) -> SparkSession:
+    """A new session with Delta's defaults, or with those that suit a small machine."""
+    builder = SparkSession.builder.master("local[*]").config("spark.driver.memory", "2g")
+    builder = builder.config("spark.jars", ",".join(map(str, jars({"delta"}, environ=os.environ))))
+    builder = builder.config("spark.sql.extensions", "io.delta.sql.DeltaSparkSessionExtension")
+    builder = builder.config("spark.sql.catalog.spark_catalog", "org.apache.spark.sql.delta.catalog.DeltaCatalog")
+    builder = builder.config("spark.ui.enabled", "false").config("spark.ui.showConsoleProgress", "false")
+    for key, value in TUNED.items() if tuned else ():
+        builder = builder.config(key, value)
+    made: SparkSession = builder.getOrCreate()
+    made.sparkContext.setLogLevel("ERROR")
+    return made

@@ -1,0 +1,149 @@
+"""Benchmarks side by side with peers: `make bench`. A table on the terminal, and `.bench/results.json`.
+
+Every step is a process of its own in a folder of its own. In each round the first competitor goes first and once more
+last. Nothing is compared before every contestant wrote the rows that were expected.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timezone
+from importlib import import_module
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from report import Line, Sample, lines_of, round_of, table
+from scenario import BENCH, Contestant, Scenario, environment
+
+RESULTS = BENCH.parent / ".bench"
+_PACKAGES = ("headrace", "pyspark", "deltalake")
+_MEASURED = "measured "
+
+
+class BenchError(Exception):
+    """A contestant failed, or did not do the work."""
+
+
+def main(words: Sequence[str]) -> int:
+    """Run the scenarios that the command line names, and say how they went."""
+    known = sorted(file.stem for file in (BENCH / "scenarios").glob("[a-z]*.py"))
+    parser = argparse.ArgumentParser(description="Benchmarks side by side with peers.")
+    parser.add_argument("--only", metavar="A,B", help=f"these scenarios alone; there are {', '.join(known)}")
+    parser.add_argument("--repeats", type=int, default=5, help="rounds for each scenario (default: 5)")
+    parser.add_argument("--rows", type=int, help="rows of input instead of the scenario's own number")
+    chosen = parser.parse_args(words)
+    wanted = chosen.only.split(",") if chosen.only else known
+    unknown = sorted(set(wanted) - set(known))
+    if unknown or chosen.repeats < 1:
+        parser.error(f"there is no scenario {', '.join(unknown)}" if unknown else "--repeats is at least 1")
+    found: dict[str, Any] = {}
+    machine = _machine()
+    for name in wanted:
+        scenario: Scenario = import_module(f"scenarios.{name}").SCENARIO
+        found[name] = run_scenario(name, scenario, chosen.rows or scenario.rows, chosen.repeats)
+        _store(found, machine)
+    print(f"\nstored in {RESULTS / 'results.json'}")
+    return 0
+
+
+def run_scenario(name: str, scenario: Scenario, rows: int, repeats: int) -> dict[str, Any]:
+    """Every contestant's steps in every round, printed as a table and returned as stored."""
+    print(f"\n{name}: {scenario.about}; {rows:,} rows, {repeats} rounds", flush=True)
+    data = RESULTS / "data" / f"{name}-{rows}"
+    scenario.make_data(data, rows)
+    absent = {one.name: reason for one in scenario.contestants if (reason := one.absent())}
+    present = {one.name: one for one in scenario.contestants if one.name not in absent}
+    samples: list[Sample] = []
+    for number in range(repeats):
+        for contestant in round_of(tuple(present), scenario.base):
+            print(f"  round {number + 1}: {contestant}", file=sys.stderr, flush=True)
+            samples += _take_part(present[contestant], data, scenario.expected_rows(rows))
+    lines = lines_of(samples, scenario.base)
+    print(table(lines, absent))
+    print(f"ratio: median by that of {scenario.base}; spread: slowest less fastest run, by the median")
+    return _as_stored(scenario, rows, repeats, lines, absent)
+
+
+def _take_part(contestant: Contestant, data: Path, expected: int) -> list[Sample]:
+    work = RESULTS / "work"
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir(parents=True)
+    contestant.prepare(work, data)
+    samples: list[Sample] = []
+    for number, step in enumerate(contestant.steps(work, data)):
+        began = time.perf_counter()
+        said = _ran(step.command, work, contestant.name)
+        seconds = [time.perf_counter() - began]
+        if not step.cold:
+            seconds = [float(line[len(_MEASURED) :]) for line in said.splitlines() if line.startswith(_MEASURED)]
+        samples += [Sample(step.measure, contestant.name, second) for second in seconds]
+        if number == 0 and (written := contestant.rows(work)) != expected:
+            raise BenchError(f"{contestant.name} wrote {written} rows instead of {expected}")
+    return samples
+
+
+def _ran(command: Sequence[str], work: Path, name: str) -> str:
+    done = subprocess.run(
+        command, cwd=work, env=environment(), capture_output=True, encoding="utf-8", errors="replace", check=False
+    )
+    if done.returncode:
+        raise BenchError(f"{name} failed in {work}:\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}")
+    return done.stdout
+
+
+def _as_stored(
+    scenario: Scenario, rows: int, repeats: int, lines: Sequence[Line], absent: Mapping[str, str]
+) -> dict[str, Any]:
+    return {
+        "about": scenario.about,
+        "rows": rows,
+        "repeats": repeats,
+        "base": scenario.base,
+        "absent": dict(absent),
+        "lines": [line.to_json() for line in lines],
+    }
+
+
+def _store(scenarios: Mapping[str, Any], machine: Mapping[str, Any]) -> None:
+    document = {
+        "at": datetime.now(timezone.utc).isoformat(),
+        "machine": dict(machine),
+        "scenarios": dict(scenarios),
+    }
+    (RESULTS / "results.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+
+
+def _machine() -> dict[str, Any]:
+    return {
+        "system": platform.platform(),
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
+        # A machine that was busy before is no place to measure; it shows here.
+        "load_before": round(os.getloadavg()[0], 2),
+        "python": platform.python_version(),
+        **{package: version(package) for package in _PACKAGES},
+    }
+
+
+def _processor() -> str:
+    for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.processor()
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except BenchError as error:
+        sys.exit(f"error: {error}")

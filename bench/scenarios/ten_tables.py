@@ -1,0 +1,172 @@
+"""One bronze table over JSON files and nine streaming tables that read it: the first update, and one without news.
+
+Run by hand with `python bench/scenarios/ten_tables.py DATA default|tuned`, in an empty folder: the work of a peer.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+
+from by_hand import session
+from data import KINDS, SCHEMA, write_events
+from deltalake import DeltaTable
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming.query import StreamingQuery
+from scenario import Contestant, Scenario, Step, program
+
+FIRST = "first update, cold"
+NOTHING = "nothing new, cold"
+WARM = "nothing new, warm session"
+_WARM_UPDATES = 5
+_BRONZE = """\
+from {module} import pipelines as dp
+from pyspark.sql import SparkSession
+
+spark = SparkSession.active()
+
+
+@dp.table
+def bronze():
+    return spark.readStream.schema({schema!r}).json({data!r})
+
+"""
+_SILVER = """
+@dp.table
+def silver_{kind}():
+    return spark.readStream.table("bronze").where("kind = '{kind}'").selectExpr("id", "device", "amount * 2 AS twice")
+
+"""
+_SDP_SETTINGS = """\
+name: ten_tables
+storage: file://{work}/storage
+libraries:
+  - glob:
+      include: transformations/**
+"""
+
+
+def _pipeline(module: str, data: Path) -> str:
+    head = _BRONZE.format(module=module, schema=SCHEMA, data=str(data))
+    return head + "".join(_SILVER.format(kind=kind) for kind in KINDS)
+
+
+def _headrace_project(work: Path, data: Path) -> None:
+    (work / "transformations").mkdir()
+    (work / "pipeline.yml").write_text("name: ten_tables\n", encoding="utf-8")
+    (work / "transformations" / "tables.py").write_text(_pipeline("headrace", data), encoding="utf-8")
+
+
+def _headrace_steps(_work: Path, _data: Path) -> Sequence[Step]:
+    run = (program("headrace"), "run", "--quiet")
+    return (Step(FIRST, run), Step(NOTHING, run), Step(WARM, (sys.executable, __file__, "warm"), cold=False))
+
+
+def _peer_steps(how: str, data: Path) -> Sequence[Step]:
+    run = (sys.executable, __file__, str(data), how)
+    return (Step(FIRST, run), Step(NOTHING, run))
+
+
+def _delta_rows(tables: Path) -> int:
+    return sum(DeltaTable(str(log.parent)).count() for log in tables.glob("**/_delta_log"))
+
+
+def _peer(name: str, how: str) -> Contestant:
+    return Contestant(
+        name,
+        prepare=lambda _work, _data: None,
+        steps=lambda _work, data: _peer_steps(how, data),
+        rows=lambda work: _delta_rows(work / "tables"),
+    )
+
+
+def _sdp_project(work: Path, data: Path) -> None:
+    (work / "transformations").mkdir()
+    (work / "spark-pipeline.yml").write_text(_SDP_SETTINGS.format(work=work), encoding="utf-8")
+    (work / "transformations" / "tables.py").write_text(_pipeline("pyspark", data), encoding="utf-8")
+
+
+def _sdp_steps(_work: Path, _data: Path) -> Sequence[Step]:
+    # With Spark's default catalog, which is in memory, a second run finds tables in the way that it does not know.
+    confs = ("--conf", "spark.driver.memory=2g", "--conf", "spark.sql.catalogImplementation=hive")
+    run = (program("spark-pipelines"), *confs, "run")
+    return (Step(FIRST, run), Step(NOTHING, run))
+
+
+def _sdp_rows(work: Path) -> int:
+    import pyarrow.dataset as ds  # noqa: PLC0415 - no other contestant needs it
+
+    folders = [folder for folder in (work / "spark-warehouse").iterdir() if folder.is_dir()]
+    return sum(ds.dataset(str(folder), format="parquet").count_rows() for folder in folders)
+
+
+def _sdp_absent() -> str | None:
+    needed = ("grpc", "grpc_status", "google.rpc", "zstandard")
+    missing = [name for name in needed if not _importable(name)]
+    return f"not installed: {', '.join(missing)}" if missing else None
+
+
+def _importable(name: str) -> bool:
+    try:
+        return find_spec(name) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+SCENARIO = Scenario(
+    about="one bronze table over JSON, nine streaming tables that read it",
+    rows=2_000_000,
+    make_data=write_events,
+    # Every row is in bronze and in the one silver table of its kind.
+    expected_rows=lambda rows: 2 * rows,
+    contestants=(
+        _peer("by hand, Delta's defaults", "default"),
+        Contestant(
+            "headrace", _headrace_project, _headrace_steps, lambda work: _delta_rows(work / "storage" / "tables")
+        ),
+        _peer("by hand, tuned", "tuned"),
+        Contestant("Spark's own pipelines (Parquet)", _sdp_project, _sdp_steps, _sdp_rows, _sdp_absent),
+    ),
+)
+
+
+def by_hand(data: str, *, tuned: bool) -> None:
+    """What somebody writes who has no pipelines: bronze, and when it is done nine queries at once."""
+    spark = session(tuned=tuned)
+    tables = Path.cwd() / "tables"
+
+    def started(frame: DataFrame, name: str) -> StreamingQuery:
+        writer = frame.writeStream.format("delta").trigger(availableNow=True)
+        return writer.option("checkpointLocation", str(Path.cwd() / "checkpoints" / name)).start(str(tables / name))
+
+    started(spark.readStream.schema(SCHEMA).json(data), "bronze").awaitTermination()
+    bronze = spark.readStream.format("delta").load(str(tables / "bronze"))
+    queries = [
+        started(bronze.where(f"kind = '{kind}'").selectExpr("id", "device", "amount * 2 AS twice"), f"silver_{kind}")
+        for kind in KINDS
+    ]
+    for query in queries:
+        query.awaitTermination()
+    spark.stop()
+
+
+def warm() -> None:
+    """Updates without news in one session; the first one is not counted, the JVM starts in it."""
+    from headrace import Project  # noqa: PLC0415 - peers are measured without it
+
+    project = Project.open()
+    project.run()
+    for _ in range(_WARM_UPDATES):
+        began = time.perf_counter()
+        project.run()
+        print(f"measured {time.perf_counter() - began}")
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "warm":
+        warm()
+    else:
+        by_hand(sys.argv[1], tuned=sys.argv[2] == "tuned")

@@ -1,0 +1,79 @@
+"""The arithmetic of the benchmark's report, and that every scenario can be found by the runner."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+BENCH = Path(__file__).resolve().parents[2] / "bench"
+
+
+@pytest.fixture
+def report(monkeypatch):
+    monkeypatch.syspath_prepend(BENCH)
+    yield import_module("report")
+    sys.modules.pop("report")
+
+
+@pytest.fixture
+def samples(report):
+    seconds = {"peer": [6.0, 8.0, 7.0], "headrace": [2.0, 5.0, 4.0]}
+    return [report.Sample("cold", name, second) for name, runs in seconds.items() for second in runs]
+
+
+def test_a_line_has_median_spread_and_ratio_when_the_base_was_measured(report, samples):
+    peer, ours = report.lines_of(samples)
+
+    assert (peer.median, peer.spread, peer.ratio) == (7.0, pytest.approx(2 / 7), 1.75)
+    assert (ours.median, ours.spread, ours.ratio) == (4.0, pytest.approx(0.75), 1.0)
+
+
+def test_ratios_stay_within_their_measure_when_there_are_two(report, samples):
+    warm = [report.Sample("warm", "headrace", 0.5), report.Sample("warm", "peer", 1.5)]
+
+    lines = report.lines_of([*samples, *warm])
+
+    assert [(line.measure, line.ratio) for line in lines] == [
+        ("cold", 1.75),
+        ("cold", 1.0),
+        ("warm", 1.0),
+        ("warm", 3.0),
+    ]
+
+
+def test_there_is_no_ratio_when_the_base_took_no_part(report, samples):
+    lines = report.lines_of(samples, base="nobody")
+
+    assert [line.ratio for line in lines] == [None, None]
+    assert lines[0].to_json()["ratio"] is None
+
+
+def test_the_first_competitor_frames_the_round_when_there_are_several(report):
+    assert report.round_of(("a", "headrace", "b")) == ("a", "headrace", "b", "a")
+    assert report.round_of(("headrace",)) == ("headrace",)
+
+
+def test_the_table_says_who_was_absent_and_why(report, samples):
+    shown = report.table(report.lines_of(samples), {"other": "not installed: grpc"})
+
+    assert shown.splitlines() == [
+        "measure  contestant  median s             spread  ratio  runs",
+        "cold     peer        7.00                 29%     1.75   3",
+        "cold     headrace    4.00                 75%     1.00   3",
+        "         other       not installed: grpc",
+    ]
+
+
+def test_the_same_rows_are_made_when_the_seed_is_the_same(monkeypatch, tmp_path):
+    monkeypatch.syspath_prepend(BENCH)
+    write_events = import_module("data").write_events
+
+    write_events(tmp_path / "one", 1000)
+    write_events(tmp_path / "two", 1000)
+
+    made = [[file.read_text() for file in sorted((tmp_path / name).glob("*.json"))] for name in ("one", "two")]
+    assert made[0] == made[1]
+    assert sum(text.count("\n") for text in made[0]) == 1000

@@ -1,0 +1,54 @@
+"""The pages of the reference that are written by hand name everything that is stored and patched."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from headrace.checkpoints.records import FlowRecord
+from headrace.events.envelope import SCHEMA
+from headrace.events.views import VIEWS
+from headrace.model.names import Naming, QualifiedName
+from headrace.settings.storage import StorageLayout
+
+ROOT = Path(__file__).resolve().parents[2]
+REFERENCE = ROOT / "docs" / "reference"
+
+
+def words_of(page: str) -> set[str]:
+    """Everything on a page that is written as code, and the words in it."""
+    code = re.findall(r"`([^`]+)`", (REFERENCE / page).read_text(encoding="utf-8"))
+    return {*code, *(word for text in code for word in re.split(r"[\s.=]+", text))}
+
+
+@pytest.mark.parametrize("names", [SCHEMA.names, FlowRecord().to_json(), VIEWS], ids=["events", "flow.json", "views"])
+def test_every_column_key_and_view_is_on_the_page_of_storage(names):
+    assert set(names) - words_of("storage.md") == set()
+
+
+def test_every_path_is_on_the_page_of_storage():
+    layout, name = StorageLayout("/s"), QualifiedName("<dataset>")
+    paths = [layout.table(Naming(schema="<schema>"), name), layout.quarantine(Naming(schema="<schema>"), name)]
+    paths += [layout.events, layout.logs, layout.lease]
+
+    assert {path.removeprefix("/s/") for path in paths} - words_of("storage.md") == set()
+
+
+def test_every_patched_method_is_on_the_page_of_patches():
+    # Read as text: the module needs pyspark, and this test no JVM.
+    source = (ROOT / "src" / "headrace" / "spark" / "patches.py").read_text(encoding="utf-8")
+    listed = re.findall(r"_(?:ACTIONS|WRITES) = \((.*?)\)", source, re.DOTALL)
+    patched = {name for names in listed for name in re.findall(r'"(\w+)"', names)}
+    patched |= set(re.findall(r'_wrap\(\w+, "(\w+)"', source))
+
+    assert len(patched) > 20
+    assert patched - words_of("patches.md") == set()
+
+
+def test_every_test_that_the_page_of_patches_names_exists():
+    named = re.findall(r"`(tests/[\w/]+\.\w+)`", (REFERENCE / "patches.md").read_text(encoding="utf-8"))
+
+    assert [name for name in named if not (ROOT / name).is_file()] == []
+    assert named
