@@ -30,10 +30,14 @@ def project(make_project):
 def shared_project(headrace_session, tmp_path_factory):
     """The same, for pipelines that several tests of a module look at."""
     from headrace.testing.driver import Pipeline, write_project  # noqa: PLC0415 - with Spark, for tests that need it
+    from headrace.testing.warm import unchanged  # noqa: PLC0415 - the same
+
+    base = tmp_path_factory.mktemp("shared")
 
     def make(text="", files=(), **settings):
-        folder = tmp_path_factory.mktemp("shared") / "project"
+        folder = base / f"project{sum(1 for _ in base.iterdir())}"
         write_project(folder, as_files(text, files), settings)
         return Pipeline(folder, folder / "storage", os.environ)
 
-    return make
+    with unchanged(headrace_session, base):
+        yield make

@@ -5,6 +5,7 @@ Texts live in ``conditions.toml`` so that the docs, the command line and the tes
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -18,6 +19,10 @@ if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
+
+
+# A detail is a sentence, also when a parameter begins it; a name or a quoted text is left as it is.
+_BEGINS_WITH_WORD = re.compile(r"[a-z]+ ")
 
 
 @dataclass(frozen=True)
@@ -70,7 +75,8 @@ class PipelineError(HeadraceError):
     @property
     def detail(self) -> str:
         """More about this case, or an empty string."""
-        return self.condition.detail.format_map(self.params).strip()
+        text = self.condition.detail.format_map(self.params).strip()
+        return text[:1].upper() + text[1:] if _BEGINS_WITH_WORD.match(text) else text
 
     @property
     def hint(self) -> str:

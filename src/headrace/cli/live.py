@@ -14,7 +14,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from headrace.cli.invocation import Invocation, Loudness
+from headrace.cli.invocation import Invocation, Loudness, error_console
 from headrace.cli.printable import printable
 from headrace.events.replay import Replay
 from headrace.events.types import BatchDone, Event, FlowDefined, FlowMoved, UpdateMoved, Warned
@@ -50,7 +50,9 @@ def display_for(invocation: Invocation, clock: Callable[[], float]) -> Display:
         return Silence()
     if console.is_terminal and not invocation.as_json:
         return LiveTable(console, clock)
-    return Lines(invocation.say, verbose=invocation.loudness is Loudness.VERBOSE)
+    if invocation.as_json or invocation.loudness is Loudness.VERBOSE:
+        return Lines(invocation.say, verbose=invocation.loudness is Loudness.VERBOSE)
+    return Warnings(error_console())
 
 
 class Silence:
@@ -61,6 +63,22 @@ class Silence:
 
     def shown(self) -> AbstractContextManager[object]:
         """Nothing."""
+        return nullcontext()
+
+
+@dataclass(frozen=True)
+class Warnings:
+    """Prints warnings alone: in a file, the result says the rest in one screen."""
+
+    console: Console
+
+    def on_event(self, event: Event) -> None:
+        """Print a warning."""
+        if isinstance(event, Warned):
+            self.console.print(f"warning: {printable(event.message)}", markup=False)
+
+    def shown(self) -> AbstractContextManager[object]:
+        """Warnings need no room on the screen."""
         return nullcontext()
 
 
@@ -118,12 +136,13 @@ class LiveTable:
             self._console.print(Text(f"warning: {printable(event.message)}", "yellow"))
 
     def shown(self) -> AbstractContextManager[object]:
-        """Redraw until the block ends; the last state stays on the screen."""
+        """Redraw until the block ends; the table then makes room for the result, which has the same rows."""
         return Live(
             get_renderable=self.table,
             console=self._console,
             refresh_per_second=REDRAWS_PER_S,
             vertical_overflow="visible",
+            transient=True,
         )
 
     def table(self) -> Table:

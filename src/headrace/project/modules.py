@@ -9,6 +9,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+_ARCHIVE_PREFIX = "headrace-modules-"
 _LEFT_OUT = frozenset({"__pycache__", "storage", "tests"})
 
 
@@ -23,11 +24,17 @@ def ship_modules(session: SparkSession, import_root: Path, folder: Path) -> None
             # A fixed time, so that equal files give an equal archive.
             archive.writestr(zipfile.ZipInfo(str(source.relative_to(import_root))), source.read_bytes())
     digest = hashlib.sha256(buffer.getvalue()).hexdigest()[:16]
-    shipped = folder / f"modules-{digest}.zip"
+    shipped = folder / f"{_ARCHIVE_PREFIX}{digest}.zip"
     if not shipped.exists():
         folder.mkdir(parents=True, exist_ok=True)
         shipped.write_bytes(buffer.getvalue())
-    session.sparkContext.addPyFile(str(shipped))
+    context = session.sparkContext
+    # Workers live on and keep the modules they imported; with another environment, Spark starts others.
+    context.environment["HEADRACE_MODULES"] = digest
+    # What was shipped before would hide what is shipped now when a project returns to an earlier state of its files.
+    includes = context._python_includes  # noqa: SLF001 - there is no way to take a file back
+    includes[:] = [name for name in includes if not name.startswith(_ARCHIVE_PREFIX)]
+    context.addPyFile(str(shipped))
 
 
 def source_modules(root: Path) -> list[Path]:

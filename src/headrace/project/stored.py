@@ -65,7 +65,7 @@ def quarantined(layout: StorageLayout, naming: Naming, text: str, rows: int) -> 
     query = f"SELECT * FROM q ORDER BY quarantined_at DESC, batch_id DESC LIMIT {int(rows)}"  # noqa: S608 - a number
     try:
         found = _query(DeltaTable(known[wanted]), query)
-    except Exception as error:  # noqa: BLE001 - delta-rs raises nothing narrower
+    except Exception as error:
         # Spark writes texts that are not UTF-8 as they are, and Arrow does not read them.
         raise PipelineError("QUARANTINE.UNREADABLE", name=text, table=wanted, reason=error) from error
     columns = tuple(field.name for field in DeltaTable(known[wanted]).schema().fields)

@@ -144,7 +144,9 @@ class _Loop:
                 error=failure.error.to_json(),
             )
         else:
-            self._end(failure.flow, FlowState.FAILED, reason=failure.error.message, error=failure.error.to_json())
+            error = failure.error
+            reason = f"{error.message} ({error.location})" if error.location else error.message
+            self._end(failure.flow, FlowState.FAILED, reason=reason, error=error.to_json())
 
     def _end(self, flow: str, state: FlowState, **changes: Any) -> None:
         began = self.board.statuses[flow].began_at

@@ -57,6 +57,8 @@ def session_confs(cores: int) -> dict[str, str]:
         "spark.sql.sources.default": "delta",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": str(max(cores, 1)),
+        # Spark 4.2.0 and a Python UDF right above a scan of Parquet wait for each other for ever (SPARK-58241).
+        "spark.sql.execution.arrow.pythonUDF.columnarInput.enabled": "false",
         "spark.sql.streaming.pollingDelay": "50",
         "spark.sql.streaming.minBatchesToRetain": "20",
         # Delta rebuilds a table's state in this many tasks; its default of 50 is for clusters.

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from pyspark.errors.exceptions.captured import CapturedException
 from headrace.errors import PipelineError, Problems
 from headrace.expectations.compile import FAILED_MARK
 from headrace.model.datasets import Flow, SqlQuery
+from headrace.model.expectations import Expectation
 from headrace.model.location import Location
 from headrace.runtime.ports import Failed
 
@@ -37,6 +38,10 @@ _WRAPPERS = frozenset(
 )
 _MAX_REASON_CHARACTERS = 600
 _LINE = re.compile(r"\bline (\d+),? pos")
+_STATE = re.compile(r" ?SQLSTATE: \w{5}")
+_WORKER_FRAME = re.compile(r'^ +File "(?P<file>[^"]+)", line (?P<line>\d+)', re.MULTILINE)
+# How PySpark says which call made the expression that failed.
+_CALLED_FROM = re.compile(r"was called from\s+(?P<file>\S[^\n]*):(?P<line>\d+)$", re.MULTILINE)
 # What to do about a query that cannot be resolved, by the start of Spark's condition.
 _ADVICE = {
     "UNRESOLVED_COLUMN": "Use one of the columns that the query's inputs have.",
@@ -60,7 +65,7 @@ class Cause:
     type_name: str
 
 
-def failed(flow: Flow, error: BaseException, root: Path) -> Failed:
+def failed(flow: Flow, error: BaseException, root: Path, rules: Sequence[Expectation] = ()) -> Failed:
     """The report of a flow that ended with *error*; the user's line comes first where there is one."""
     if isinstance(error, PipelineError):
         return Failed(flow.name, error, condition=error.code)
@@ -69,24 +74,28 @@ def failed(flow: Flow, error: BaseException, root: Path) -> Failed:
     causes = tuple(chain(error))
     broken = next((c for c in causes if FAILED_MARK in c.message), None)
     if broken is not None:
-        problem = _broken_expectation(flow, broken.message)
+        problem = _broken_expectation(flow, broken.message, rules)
         return Failed(flow.name, problem, condition=problem.code)
     inner = innermost(causes)
     place = user_location(error, root) or flow.location
-    python = _python_text(causes)
-    if python is not None:
-        problem = PipelineError("FLOW.USER_CODE", location=place, flow=flow.name, reason=python)
+    worker = next((c.message for c in reversed(causes) if _from_worker(c)), None)
+    if worker is not None:
+        place = _place_in_text(_WORKER_FRAME, worker, root) or place
+        problem = PipelineError("FLOW.USER_CODE", location=place, flow=flow.name, reason=_raised_text(worker))
         return Failed(flow.name, problem, condition="FLOW.USER_CODE", sql_state="39000")
     if not isinstance(error, (PySparkException, Py4JJavaError)):
         reason = f"{type(error).__name__}: {error}"
         problem = PipelineError("FLOW.USER_CODE", location=place, flow=flow.name, reason=_shortened(reason))
         return Failed(flow.name, problem, condition=None, transient=isinstance(error, OSError))
+    if isinstance(flow.query, SqlQuery):
+        place = _line_within(flow.query, inner.message, place)
     problem = PipelineError(
         "FLOW.FAILED",
-        location=place,
+        location=_place_in_text(_CALLED_FROM, inner.message, root) or place,
         flow=flow.name,
         condition=inner.condition or inner.type_name,
-        reason=_shortened(inner.message),
+        # What follows points at the place, which the location does.
+        reason=_shortened(_STATE.sub("", inner.message.split("\n== ")[0])),
     )
     return Failed(flow.name, problem, inner.condition, inner.sql_state, transient=inner.condition is None)
 
@@ -151,7 +160,7 @@ def user_location(error: BaseException, root: Path) -> Location | None:
     return found
 
 
-def _broken_expectation(flow: Flow, message: str) -> PipelineError:
+def _broken_expectation(flow: Flow, message: str, rules: Sequence[Expectation]) -> PipelineError:
     said: dict[str, Any] = {}
     text = message.split(FAILED_MARK, 1)[1]
     try:
@@ -160,7 +169,7 @@ def _broken_expectation(flow: Flow, message: str) -> PipelineError:
         said = {"expectation": "?", "row": text}
     return PipelineError(
         "EXPECTATION.FAILED",
-        location=flow.location,
+        location=next((rule.location for rule in rules if rule.name == said.get("expectation")), flow.location),
         flow=flow.name,
         dataset=flow.target,
         name=said.get("expectation"),
@@ -168,14 +177,27 @@ def _broken_expectation(flow: Flow, message: str) -> PipelineError:
     )
 
 
-def _python_text(causes: tuple[Cause, ...]) -> str | None:
-    """The last line of the traceback that a Python worker sent, or None when Python was not at fault."""
-    for cause in reversed(causes):
-        if cause.type_name == "PythonException" or cause.type_name.endswith("PythonUserException"):
-            lines = [line for line in cause.message.splitlines() if line.strip()]
-            raised = [line for line in lines if line and not line.startswith((" ", "Traceback"))]
-            return _shortened(raised[-1] if raised else cause.message)
-    return None
+def _from_worker(cause: Cause) -> bool:
+    """True for what a Python worker sent: the traceback of the user's function."""
+    return cause.type_name == "PythonException" or cause.type_name.endswith("PythonUserException")
+
+
+def _raised_text(worker: str) -> str:
+    """The last line of a worker's traceback: what was raised."""
+    raised = [line for line in worker.splitlines() if line.strip() and not line.startswith((" ", "\t", "Traceback"))]
+    return _shortened(raised[-1] if raised else worker)
+
+
+def _place_in_text(pattern: re.Pattern[str], text: str, root: Path) -> Location | None:
+    """The last line of the user's project that a text names."""
+    found = None
+    for match in pattern.finditer(text):
+        # Modules reach the workers in an archive, with paths as below the project.
+        _, archived, inside = match["file"].partition(".zip/")
+        file = root / inside if archived else Path(match["file"])
+        if file.is_relative_to(root) and file.is_file():
+            found = Location(str(file.relative_to(root)), int(match["line"]))
+    return found
 
 
 def _java_of(error: BaseException) -> Any:

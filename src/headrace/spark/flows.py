@@ -73,12 +73,16 @@ class ThreadedFlows:
             self._reports.put(self._report(step, table))
         except BaseException as error:  # noqa: BLE001 - whatever a flow raises is that flow's failure
             self._keep_trace(flow, error)
-            self._reports.put(self._redacted(failed(flow.flow, error, self._around.root)))
+            rules = self._around.graph.by_name[flow.target].dataset.expectations
+            self._reports.put(self._redacted(failed(flow.flow, error, self._around.root, rules)))
 
     def _keep_trace(self, flow: ResolvedFlow, error: BaseException) -> None:
         text = "".join(traceback.format_exception(error))
-        with suppress(OSError), self._around.traces.open("a", encoding="utf-8") as stream:
-            stream.write(f"flow {flow.name}\n{self._around.redact(text)}\n")
+        traces = self._around.traces
+        with suppress(OSError):
+            traces.parent.mkdir(parents=True, exist_ok=True)
+            with traces.open("a", encoding="utf-8") as stream:
+                stream.write(f"flow {flow.name}\n{self._around.redact(text)}\n")
 
     def _redacted(self, report: Failed) -> Failed:
         params = {key: self._around.redact(value) for key, value in report.error.params.items()}

@@ -16,6 +16,7 @@ from headrace.model.names import Naming
 from headrace.pipelines.registry import reading_with
 from headrace.spark.catalog import Catalog
 from headrace.spark.patches import CHECK_PATH, RESOLVING, SPELL_NAME, SPELL_QUERY
+from headrace.spark.session import make_active
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,7 @@ def call(flow: Flow, catalog: Catalog, *, resolving: bool = False, columns: tupl
         PipelineError: FLOW.NO_FRAME when the function returns something else; whatever the query raises.
     """
     query = flow.query
+    make_active(catalog.session)
     with _context(query.naming, catalog, resolving=resolving):
         frame = query.function() if isinstance(query, PythonQuery) else catalog.session.sql(query.text)
     if not isinstance(frame, DataFrame):

@@ -64,7 +64,7 @@ def make_project(headrace_session: SparkSession, tmp_path: Path) -> Iterator[Mak
         made.append(driver.Pipeline(folder, folder / "storage", os.environ))
         return made[-1]
 
-    with import_module("headrace.testing.warm").unchanged(headrace_session):
+    with import_module("headrace.testing.warm").unchanged(headrace_session, tmp_path):
         yield make
 
 
@@ -76,5 +76,5 @@ def pipeline(request: pytest.FixtureRequest, headrace_session: SparkSession, tmp
     """
     driver = import_module("headrace.testing.driver")
     opened = driver.Pipeline.nearest(Path(request.path).parent, tmp_path)
-    with import_module("headrace.testing.warm").unchanged(headrace_session):
+    with import_module("headrace.testing.warm").unchanged(headrace_session, tmp_path):
         yield opened

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+import sys
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -36,16 +37,31 @@ def warm_session(connectors: Iterable[str], folder: Path) -> Iterator[SparkSessi
 
 
 @contextmanager
-def unchanged(session: SparkSession) -> Iterator[None]:
-    """Put the settings of the session back after the block: a project's own must not reach the next test."""
+def unchanged(session: SparkSession, folder: Path) -> Iterator[None]:
+    """Put the session's settings and Python's modules back after the block, so that no project reaches the next test.
+
+    Args:
+        session: whose settings.
+        folder: modules that come from below it are forgotten.
+    """
     before = dict(session.conf.getAll)
+    search_path = list(sys.path)
     try:
         yield
     finally:
-        after = dict(session.conf.getAll)
-        for key in after.keys() | before.keys():
-            if after.get(key) != before.get(key) and settable(session, key):
-                if key in before:
-                    session.conf.set(key, before[key])
-                else:
-                    session.conf.unset(key)
+        _restore_settings(session, before)
+        sys.path[:] = search_path
+        for name, module in list(sys.modules.items()):
+            origin = getattr(module, "__file__", None)
+            if origin and Path(origin).is_relative_to(folder):
+                del sys.modules[name]
+
+
+def _restore_settings(session: SparkSession, before: Mapping[str, str]) -> None:
+    after = dict(session.conf.getAll)
+    for key in after.keys() | before.keys():
+        if after.get(key) != before.get(key) and settable(session, key):
+            if key in before:
+                session.conf.set(key, before[key])
+            else:
+                session.conf.unset(key)

@@ -1,0 +1,188 @@
+"""A failing update is one screen: the user's line first, the trace in a file that it names; the rest goes on."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.e2e
+
+MOST_LINES = 25
+PYTHON = """\
+from headrace import pipelines as dp
+from prices import price
+from pyspark.sql import functions as F
+
+
+@dp.materialized_view
+def landing():
+    return spark.range(10)
+
+
+@dp.table
+def bronze():
+    return spark.readStream.table("landing").select("id", price("id").alias("cents"))
+
+
+@dp.materialized_view
+def silver():
+    return spark.read.table("bronze")
+
+
+@dp.table
+@dp.expect("known", "id IS NOT NULL")
+@dp.expect_or_fail("small", "id < 5")
+def strict():
+    return spark.readStream.table("landing")
+
+
+@dp.materialized_view
+def ratio():
+    frame = spark.read.table("landing")
+    return frame.select(
+        "id",
+        (F.lit(1) / F.col("id")).alias("ratio"),
+    )
+
+
+@dp.table
+def copied():
+    return spark.readStream.table("landing")
+"""
+# Workers get modules in an archive, the pipeline's own files by value.
+MODULE = """\
+from pyspark.sql import functions as F
+from pyspark.sql.types import LongType
+
+
+def cents(value):
+    if value > 3:
+        raise ValueError(f"no price: {value}")
+    return value * 100
+
+
+price = F.udf(cents, LongType())
+"""
+SQL = """\
+-- Two lines stand before the query.
+CREATE MATERIALIZED VIEW ratio_sql AS
+SELECT
+  id,
+  1 / id AS ratio
+FROM landing;
+"""
+# The first error is that of the first flow in the order of the graph.
+PLACES = {
+    "bronze": "prices.py:7",
+    "strict": "transformations/flows.py:23",
+    "ratio": "transformations/flows.py:33",
+    "ratio_sql": "transformations/ratio.sql:5",
+}
+
+
+def headrace(project: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    program = Path(sys.executable).with_name("headrace")
+    return subprocess.run([program, *words], cwd=project, capture_output=True, encoding="utf-8", check=False)
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("shop")
+    (folder / "transformations").mkdir()
+    (folder / "pipeline.yml").write_text("name: shop\n")
+    (folder / "prices.py").write_text(MODULE)
+    (folder / "transformations" / "flows.py").write_text(PYTHON)
+    (folder / "transformations" / "ratio.sql").write_text(SQL)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def told(project):
+    """What the first update prints for a person."""
+    return headrace(project, "run")
+
+
+@pytest.fixture(scope="module")
+def document(project, told):
+    """What a second update, which fails in the same way, prints for a program."""
+    return headrace(project, "run", "--output", "json")
+
+
+def flows(document: subprocess.CompletedProcess[str]) -> dict[str, dict[str, object]]:
+    return {flow["flow"]: flow for flow in json.loads(document.stdout)["flows"]}
+
+
+def line_with(start: str, lines: Sequence[str]) -> str:
+    return next((line for line in lines if line.startswith(start)), "")
+
+
+def test_failure_is_one_screen_that_begins_with_the_users_line(told):
+    lines = told.stdout.splitlines()
+
+    assert (told.returncode, told.stderr) == (1, "")
+    assert len(lines) <= MOST_LINES
+    assert lines[:3] == [
+        "prices.py:7",
+        'error[FLOW.USER_CODE]: code of flow "bronze" raised an error',
+        "  ValueError: no price: 4",
+    ]
+    assert lines[3].startswith("  hint: ")
+
+
+@pytest.mark.parametrize("flow", PLACES)
+def test_every_failed_flow_names_the_users_line(told, flow):
+    reason = line_with(f"{flow} is FAILED", told.stdout.splitlines())
+
+    assert reason.endswith(f"({PLACES[flow]})")
+
+
+def test_the_log_that_is_named_has_the_traces(told):
+    log = Path(line_with("log: ", told.stdout.splitlines()).removeprefix("log: "))
+    text = log.read_text(encoding="utf-8")
+
+    assert [flow for flow in PLACES if f"flow {flow}\n" not in text] == []
+    assert "ValueError: no price: 4" in text
+    assert "\tat org.apache.spark" in text
+
+
+def test_no_trace_reaches_the_terminal(told):
+    assert [word for word in ("Traceback", "\tat ", "Caused by", "org.apache.spark") if word in told.stdout] == []
+
+
+def test_json_is_one_document_of_the_contracts_shape(document):
+    outcome = json.loads(document.stdout)
+
+    assert document.returncode == 1
+    assert (*outcome,) == ("update_id", "state", "cause", "started_at", "ended_at", "flows", "error")
+    assert set(outcome["error"]) == {"code", "message", "detail", "hint", "location", "params"}
+    assert (outcome["state"], outcome["error"]["location"]) == ("FAILED", {"file": "prices.py", "line": 7})
+
+
+def test_what_depends_on_a_failed_flow_is_skipped_and_the_rest_is_done(told, document):
+    states = {name: flow["state"] for name, flow in flows(document).items()}
+    first = {words[0]: words[2] for line in told.stdout.splitlines() if len(words := line.split()) == 7}
+
+    assert {name: states[name] for name in PLACES} == dict.fromkeys(PLACES, "FAILED")
+    assert (states["silver"], first["silver"]) == ("SKIPPED", "SKIPPED")
+    assert (first["landing"], first["copied"]) == ("COMPLETED", "COMPLETED")
+    assert (states["landing"], states["copied"]) == ("UP_TO_DATE", "UP_TO_DATE")
+
+
+def test_a_rule_that_fails_writes_nothing_and_is_not_tried_again(document):
+    strict = flows(document)["strict"]
+
+    assert (strict["rows_written"], strict["attempts"]) == (0, 1)
+
+
+def test_status_shows_the_same_failure(project, document):
+    text = headrace(project, "status")
+    status = headrace(project, "status", "--output", "json")
+
+    assert (text.returncode, status.returncode) == (1, 1)
+    assert text.stdout.splitlines()[0] == "prices.py:7"
+    assert json.loads(status.stdout) == json.loads(document.stdout)

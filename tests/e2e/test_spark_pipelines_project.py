@@ -1,0 +1,80 @@
+"""A project of Spark's own declarative pipelines, as Spark's ``init`` writes it, is one of ours as it is."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pyspark.pipelines import init_cli
+
+pytestmark = pytest.mark.e2e
+
+VIEWS = {"example_python_materialized_view", "example_sql_materialized_view"}
+SINK = """
+from pyspark import pipelines as dp
+
+dp.create_sink("outbox", "parquet", {"path": "/data/outbox"})
+
+
+@dp.append_flow(target="outbox")
+def delivered():
+    return spark.readStream.table("example_python_materialized_view")
+"""
+
+
+def headrace(project: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    program = Path(sys.executable).with_name("headrace")
+    return subprocess.run([program, *words], cwd=project, capture_output=True, encoding="utf-8", check=False)
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("spark")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        init_cli.init("shop")
+    return folder / "shop"
+
+
+@pytest.fixture(scope="module")
+def outcomes(project):
+    """What two updates of the unchanged files say, one after the other."""
+    runs = [headrace(project, "run", "--output", "json") for _ in range(2)]
+    assert [run.returncode for run in runs] == [0, 0], runs[0].stderr + runs[1].stderr
+    return [json.loads(run.stdout) for run in runs]
+
+
+def states(outcome: dict[str, list[dict[str, object]]]) -> dict[object, object]:
+    return {flow["flow"]: flow["state"] for flow in outcome["flows"]}
+
+
+def test_the_first_update_makes_both_views(project, outcomes):
+    assert states(outcomes[0]) == dict.fromkeys(VIEWS, "COMPLETED")
+    assert {flow["flow"]: flow["rows_written"] for flow in outcomes[0]["flows"]} == {
+        "example_python_materialized_view": 10,
+        "example_sql_materialized_view": 5,
+    }
+
+
+def test_the_tables_are_where_sparks_settings_say(project, outcomes):
+    tables = project / "pipeline-storage" / "tables" / "default"
+
+    assert {table.name for table in tables.iterdir()} == VIEWS
+
+
+def test_the_second_update_has_nothing_to_do(outcomes):
+    assert states(outcomes[1]) == dict.fromkeys(VIEWS, "UP_TO_DATE")
+
+
+def test_a_sink_is_refused_by_name(project, outcomes):
+    (project / "transformations" / "sink.py").write_text(SINK, encoding="utf-8")
+
+    refused = headrace(project, "run", "--output", "json")
+
+    first = json.loads(refused.stdout)["error"]
+    assert refused.returncode == 2
+    assert (first["code"], first["params"]["what"]) == ("UNSUPPORTED.FEATURE", "create_sink")
+    assert first["location"] == {"file": "transformations/sink.py", "line": 4}

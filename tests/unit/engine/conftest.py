@@ -1,0 +1,80 @@
+"""Graphs made by hand, without files and without Spark."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timedelta, timezone
+
+import pytest
+
+from headrace.graph.resolved import Analysis, Input, Mode, ResolvedDataset, ResolvedFlow, ResolvedGraph, Source
+from headrace.model.datasets import Dataset, Flow, Kind, PythonQuery
+from headrace.model.location import Location
+from headrace.model.names import Naming, QualifiedName
+from headrace.model.schema import Column, Schema
+
+KINDS = {
+    Mode.APPEND: Kind.STREAMING_TABLE,
+    Mode.COMPLETE: Kind.STREAMING_TABLE,
+    Mode.ONCE: Kind.STREAMING_TABLE,
+    Mode.REPLACE: Kind.MATERIALIZED_VIEW,
+    Mode.VIEW: Kind.TEMPORARY_VIEW,
+}
+HERE = Location("transformations/a.py", 1)
+
+
+class Make:
+    """Values of the engine from short texts; an input that begins with ``~`` is read as a stream."""
+
+    def schema(self, text):
+        """``"id integer, name string"`` as a schema."""
+        pairs = [column.split() for column in text.split(",")]
+        return Schema(tuple(Column(name, json.dumps(kind)) for name, kind in pairs))
+
+    def flow(self, name, *reads, target=None, mode=Mode.REPLACE, **analysis):
+        """A resolved flow; its target has its name unless said otherwise."""
+        inputs = tuple(Input(QualifiedName(read.lstrip("~")), read.startswith("~")) for read in reads)
+        seen = Analysis(
+            schema=self.schema("id integer"),
+            streaming=mode in (Mode.APPEND, Mode.COMPLETE),
+            inputs=inputs,
+            **{"fingerprint": "f", **analysis},
+        )
+        query = PythonQuery(lambda: None, Naming())
+        return ResolvedFlow(Flow(name, QualifiedName(target or name), query, HERE), mode, seen)
+
+    def graph(self, *flows, schema="id integer", **declared):
+        """The graph of flows that are given in an order to run; *declared* holds for every dataset."""
+        targets = {flow.target: KINDS[flow.mode] for flow in flows}
+        datasets = [
+            ResolvedDataset(Dataset(name, kind, HERE, **declared), self.schema(schema), f"/{name}")
+            for name, kind in targets.items()
+        ]
+        return ResolvedGraph(tuple(datasets), tuple(flows))
+
+    def source(self, kind, detail):
+        """A streaming source."""
+        return Source(kind, detail)
+
+
+@pytest.fixture
+def make():
+    return Make()
+
+
+class FakeClock:
+    """A clock that moves when it is told."""
+
+    def __init__(self):
+        self.seconds = 0.0
+
+    def monotonic(self):
+        return self.seconds
+
+    def now(self):
+        return datetime(2026, 1, 1, tzinfo=timezone.utc) + timedelta(seconds=self.seconds)
+
+
+@pytest.fixture
+def clock():
+    return FakeClock()

@@ -1,0 +1,303 @@
+"""What lies beside the tables: records, positions of streams, Delta logs, and whether there is news in them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from urllib.parse import quote
+
+import pyarrow as pa
+import pytest
+from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+
+from headrace.checkpoints.delta_log import commit_actions, committed_transaction, data_changed, open_table, table_state
+from headrace.checkpoints.freshness import LONGEST_REST_S, StoredState, transaction_id
+from headrace.checkpoints.offsets import Progress, files_seen, read_progress
+from headrace.checkpoints.records import FlowRecord, read_record, write_record
+from headrace.errors import PipelineError
+from headrace.graph.resolved import Mode, Source, SourceKind
+from headrace.model.names import Naming, QualifiedName
+from headrace.settings.storage import StorageLayout
+
+NOON = 1_000_000.0
+
+
+@pytest.fixture
+def layout(tmp_path):
+    return StorageLayout(str(tmp_path))
+
+
+@pytest.fixture
+def state(layout):
+    return StoredState(layout, Naming(), "pipeline", lambda: NOON)
+
+
+@pytest.fixture
+def append(layout):
+    """Appends a row to a table and returns its path."""
+
+    def appended(name, **options):
+        path = layout.table(Naming(), QualifiedName(name))
+        write_deltalake(path, pa.table({"id": pa.array([1], pa.int32())}), mode="append", **options)
+        return path
+
+    return appended
+
+
+def record_of(state, flow, **changes):
+    record = FlowRecord(fingerprint="f", started_at=NOON - 60, **changes)
+    write_record(state.record_file(flow), record)
+    return record
+
+
+def plan_batch(checkpoint, batch, *offsets, done=True):
+    for folder in ("offsets", "commits"):
+        (checkpoint / folder).mkdir(parents=True, exist_ok=True)
+    lines = ["v1", "{}", *("-" if offset is None else json.dumps(offset) for offset in offsets)]
+    (checkpoint / "offsets" / str(batch)).write_text("\n".join(lines))
+    if done:
+        (checkpoint / "commits" / str(batch)).write_text("v1\n{}")
+
+
+def see_files(checkpoint, batch, *paths, compact=False):
+    log = checkpoint / "sources" / "0"
+    log.mkdir(parents=True, exist_ok=True)
+    lines = [json.dumps({"path": f"file://{quote(str(path))}", "timestamp": 1, "batchId": batch}) for path in paths]
+    (log / f"{batch}{'.compact' if compact else ''}").write_text("\n".join(["v1", *lines]))
+
+
+def test_a_record_is_read_back_as_written(tmp_path):
+    source = Source(SourceKind.FILES, '["/landing"]')
+    record = FlowRecord(3, "f", (source,), 1.5, {"a": 7}, {"k": "v"}, 9, resetting=True)
+
+    write_record(tmp_path / "flow" / "flow.json", record)
+
+    assert read_record(tmp_path / "flow" / "flow.json") == record
+    assert read_record(tmp_path / "other.json") is None
+    assert [file.name for file in (tmp_path / "flow").iterdir()] == ["flow.json"]
+
+
+def test_the_newest_planned_batch_is_found_by_number(tmp_path):
+    for batch in (8, 9, 10):
+        plan_batch(tmp_path, batch, {"n": batch}, None, done=batch < 10)
+    (tmp_path / "offsets" / ".11.tmp").write_text("half")
+
+    assert read_progress(tmp_path) == Progress(10, completed=False, offsets=({"n": 10}, None))
+    assert read_progress(tmp_path / "nowhere") is None
+
+
+def test_a_position_that_cannot_be_read_is_no_position(tmp_path):
+    plan_batch(tmp_path, 0)
+    (tmp_path / "offsets" / "0").write_text("v1\n{}\n{half")
+
+    assert read_progress(tmp_path) is None
+
+
+def test_files_taken_are_those_of_the_compacted_log_and_of_what_came_after(tmp_path):
+    see_files(tmp_path, 8, "/left out")
+    see_files(tmp_path, 9, "/a b", "/c", compact=True)
+    see_files(tmp_path, 10, "/d")
+
+    assert files_seen(tmp_path, 0) == {"/a b", "/c", "/d"}
+
+
+def test_a_table_is_described_by_its_log(append, layout):
+    path = append("a", description="said", configuration={"delta.appendOnly": "true"})
+
+    found = table_state(path)
+
+    assert (found.version, found.comment, found.properties["delta.appendOnly"]) == (0, "said", "true")
+    assert found.schema.names == ("id",)
+    assert table_state(layout.table(Naming(), QualifiedName("b"))) is None
+
+
+def test_a_folder_that_only_looks_like_a_table_is_none(tmp_path):
+    (tmp_path / "_delta_log").mkdir()
+
+    assert open_table(str(tmp_path)) is None
+
+
+def test_a_log_that_cannot_be_read_is_an_error_with_a_place(append):
+    path = append("a")
+    (DeltaTable(path) and open(f"{path}/_delta_log/{0:020d}.json", "w")).close()  # noqa: PTH123, SIM115
+
+    with pytest.raises(PipelineError) as error:
+        table_state(path)
+    assert error.value.code == "STORAGE.TABLE_UNREADABLE"
+
+
+def test_only_commits_that_add_or_remove_rows_are_changes(append):
+    path = append("a")
+    append("a")
+    DeltaTable(path).optimize.compact()
+    DeltaTable(path).alter.set_table_properties({"delta.logRetentionDuration": "interval 9 days"})
+
+    assert data_changed(path, 0, 1)
+    assert not data_changed(path, 2, 3)
+    assert data_changed(path, 4, 4)  # not there (any more)
+    assert commit_actions(path, 4) is None
+
+
+def test_a_flow_that_never_ran_is_started(state, make):
+    flow = make.flow("a")
+    first = state.news(make.graph(flow), flow)
+    record_of(state, flow)
+    write_record(state.record_file(flow), replace(state.record(flow), started_at=0.0))
+
+    assert (first.started, first.reason) == (True, "first run")
+    assert state.news(make.graph(flow), flow) == first
+
+
+def test_a_reset_that_a_crash_interrupted_is_seen(state, make):
+    flow = make.flow("a")
+    assert not state.resetting(flow)
+
+    write_record(state.record_file(flow), FlowRecord(resetting=True))
+
+    assert state.resetting(flow)
+
+
+def test_a_flow_that_runs_once_is_done_when_its_transaction_is_there(state, make, append):
+    flow = make.flow("o", mode=Mode.ONCE)
+    record_of(state, flow, epoch=2)
+    append("o")
+    before = state.news(make.graph(flow), flow)
+
+    path = append("o", commit_properties=CommitProperties(app_transactions=[Transaction(tx(2), 0)]))
+
+    assert (before.reason, state.news(make.graph(flow), flow).reason) == ("runs once and has not yet", "ran once")
+    assert (committed_transaction(path, tx(2)), committed_transaction(path, tx(3))) == (0, None)
+
+
+def tx(epoch):
+    return transaction_id("pipeline", "o", epoch)
+
+
+def test_a_view_is_computed_again_when_something_it_depends_on_changed(state, make, append):
+    flow = make.flow("v", "a")
+    graph = make.graph(make.flow("a"), flow)
+    append("a")
+    record_of(state, flow, inputs={"a": 0})
+    reasons = [state.news(graph, flow).reason]
+
+    append("a")
+    reasons.append(state.news(graph, flow).reason)
+    other_code = make.flow("v", "a", fingerprint="g")
+    reasons.append(state.news(graph, other_code).reason)
+    reasons.append(state.news(graph, make.flow("v", "a", unrepeatable="it is random")).reason)
+    record_of(state, flow, inputs={"a": 7})
+    reasons.append(state.news(graph, flow).reason)
+    record_of(state, flow, inputs={})
+    reasons.append(state.news(graph, flow).reason)
+
+    assert reasons == [
+        "inputs, code and settings are unchanged",
+        '"a" changed',
+        "its code or settings changed",
+        "recomputed each time: it is random",
+        '"a" changed',
+        '"a" is new to it',
+    ]
+
+
+TABLE = Source(SourceKind.DATASET, "a")
+
+
+@pytest.fixture
+def stream(state, make):
+    """A stream of a table, its graph and its checkpoint; it ran an hour ago."""
+    flow = make.flow("s", "~a", mode=Mode.APPEND, sources=(TABLE,))
+    record_of(state, flow, sources=(TABLE,))
+    return make.graph(make.flow("a"), flow), flow, state.checkpoint(flow, 0)
+
+
+def position(path, version, index=-1, table=None):
+    return {"reservoirId": table or table_state(path).table_id, "reservoirVersion": version, "index": index}
+
+
+def test_a_stream_of_a_table_is_started_when_the_table_has_more(state, stream, append):
+    graph, flow, checkpoint = stream
+    reasons = [state.news(graph, flow).reason]
+    path = append("a")
+    reasons.append(state.news(graph, flow).reason)
+    for offset in (position(path, 1), position(path, 0, index=3), position(path, 1, table="another")):
+        plan_batch(checkpoint, 0, offset)
+        reasons.append(state.news(graph, flow).reason)
+    plan_batch(checkpoint, 1, position(path, 1))
+    append("a")
+    reasons.append(state.news(graph, flow).reason)
+    plan_batch(checkpoint, 2, position(path, 2), done=False)
+    reasons.append(state.news(graph, flow).reason)
+
+    assert reasons == [
+        '"a" is not there yet',
+        '"a" has rows',
+        "nothing new in its sources",
+        '"a" has more',
+        '"a" has more',
+        '"a" has new rows',
+        "batch 2 is unfinished",
+    ]
+
+
+def test_a_table_without_rows_is_no_news_to_a_stream_that_has_no_position(state, stream, layout):
+    graph, flow, _ = stream
+    DeltaTable.create(layout.table(Naming(), QualifiedName("a")), pa.schema([pa.field("id", pa.int32())]))
+
+    assert state.news(graph, flow).reason == "nothing new in its sources"
+
+
+def test_a_stream_is_started_weekly_for_its_timers_and_when_its_sources_changed(state, stream, make, append):
+    graph, flow, checkpoint = stream
+    plan_batch(checkpoint, 0, position(append("a"), 1), None)
+
+    two_positions = state.news(graph, flow).reason
+    timers = state.news(graph, replace(flow, analysis=replace(flow.analysis, stateful=("transformWithState",)))).reason
+    write_record(state.record_file(flow), replace(state.record(flow), started_at=NOON - LONGEST_REST_S - 1))
+
+    assert (two_positions, timers) == ("its sources changed", "its state may have timers")
+    assert state.news(graph, flow).reason == "started at least weekly"
+
+
+@pytest.fixture
+def files(state, make, tmp_path):
+    """A function that says what is new to a stream of a folder."""
+
+    def reason(*seen, recursive=False):
+        source = Source(SourceKind.FILES, json.dumps({"paths": [str(tmp_path / "land*")], "recursive": recursive}))
+        flow = make.flow("s", mode=Mode.APPEND, sources=(source,))
+        record_of(state, flow, sources=(source,))
+        checkpoint = state.checkpoint(flow, 0)
+        plan_batch(checkpoint, 0, {"logOffset": 0})
+        see_files(checkpoint, 0, *seen)
+        return state.news(make.graph(flow), flow).reason
+
+    return reason
+
+
+def test_a_stream_of_files_is_started_for_files_that_spark_would_read(files, tmp_path):
+    landing = tmp_path / "landing"
+    for path in ("a b.json", "day=1/c.json", "_hidden", ".hidden", "x._COPYING_", "deeper/d.json", "_tmp/e.json"):
+        file = landing / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
+
+    assert files() == "2 new files"
+    assert files(recursive=True) == "3 new files"
+    assert files(landing / "a b.json") == "1 new file"
+    assert files(landing / "a b.json", landing / "day=1" / "c.json") == "nothing new in its sources"
+
+
+def test_a_single_file_is_a_source_too(files, tmp_path):
+    (tmp_path / "landed.json").touch()
+
+    assert files() == "1 new file"
+
+
+def test_a_source_that_cannot_be_looked_at_is_started(state, make):
+    source = Source(SourceKind.OTHER, "kafka")
+    flow = make.flow("s", mode=Mode.APPEND, sources=(source,))
+    record_of(state, flow, sources=(source,))
+    plan_batch(state.checkpoint(flow, 0), 0, {"topic": 1})
+
+    assert state.news(make.graph(flow), flow).reason == "kafka cannot be compared without starting"

@@ -1,0 +1,311 @@
+"""From definitions to a resolved graph, with queries that say themselves what they read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headrace.errors import PipelineError, Problems
+from headrace.graph.build import build, did_you_mean
+from headrace.graph.resolve import MissingInput, resolve
+from headrace.graph.resolved import Analysis, Input, Mode
+from headrace.graph.select import Selection, select
+from headrace.model.datasets import Dataset, Definitions, Flow, Kind, PythonQuery
+from headrace.model.expectations import Action, Expectation
+from headrace.model.location import Location
+from headrace.model.names import Naming, QualifiedName
+from headrace.model.schema import Column, Schema
+
+ID = Schema((Column("id", '"integer"'),))
+
+
+@dataclass
+class Queries:
+    """Fills the analyzer's port: for each flow what it reads and returns."""
+
+    reads: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    declared: dict[str, Schema] = field(default_factory=dict)
+    returns: dict[str, Schema] = field(default_factory=dict)
+    streaming: frozenset[str] = frozenset()
+    complete: frozenset[str] = frozenset()
+    raising: dict[str, Exception] = field(default_factory=dict)
+    published: list[str] = field(default_factory=list)
+
+    def declared_schema(self, dataset):
+        return self.declared.get(str(dataset.name))
+
+    def analyze(self, flow):
+        if flow.name in self.raising:
+            raise self.raising[flow.name]
+        for name in self.reads.get(flow.name, ()):
+            if name not in self.published:
+                raise MissingInput(QualifiedName(name), name)
+        return Analysis(
+            schema=self.returns.get(flow.name, ID),
+            streaming=flow.name in self.streaming,
+            inputs=tuple(Input(QualifiedName(name), streaming=False) for name in self.reads.get(flow.name, ())),
+            complete=flow.name in self.complete,
+        )
+
+    def publish(self, dataset, _schema, _flow):
+        self.published.append(str(dataset.name))
+
+    def check_expectations(self, dataset, _schema):
+        wrong = [e for e in dataset.expectations if e.predicate == "wrong"]
+        return tuple(
+            PipelineError("EXPECTATION.NOT_SQL", name=e.name, dataset=dataset.name, predicate="wrong", reason="it is")
+            for e in wrong
+        )
+
+
+def dataset(name, kind=Kind.MATERIALIZED_VIEW, line=1, **more):
+    return Dataset(QualifiedName(name), kind, Location("a.py", line), **more)
+
+
+def flow(name, target=None, line=1, **more):
+    query = PythonQuery(lambda: None, Naming())
+    return Flow(name, QualifiedName(target or name), query, Location("a.py", line), **more)
+
+
+def own(*datasets):
+    return Definitions(datasets, tuple(flow(str(d.name), line=d.location.line) for d in datasets))
+
+
+def codes(definitions):
+    return [error.code for error in build(definitions)[1]]
+
+
+def resolved(definitions, queries=None, **options):
+    graph, problems = build(definitions)
+    return resolve(graph, queries or Queries(), lambda name: f"/{name}", problems=problems, **options)
+
+
+def problems(definitions, queries=None):
+    with pytest.raises(Problems) as found:
+        resolved(definitions, queries)
+    return [error.code for error in found.value]
+
+
+def rule(name, action=Action.WARN, predicate="id > 0"):
+    return Expectation(name, action, predicate, Location("a.py", 1))
+
+
+@pytest.mark.parametrize(
+    ("definitions", "code"),
+    [
+        (Definitions(), "GRAPH.EMPTY"),
+        (own(dataset("a"), dataset("A", line=2)), "GRAPH.DUPLICATE_DATASET"),
+        (Definitions((dataset("a", Kind.STREAMING_TABLE),), (flow("f", "a"), flow("F", "a"))), "GRAPH.DUPLICATE_FLOW"),
+        (own(dataset("a_quarantine")), "GRAPH.RESERVED_NAME"),
+        (Definitions((dataset("a"),), (flow("a"), flow("f", "b"))), "FLOW.UNKNOWN_TARGET"),
+        (Definitions((dataset("a"),), (flow("a", append=True),)), "FLOW.TARGET_NOT_STREAMING"),
+        (Definitions((dataset("a", Kind.STREAMING_TABLE),)), "GRAPH.NO_FLOW"),
+        (own(dataset("a", expectations=(rule("r"), rule("r")))), "EXPECTATION.DUPLICATE"),
+        (
+            own(dataset("v", Kind.TEMPORARY_VIEW, expectations=(rule("r", Action.QUARANTINE),))),
+            "EXPECTATION.VIEW_QUARANTINE",
+        ),
+        (own(dataset("a", partition_by=("id",), cluster_by=("id",))), "DATASET.PARTITION_AND_CLUSTER"),
+    ],
+)
+def test_what_cannot_fit_together_is_said_before_any_query_is_called(definitions, code):
+    assert codes(definitions) == [code]
+
+
+def test_datasets_come_after_what_they_read():
+    graph = resolved(own(dataset("a"), dataset("b"), dataset("c")), Queries({"a": ("b",), "b": ("c",)}))
+
+    assert [str(d.name) for d in graph.datasets] == ["c", "b", "a"]
+
+
+def test_only_what_is_asked_for_and_its_inputs_are_resolved():
+    queries = Queries({"a": ("b",)}, raising={"c": PipelineError("GRAPH.EMPTY")})
+
+    graph = resolved(own(dataset("a"), dataset("b"), dataset("c")), queries, only=[QualifiedName("a")])
+
+    assert [str(d.name) for d in graph.datasets] == ["b", "a"]
+
+
+def test_a_circle_is_one_problem_wherever_it_is_entered():
+    queries = Queries({"a": ("b",), "b": ("c",), "c": ("a",)})
+
+    with pytest.raises(Problems) as found:
+        resolved(own(dataset("c"), dataset("a"), dataset("b")), queries)
+
+    assert [error.message for error in found.value if error.code == "GRAPH.CYCLE"] == [
+        next(error.message for error in found.value)
+    ]
+
+
+def test_what_reads_something_broken_is_not_reported_too():
+    queries = Queries({"b": ("a",), "c": ("b",)}, raising={"a": PipelineError("GRAPH.EMPTY")})
+
+    assert problems(own(dataset("c"), dataset("b"), dataset("a")), queries) == ["GRAPH.EMPTY"]
+
+
+def test_an_unknown_input_is_a_problem_with_a_suggestion():
+    with pytest.raises(Problems) as found:
+        resolved(own(dataset("orders"), dataset("sums")), Queries({"sums": ("order",)}))
+
+    assert [(error.code, error.params["suggestion"]) for error in found.value] == [
+        ("GRAPH.UNKNOWN_TABLE", 'Did you mean "orders"?')
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "streaming", "decided"),
+    [
+        (Kind.TABLE, True, Kind.STREAMING_TABLE),
+        (Kind.TABLE, False, Kind.MATERIALIZED_VIEW),
+        (Kind.TEMPORARY_VIEW, True, Kind.TEMPORARY_VIEW),
+    ],
+)
+def test_the_query_decides_what_a_table_is(kind, streaming, decided):
+    queries = Queries(streaming=frozenset({"a"}) if streaming else frozenset())
+
+    assert resolved(own(dataset("a", kind)), queries).datasets[0].kind is decided
+
+
+def test_modes_follow_from_kind_and_query():
+    definitions = Definitions(
+        (dataset("s", Kind.STREAMING_TABLE), dataset("c", Kind.STREAMING_TABLE), dataset("m")),
+        (flow("s"), flow("o", "s", once=True, append=True), flow("c"), flow("m")),
+    )
+    graph = resolved(definitions, Queries(streaming=frozenset({"s", "c"}), complete=frozenset({"c"})))
+
+    modes = {f.name: f.mode for f in graph.flows}
+    assert modes == {"s": Mode.APPEND, "o": Mode.ONCE, "c": Mode.COMPLETE, "m": Mode.REPLACE}
+
+
+TWO = (flow("a"), flow("b", "a", append=True))
+
+
+@pytest.mark.parametrize(
+    ("kind", "flows", "streaming", "complete", "code"),
+    [
+        (Kind.MATERIALIZED_VIEW, (flow("a"),), {"a"}, (), "FLOW.STREAM_FOR_MATERIALIZED_VIEW"),
+        (Kind.STREAMING_TABLE, (flow("a", once=True),), {"a"}, (), "FLOW.STREAM_FOR_ONCE"),
+        (Kind.STREAMING_TABLE, (flow("a"),), (), (), "FLOW.BATCH_FOR_STREAMING_TABLE"),
+        (Kind.STREAMING_TABLE, TWO, {"a", "b"}, {"a"}, "FLOW.COMPLETE_NOT_ALONE"),
+    ],
+)
+def test_a_flow_that_does_not_fit_its_target_is_refused(kind, flows, streaming, complete, code):
+    queries = Queries(streaming=frozenset(streaming), complete=frozenset(complete))
+
+    assert set(problems(Definitions((dataset("a", kind),), flows), queries)) == {code}
+
+
+def schema(**columns):
+    return Schema(tuple(Column(name, f'"{kind}"') for name, kind in columns.items()))
+
+
+def test_flows_into_one_table_have_their_columns_together():
+    both = Definitions((dataset("a", Kind.STREAMING_TABLE),), TWO)
+    queries = Queries(returns={"b": schema(id="integer", more="string")}, streaming=frozenset({"a", "b"}))
+
+    assert resolved(both, queries).datasets[0].schema.names == ("id", "more")
+    conflict = replace(queries, returns={"b": schema(id="string")}, published=[])
+    assert problems(both, conflict) == ["DATASET.SCHEMA_CONFLICT"]
+
+
+def test_a_declared_schema_holds_what_the_query_returns():
+    declared = schema(id="integer", later="string")
+
+    assert resolved(own(dataset("a")), Queries(declared={"a": declared})).datasets[0].schema == declared
+    for wrong in (schema(id="string"), schema(other="integer")):
+        assert problems(own(dataset("a")), Queries(declared={"a": wrong})) == ["DATASET.DECLARED_SCHEMA"]
+
+
+def test_wrong_rules_and_empty_tables_are_problems():
+    assert problems(own(dataset("a", expectations=(rule("r", predicate="wrong"),)))) == ["EXPECTATION.NOT_SQL"]
+    assert problems(own(dataset("a")), Queries(returns={"a": Schema()})) == ["DATASET.NO_COLUMNS"]
+
+
+NAMES = ["a", "b", "c", "d", "e"]
+
+
+@given(st.permutations(NAMES), st.sets(st.tuples(st.sampled_from(NAMES), st.sampled_from(NAMES))))
+def test_the_order_of_declaration_changes_nothing(order, pairs):
+    reads = {name: tuple(sorted(low for high, low in pairs if high == name and low < high)) for name in NAMES}
+
+    first = resolved(own(*map(dataset, NAMES)), Queries(reads))
+    second = resolved(own(*map(dataset, order)), Queries(reads))
+
+    assert sorted(first.describe().split("\n")) == sorted(second.describe().split("\n"))
+    assert {d.name for d in first.datasets} == {d.name for d in second.datasets}
+
+
+def test_a_table_is_read_as_a_stream_when_any_way_to_it_is(make):
+    graph = make.graph(
+        make.flow("t"),
+        make.flow("v", "~t", mode=Mode.VIEW),
+        make.flow("w", "v", mode=Mode.VIEW),
+        make.flow("s", "t", "w", mode=Mode.APPEND),
+    )
+
+    flow = graph.by_flow["s"]
+    assert graph.stored_inputs(flow) == (Input(QualifiedName("t"), streaming=True),)
+    assert [view.name for view in graph.views_below(flow)] == ["v", "w"]
+
+
+def test_the_graph_is_shown_as_text_as_mermaid_and_as_json(make):
+    graph = make.graph(
+        make.flow("t", external=("files",)), make.flow("f", "~t", target="s", mode=Mode.APPEND), make.flow('q"')
+    )
+
+    assert graph.describe().splitlines() == [
+        "t  (materialized view)",
+        "  <- files",
+        "s  (streaming table)",
+        "  <- flow f: t (stream)",
+        'q"  (materialized view)',
+        "  <- nothing",
+    ]
+    assert "  d0 --> d1" in graph.to_mermaid()
+    assert "&quot;" in graph.to_mermaid()
+    assert graph.to_json()["flows"][1] == {"name": "f", "target": "s", "inputs": ["t"]}
+
+
+def test_a_selection_is_what_was_named(make):
+    graph = make.graph(make.flow("a"), make.flow("b", "a"), make.flow("v", mode=Mode.VIEW))
+
+    everything = select(graph, Selection(), Naming())
+    named = select(graph, Selection(("LIVE.B",), ("a",)), Naming())
+
+    assert sorted(map(str, everything.refresh)) == ["a", "b"]
+    assert (sorted(map(str, named.refresh)), sorted(map(str, named.full_refresh))) == (["a", "b"], ["a"])
+    assert sorted(map(str, named.without(frozenset({QualifiedName("a")})).refresh)) == ["b"]
+
+
+@pytest.mark.parametrize(
+    ("selection", "found"),
+    [
+        (Selection(("nope", "v", "no/name")), ["SELECTION.UNKNOWN"] * 3),
+        (Selection(("a",), ("a",)), ["SELECTION.OVERLAP"]),
+    ],
+)
+def test_a_selection_that_cannot_be_is_refused_at_once(make, selection, found):
+    graph = make.graph(make.flow("a"), make.flow("v", mode=Mode.VIEW))
+
+    with pytest.raises(Problems) as error:
+        select(graph, selection, Naming())
+
+    assert [problem.code for problem in error.value] == found
+
+
+def test_a_protected_table_is_not_reset(make):
+    graph = make.graph(make.flow("a"), properties={"pipelines.reset.allowed": "FALSE"})
+
+    with pytest.raises(Problems):
+        select(graph, Selection(full_refresh=("a",)), Naming())
+    everything = select(graph, Selection(full_refresh_all=True), Naming())
+    assert (sorted(map(str, everything.kept)), everything.full_refresh) == (["a"], frozenset())
+
+
+def test_a_name_that_is_near_is_suggested_and_otherwise_what_there_is():
+    assert did_you_mean("ordes", ["orders", "x"]) == 'Did you mean "orders"?'
+    assert did_you_mean("zzz", [f"n{number}" for number in range(9)]).endswith("and more.")
+    assert not did_you_mean("zzz", [])

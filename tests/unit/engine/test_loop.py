@@ -1,0 +1,184 @@
+"""The loop of an update, with flows that end as the test says, on a clock that the test moves."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import pytest
+
+from headrace.errors import InternalError, PipelineError
+from headrace.graph.resolved import Mode
+from headrace.model.outcome import FlowState, UpdateState
+from headrace.plan.steps import Decision, FlowStep, Plan
+from headrace.runtime.board import Board
+from headrace.runtime.loop import first_error, run, state_of
+from headrace.runtime.ports import Canceled, Completed, Failed, NothingNew, Started
+
+ERROR = PipelineError("GRAPH.EMPTY")
+
+
+class Starter:
+    """Starts nothing; each attempt of a flow ends as its script says, by default well."""
+
+    def __init__(self, clock, **scripts):
+        self.begun = []
+        self.most_at_once = 0
+        self.stopping = False
+        self.stops = 0
+        self._clock = clock
+        self._scripts = scripts
+        self._waiting = []
+
+    def begin(self, step, _table, attempt):
+        name = step.flow.name
+        self.begun.append((name, attempt, self._clock.seconds))
+        script = self._scripts.get(name, [])
+        end = script[attempt - 1] if attempt <= len(script) else Completed(name)
+        self._waiting.append([end] if isinstance(end, NothingNew) else [Started(name), end])
+        self.most_at_once = max(self.most_at_once, len(self._waiting))
+
+    def wait(self, timeout_s):
+        if not self._waiting:
+            self._clock.seconds += timeout_s
+            return []
+        reports = self._waiting.pop(0)
+        if callable(reports[-1]):
+            reports[-1] = reports[-1](self)
+        return reports
+
+    def stop(self):
+        self.stops += 1
+        self._waiting = [[reports[0], Canceled(reports[0].flow)] for reports in self._waiting]
+
+
+def fails(name, *, passing):
+    return Failed(name, ERROR, transient=passing)
+
+
+def stops_with(report):
+    def ends(starter):
+        starter.stopping = True
+        return report
+
+    return ends
+
+
+@pytest.fixture
+def play(make, clock):
+    def played(*flows, decisions=(), limit=4, max_retries=2, **scripts):
+        decided = defaultdict(lambda: Decision.START, decisions)
+        plan = Plan(make.graph(*flows), (), tuple(FlowStep(f, decided[f.name], "why") for f in flows))
+        starter = Starter(clock, **scripts)
+        moves = []
+        board = run(plan, starter, clock, moves.append, limit=limit, max_retries=max_retries)
+        return board, starter, moves
+
+    return played
+
+
+def states(board):
+    return {name: status.state.value for name, status in board.statuses.items()}
+
+
+def test_a_flow_starts_once_its_inputs_are_current(play, make):
+    board, starter, _ = play(make.flow("a"), make.flow("b", "a"), make.flow("c", "b"), make.flow("d"))
+
+    assert [name for name, _, _ in starter.begun] == ["a", "d", "b", "c"]
+    assert state_of(board) is UpdateState.COMPLETED
+    assert first_error(board) is None
+
+
+def test_a_reader_of_a_view_waits_for_what_the_view_reads(play, make):
+    view = make.flow("v", "a", mode=Mode.VIEW)
+    graph = make.graph(make.flow("a"), view, make.flow("b", "v"))
+    plan = Plan(graph, (), tuple(FlowStep(flow, Decision.START, "") for flow in graph.stored_flows))
+    board = Board.for_plan(plan)
+
+    assert board.ready(0, 4) == ("a",)
+
+
+def test_what_reads_a_failed_flow_is_skipped_down_to_the_last(play, make):
+    flows = (make.flow("a"), make.flow("b", "a"), make.flow("c", "b"), make.flow("d"))
+
+    board, _, _ = play(*flows, a=[fails("a", passing=False)])
+
+    assert states(board) == {"a": "FAILED", "b": "SKIPPED", "c": "SKIPPED", "d": "COMPLETED"}
+    assert board.statuses["c"].reason == 'input "b" was not updated'
+    assert (state_of(board), first_error(board)["code"]) == (UpdateState.FAILED, "GRAPH.EMPTY")
+
+
+def test_a_flow_is_tried_again_after_longer_and_longer_waits(play, make):
+    board, starter, moves = play(make.flow("a"), a=[fails("a", passing=True)] * 2)
+
+    assert starter.begun == [("a", 1, 0.0), ("a", 2, 1.0), ("a", 3, 3.0)]
+    assert board.statuses["a"].attempts == 3
+    assert board.statuses["a"].duration_s == 3
+    assert [move.state.value for move in moves].count("RETRYING") == 2
+
+
+def test_a_flow_is_given_up_when_it_failed_too_often(play, make):
+    board, starter, _ = play(make.flow("a"), max_retries=1, a=[fails("a", passing=True)] * 9)
+
+    assert (states(board), len(starter.begun)) == ({"a": "FAILED"}, 2)
+
+
+def test_others_go_on_while_a_flow_waits_for_its_next_attempt(play, make):
+    _, starter, _ = play(make.flow("a"), make.flow("b"), make.flow("c", "b"), a=[fails("a", passing=True)])
+
+    assert [name for name, _, _ in starter.begun] == ["a", "b", "c", "a"]
+
+
+def test_no_more_flows_run_at_a_time_than_allowed(play, make):
+    _, starter, _ = play(*(make.flow(name) for name in "abcdef"), limit=2)
+
+    assert (starter.most_at_once, len(starter.begun)) == (2, 6)
+
+
+def test_flows_that_the_plan_leaves_alone_are_not_started(play, make):
+    flows = (make.flow("a"), make.flow("b"), make.flow("c", "a", "b"))
+
+    board, starter, _ = play(*flows, decisions={"a": Decision.UP_TO_DATE, "b": Decision.EXCLUDE})
+
+    assert states(board) == {"a": "UP_TO_DATE", "b": "EXCLUDED", "c": "COMPLETED"}
+    assert [name for name, _, _ in starter.begun] == ["c"]
+
+
+def test_a_flow_without_news_is_up_to_date_and_was_not_attempted(play, make):
+    board, _, _ = play(make.flow("a"), make.flow("b", "a"), a=[NothingNew("a", "no news")])
+
+    assert states(board) == {"a": "UP_TO_DATE", "b": "COMPLETED"}
+    assert (board.statuses["a"].attempts, board.statuses["a"].reason) == (0, "no news")
+
+
+def test_a_stop_cancels_what_waits_and_what_runs(play, make):
+    flows = (make.flow("a"), make.flow("b"), make.flow("c", "a"))
+
+    board, starter, _ = play(*flows, a=[stops_with(Completed("a"))])
+
+    assert states(board) == {"a": "COMPLETED", "b": "CANCELED", "c": "CANCELED"}
+    assert (starter.stops, state_of(board)) == (1, UpdateState.CANCELED)
+
+
+def test_a_failure_is_not_tried_again_when_the_update_is_stopped(play, make):
+    board, _, _ = play(make.flow("a"), a=[stops_with(fails("a", passing=True))])
+
+    assert states(board) == {"a": "FAILED"}
+
+
+def test_a_plan_without_flows_is_done(play):
+    assert state_of(play()[0]) is UpdateState.COMPLETED
+
+
+def test_every_move_is_an_event(play, make):
+    _, _, moves = play(make.flow("a"))
+
+    assert [move.state.value for move in moves] == ["STARTING", "RUNNING", "COMPLETED"]
+    assert [move.duration_s for move in moves] == [None, None, 0.0]
+
+
+def test_an_illegal_move_is_a_defect(make):
+    step = FlowStep(make.flow("a"), Decision.START, "")
+    board = Board.for_plan(Plan(make.graph(step.flow), (), (step,)))
+
+    with pytest.raises(InternalError):
+        board.moved("a", FlowState.COMPLETED, lambda _event: None)

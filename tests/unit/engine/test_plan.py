@@ -1,0 +1,183 @@
+"""What an update would do and why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+
+from headrace.errors import Problems
+from headrace.graph.resolved import Mode
+from headrace.graph.select import Selected
+from headrace.model.names import QualifiedName
+from headrace.plan.build import News, build_plan
+from headrace.plan.steps import Decision
+
+REST = News(started=False, reason="nothing new")
+
+
+@dataclass
+class Table:
+    schema: Any
+    comment: str | None = None
+    properties: dict[str, str] = field(default_factory=dict)
+    partition_by: tuple[str, ...] = ()
+
+
+@dataclass
+class Deployed:
+    """What lies in the storage, as the test says."""
+
+    tables: dict[str, Table] = field(default_factory=dict)
+    fresh: dict[str, str] = field(default_factory=dict)
+    interrupted: set[str] = field(default_factory=set)
+
+    def table(self, name):
+        return self.tables.get(str(name))
+
+    def news(self, _graph, flow):
+        return News(started=True, reason=self.fresh[flow.name]) if flow.name in self.fresh else REST
+
+    def resetting(self, flow):
+        return flow.name in self.interrupted
+
+
+@pytest.fixture
+def planned(make):
+    def plan(graph, state, full=(), only=None):
+        names = frozenset(d.name for d in graph.datasets if d.kind.stored)
+        chosen = names if only is None else frozenset(map(QualifiedName, only))
+        return build_plan(graph, state, Selected(chosen, frozenset(map(QualifiedName, full))))
+
+    return plan
+
+
+@pytest.fixture
+def there(make):
+    return lambda *names, **table: {name: Table(make.schema("id integer"), **table) for name in names}
+
+
+def reasons(plan):
+    return {step.flow.name: (step.decision.value, step.reason) for step in plan.flows}
+
+
+def test_everything_is_made_by_the_first_update(planned, make):
+    plan = planned(make.graph(make.flow("a"), make.flow("b", "a")), Deployed())
+
+    assert reasons(plan) == {"a": ("start", "first run"), "b": ("start", "first run")}
+    assert [step.describe() for step in plan.tables] == ["create     a: not there yet", "create     b: not there yet"]
+
+
+def test_a_plan_is_empty_when_nothing_is_new(planned, make, there):
+    plan = planned(make.graph(make.flow("a"), make.flow("b", "a")), Deployed(there("a", "b")))
+
+    assert plan.empty
+    assert plan.describe().endswith("nothing to do")
+
+
+def test_a_reader_is_started_on_condition_when_its_input_moves_first(planned, make, there):
+    graph = make.graph(make.flow("a"), make.flow("b", "a"), make.flow("c", "b"), make.flow("d"))
+
+    plan = planned(graph, Deployed(there(*"abcd"), {"a": "its code changed"}))
+
+    assert [step.conditional for step in plan.flows] == [False, True, True, False]
+    assert reasons(plan)["c"] == ("start", 'reads "b", updated first')
+
+
+def test_a_stream_is_moved_by_what_it_reads_as_a_stream_alone(planned, make, there):
+    graph = make.graph(make.flow("lookup"), make.flow("s", "lookup", "~feed", mode=Mode.APPEND), make.flow("feed"))
+
+    plan = planned(graph, Deployed(there("lookup", "s", "feed"), {"lookup": "new rows"}))
+
+    assert reasons(plan)["s"] == ("up to date", "nothing new")
+
+
+def test_a_flow_that_runs_once_is_not_moved_by_its_input(planned, make, there):
+    graph = make.graph(make.flow("a"), make.flow("o", "a", mode=Mode.ONCE))
+
+    plan = planned(graph, Deployed(there("a", "o"), {"a": "new rows"}))
+
+    assert plan.step_for("o").decision is Decision.UP_TO_DATE
+
+
+def test_what_is_not_selected_is_left_out_and_moves_nothing(planned, make, there):
+    plan = planned(
+        make.graph(make.flow("a"), make.flow("b", "a")), Deployed(there("a", "b"), {"a": "news"}), only=["b"]
+    )
+
+    assert reasons(plan) == {"a": ("exclude", "not selected"), "b": ("up to date", "nothing new")}
+
+
+def test_a_full_refresh_clears_streaming_tables_and_computes_views_anew(planned, make, there):
+    graph = make.graph(make.flow("s", mode=Mode.APPEND), make.flow("v"))
+
+    plan = planned(graph, Deployed(there("s", "v")), full=["s", "v"])
+
+    assert [(str(step.dataset), step.change.value) for step in plan.tables] == [("s", "reset")]
+    assert [step.reset for step in plan.flows] == [True, True]
+
+
+def test_an_interrupted_reset_is_finished_first(planned, make, there):
+    graph = make.graph(make.flow("s", mode=Mode.APPEND))
+
+    plan = planned(graph, Deployed(there("s"), interrupted={"s"}))
+
+    assert plan.table_step_for(QualifiedName("s")).change.value == "reset"
+    assert planned(graph, Deployed(there("s"), interrupted={"s"}), only=[]).empty
+
+
+def test_a_new_column_is_added_to_a_table_that_keeps_its_rows(planned, make, there):
+    graph = make.graph(make.flow("s", mode=Mode.APPEND), make.flow("v"), schema="id integer, more string")
+
+    plan = planned(graph, Deployed(there("s", "v")))
+
+    assert [(str(step.dataset), step.columns) for step in plan.tables] == [("s", ("more",))]
+    assert reasons(plan)["s"] == ("start", 'adds "more"')
+
+
+@pytest.mark.parametrize(
+    ("declared", "table", "code"),
+    [
+        ({"schema": "id string"}, {}, "TABLE.TYPE_CHANGED"),
+        ({"partition_by": ("id",)}, {}, "TABLE.PARTITIONS_CHANGED"),
+        ({}, {"partition_by": ("id",)}, "TABLE.PARTITIONS_CHANGED"),
+    ],
+)
+def test_a_change_that_the_rows_do_not_allow_is_refused_unless_they_are_cleared(
+    planned, make, there, declared, table, code
+):
+    graph = make.graph(make.flow("s", mode=Mode.APPEND), **declared)
+    state = Deployed(there("s", **table))
+
+    with pytest.raises(Problems) as found:
+        planned(graph, state)
+
+    assert [error.code for error in found.value] == [code]
+    assert [step.change.value for step in planned(graph, state, full=["s"]).tables] == ["reset"]
+
+
+def test_properties_and_comment_are_brought_to_what_is_declared(planned, make, there):
+    graph = make.graph(make.flow("v"), comment="new", properties={"a": "1", "b": "2"})
+
+    (step,) = planned(graph, Deployed(there("v", comment="old", properties={"a": "1"}))).tables
+
+    assert (step.properties, step.comment) == ((("b", "2"),), "new")
+    assert step.reason == 'sets property "b", sets the comment'
+
+
+def test_json_and_text_say_the_same(planned, make, there):
+    plan = planned(make.graph(make.flow("a"), make.flow("b")), Deployed(there("a"), {"a": "news"}))
+
+    said = plan.to_json()
+    assert (said["empty"], said["tables"][0]["change"]) == (False, "create")
+    assert [(flow["flow"], flow["decision"], flow["reason"]) for flow in said["flows"]] == [
+        ("a", "start", "news"),
+        ("b", "start", "first run"),
+    ]
+    assert plan.describe().splitlines() == [
+        "create     b: not there yet",
+        "start      a: news",
+        "start      b: first run",
+    ]
+    assert not replace(plan, tables=(), flows=()).describe().startswith("create")

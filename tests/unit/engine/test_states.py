@@ -1,0 +1,57 @@
+"""The diagram of a flow's life says what the table says."""
+
+from __future__ import annotations
+
+import re
+
+from headrace.model.outcome import FlowState
+from headrace.runtime import states
+
+NAMES = "|".join(state.value for state in FlowState)
+
+
+def arrows(diagram):
+    """From each state the states that the diagram leads to; a branch begins below the column of its state."""
+    found = {}
+    columns = {}
+    for line in diagram.splitlines():
+        words = [(match.start(), match.group()) for match in re.finditer(NAMES, line)]
+        if line.startswith(tuple(NAMES.split("|"))):
+            chain = [word for _, word in words if "|" not in line]
+            chain = chain or [word for _, word in words]
+            begin, *rest = chain
+            alternatives = " | " in line
+            for before, after in [(begin, word) for word in rest] if alternatives else zip(chain, rest, strict=False):
+                found.setdefault(before, set()).add(after)
+            if not alternatives and begin == "QUEUED":
+                columns = dict(words)
+        elif "+---> " in line:
+            place = line.index("+")
+            owner = max((start for start in columns if start <= place), default=None)
+            found.setdefault(columns[owner], set()).update(word for _, word in words)
+    return found
+
+
+def test_the_diagram_draws_the_table():
+    drawn = arrows(states.__doc__.split("\n\n", 1)[1])
+
+    assert drawn == {
+        state.value: {target.value for target in targets} for state, targets in states.NEXT.items() if targets
+    }
+
+
+def test_every_state_is_in_the_table():
+    assert set(states.NEXT) == set(FlowState)
+
+
+def test_a_state_is_settled_when_nothing_leads_out_of_it():
+    moving = {FlowState.QUEUED, FlowState.STARTING, FlowState.RUNNING, FlowState.RETRYING}
+
+    assert {state for state in FlowState if not states.settled(state)} == moving
+
+
+def test_a_settled_flow_lets_its_readers_start_or_stops_them():
+    settled = {state for state in FlowState if states.settled(state)}
+
+    assert settled == states.CURRENT | states.BLOCKING
+    assert not states.CURRENT & states.BLOCKING

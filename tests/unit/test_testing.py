@@ -1,0 +1,120 @@
+"""What users test with: comparing rows, dying at a point, a plugin that costs nothing."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from datetime import date
+from decimal import Decimal
+
+import pytest
+
+from headrace.runtime.seam import Point, walk_past
+from headrace.testing import Crashed, assert_rows, difference
+from headrace.testing.crash import Fuse
+from headrace.testing.plugin import pytest_assertrepr_compare
+from headrace.testing.rows import SortedRows
+
+NAN = float("nan")
+
+
+def test_rows_are_equal_in_any_order_and_as_often():
+    rows = [{"id": 1, "x": None}, {"id": 2, "x": NAN}, {"id": 2, "x": NAN}]
+
+    assert_rows(rows, rows[::-1])
+    assert difference(rows, rows[:2]).splitlines()[1] == "  unexpected  id=2, x=nan"
+
+
+def test_only_cells_that_differ_are_shown():
+    found = [{"id": 1, "amount": 3, "day": date(2024, 1, 1)}, {"id": 2, "amount": 5, "day": None}]
+    expected = [{"id": 2, "amount": 5, "day": None}, {"id": 1, "amount": -3, "day": date(2024, 1, 1)}]
+
+    assert difference(found, expected).splitlines() == [
+        "rows differ: 2 found, 2 expected",
+        "  differs     id=1",
+        "    amount: found 3, expected -3",
+    ]
+
+
+def test_rows_are_held_against_each_other_by_their_key():
+    found = [{"name": "x", "id": 1}, {"name": "y", "id": 2}]
+
+    text = difference(found, [{"name": "x", "id": 2}, {"name": "z", "id": 3}], key=["id"])
+
+    assert text.splitlines() == [
+        "rows differ: 2 found, 2 expected",
+        "  unexpected  name='x', id=1",
+        "  differs     id=2",
+        "    name: found 'y', expected 'x'",
+        "  missing     name='z', id=3",
+    ]
+
+
+def test_a_column_that_one_side_lacks_is_a_difference():
+    assert "x: found 1, expected (no such column)" in difference([{"id": 1, "x": 1}], [{"id": 1}])
+    assert "x: found (no such column), expected None" in difference([{"id": 1}], [{"id": 1, "x": None}])
+
+
+def test_the_order_counts_when_it_is_asked_for():
+    rows = [{"id": 1}, {"id": 2}]
+
+    with pytest.raises(AssertionError, match="id: found 1, expected 2"):
+        assert_rows(rows, rows[::-1], ordered=True)
+    assert "missing     id=2" in difference(rows[:1], rows, ordered=True)
+    assert not difference(rows, rows, ordered=True)
+
+
+@pytest.mark.parametrize(("one", "other"), [(1, True), (1, "1"), ({"a": 1}, {"a": 2}), ([1], [1, 2]), (None, 0)])
+def test_values_of_different_kinds_differ(one, other):
+    assert difference([{"x": one}], [{"x": other}])
+
+
+def test_numbers_of_one_value_are_equal_and_nested_rows_are_compared_inside():
+    assert not difference([{"x": Decimal("1.0"), "y": ({"z": 1},)}], [{"x": 1, "y": [{"z": 1.0}]}])
+
+
+def test_many_differences_are_cut_off():
+    assert difference([{"id": n} for n in range(30)], []).endswith("and 10 more")
+
+
+def test_rows_of_a_table_have_one_order():
+    rows = [{"a": 2, "b": None}, {"a": None, "b": 1}, {"a": 2, "b": "x"}, {"a": {"c": NAN}, "b": 1}]
+
+    assert SortedRows(rows) == SortedRows(rows[::-1])
+    assert SortedRows(rows)[0]["a"] is None
+
+
+def test_pytest_shows_the_difference_of_rows():
+    rows = SortedRows([{"id": 1, "x": 1}])
+
+    assert pytest_assertrepr_compare("==", rows, [{"id": 1, "x": 2}])[-1] == "    x: found 1, expected 2"
+    assert pytest_assertrepr_compare("==", [{"id": 1, "x": 2}], rows)[-1] == "    x: found 1, expected 2"
+    assert pytest_assertrepr_compare("==", [1], [2]) is None
+    assert pytest_assertrepr_compare("in", rows, [rows]) is None
+
+
+def test_a_fuse_blows_at_its_point_and_stays_blown():
+    fuse = Fuse(Point.WRITTEN, skip=1)
+    fuse(Point.COUNTED)
+    fuse(Point.WRITTEN)
+
+    for point in (Point.WRITTEN, Point.COUNTED):
+        with pytest.raises(Crashed):
+            fuse(point)
+    assert fuse.blown
+
+
+def test_nothing_happens_at_a_point_outside_of_tests():
+    walk_past(Point.WRITTEN)
+    Fuse()(Point.WRITTEN)
+
+
+def test_the_plugin_loads_neither_spark_nor_the_engine():
+    code = (
+        "import sys, headrace.testing.plugin, headrace.testing\n"
+        "print([name for name in ('pyspark', 'pandas', 'deltalake', 'pyarrow') if name in sys.modules])\n"
+    )
+
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, encoding="utf-8", check=True)
+
+    assert shown.stdout.strip() == "[]"
