@@ -62,7 +62,7 @@ from pyspark.sql.types import LongType
 
 def cents(value):
     if value > 3:
-        raise ValueError(f"no price: {value}")
+        raise ValueError("no price")
     return value * 100
 
 
@@ -129,7 +129,7 @@ def test_failure_is_one_screen_that_begins_with_the_users_line(told):
     assert lines[:3] == [
         "prices.py:7",
         'error[FLOW.USER_CODE]: code of flow "bronze" raised an error',
-        "  ValueError: no price: 4",
+        "  ValueError: no price",
     ]
     assert lines[3].startswith("  hint: ")
 
@@ -146,7 +146,7 @@ def test_the_log_that_is_named_has_the_traces(told):
     text = log.read_text(encoding="utf-8")
 
     assert [flow for flow in PLACES if f"flow {flow}\n" not in text] == []
-    assert "ValueError: no price: 4" in text
+    assert "ValueError: no price" in text
     assert "\tat org.apache.spark" in text
 
 

@@ -59,6 +59,22 @@ def test_problems_read_as_agreed_and_nothing_is_written_when_input_is_bad(case, 
     assert listing(project) == before
 
 
+def test_unknown_selection_is_told_with_the_nearest_name_and_nothing_is_written(told):
+    project, run = told
+    view = "CREATE MATERIALIZED VIEW bronze AS SELECT 1 AS id;"
+    write(project, {"pipeline.yml": "name: shop", "transformations/a.sql": view})
+    before = listing(project)
+
+    code, text, _ = run("run", "--refresh", "bronse")
+
+    assert code == WRONG
+    assert text.splitlines() == [
+        'error[SELECTION.UNKNOWN]: selection names "bronse", which is not a table of the pipeline',
+        '  hint: Did you mean "bronze"?',
+    ]
+    assert listing(project) == before
+
+
 def write(folder: Path, files: dict[str, str]) -> None:
     for name, text in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)

@@ -59,6 +59,29 @@ class StoredState:
         record = self.record(flow)
         return record is not None and record.resetting
 
+    def ran(self, flow: ResolvedFlow) -> bool:
+        """True when the flow has progress: it was run before."""
+        record = self.record(flow)
+        return record is not None and record.started_at > 0
+
+    def lost_checkpoint(self, flow: ResolvedFlow) -> str | None:
+        """Where the checkpoint of a stream that ran before is missing, or None when it is there.
+
+        A flow without rules commits under an id that lies in its checkpoint, so only its record tells that it ran.
+        One with rules has left its transactions in the table, even if its record is gone too.
+        """
+        if flow.mode not in (Mode.APPEND, Mode.COMPLETE):
+            return None
+        record = self.record(flow)
+        epoch = record.epoch if record else 0
+        checkpoint = self.checkpoint(flow, epoch)
+        if (checkpoint / "metadata").is_file():
+            return None
+        path = self._layout.table(self._naming, flow.target)
+        app_id = transaction_id(self._pipeline_id, flow.name, epoch)
+        has_run = self.ran(flow) or committed_transaction(path, app_id) is not None
+        return str(checkpoint) if has_run else None
+
     def news(self, graph: ResolvedGraph, flow: ResolvedFlow) -> News:
         """Whether the flow has something to do, given the tables as they are now."""
         record = self.record(flow)

@@ -60,6 +60,22 @@ def select(graph: ResolvedGraph, selection: Selection, naming: Naming) -> Select
     return Selected(refresh | full, full)
 
 
+def dataset_name(graph: ResolvedGraph, text: str, naming: Naming) -> QualifiedName:
+    """The dataset behind a spelling.
+
+    Raises:
+        PipelineError: DATASET.UNKNOWN.
+    """
+    try:
+        name = naming.canonical(text)
+    except InvalidName:
+        name = QualifiedName(text)
+    if name not in graph.by_name:
+        known = [str(dataset.name) for dataset in graph.datasets]
+        raise PipelineError("DATASET.UNKNOWN", name=text, suggestion=did_you_mean(text, known))
+    return name
+
+
 def _names(
     texts: Iterable[str], graph: ResolvedGraph, naming: Naming, problems: list[PipelineError]
 ) -> frozenset[QualifiedName]:

@@ -6,6 +6,7 @@ While a project's files load, ``from pyspark import pipelines as dp`` and ``impo
 from headrace.pipelines.decorators import (
     append_flow,
     create_streaming_table,
+    enable_local_execution,
     expect,
     expect_all,
     expect_all_or_drop,
@@ -54,6 +55,7 @@ __all__ = [
     "create_table",
     "create_target_table",
     "create_view",
+    "enable_local_execution",
     "expect",
     "expect_all",
     "expect_all_or_drop",

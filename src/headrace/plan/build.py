@@ -54,6 +54,12 @@ class DeployedState(Protocol):
     def resetting(self, flow: ResolvedFlow) -> bool:
         """True when a crash interrupted a reset of the flow, which is then finished first."""
 
+    def ran(self, flow: ResolvedFlow) -> bool:
+        """True when the flow has progress: it was run before."""
+
+    def lost_checkpoint(self, flow: ResolvedFlow) -> str | None:
+        """Where the checkpoint of a flow that ran before is missing, or None when it is there."""
+
 
 def build_plan(graph: ResolvedGraph, state: DeployedState, selected: Selected) -> Plan:
     """The plan of an update.
@@ -62,8 +68,10 @@ def build_plan(graph: ResolvedGraph, state: DeployedState, selected: Selected) -
         Problems: a deployed table cannot take the new schema.
     """
     interrupted = {flow.target for flow in graph.stored_flows if state.resetting(flow)} & selected.refresh
-    selected = replace(selected, full_refresh=selected.full_refresh | interrupted)
-    tables, problems = _table_steps(graph, state, selected)
+    lost = frozenset(name for name in selected.refresh if _lost_its_table(graph, state, name))
+    selected = replace(selected, full_refresh=selected.full_refresh | interrupted | lost)
+    tables, problems = _table_steps(graph, state, selected, lost)
+    problems += _lost_checkpoints(graph, state, selected)
     if problems:
         raise Problems(problems)
     moving: set[QualifiedName] = set()
@@ -76,8 +84,27 @@ def build_plan(graph: ResolvedGraph, state: DeployedState, selected: Selected) -
     return Plan(graph, tuple(tables.values()), tuple(steps))
 
 
+def _lost_its_table(graph: ResolvedGraph, state: DeployedState, name: QualifiedName) -> bool:
+    """True when streams fed a table that somebody has deleted: they have to read from the start again."""
+    if name not in graph.by_name or state.table(name) is not None:
+        return False
+    return any(flow.mode is not Mode.REPLACE and state.ran(flow) for flow in graph.flows_into(name))
+
+
+def _lost_checkpoints(graph: ResolvedGraph, state: DeployedState, selected: Selected) -> list[PipelineError]:
+    """Flows that would read everything again into a table that has it already."""
+    return [
+        PipelineError(
+            "FLOW.CHECKPOINT_LOST", location=flow.flow.location, flow=flow.name, name=flow.target, checkpoint=missing
+        )
+        for flow in graph.stored_flows
+        if flow.target in selected.refresh - selected.full_refresh
+        and (missing := state.lost_checkpoint(flow)) is not None
+    ]
+
+
 def _table_steps(
-    graph: ResolvedGraph, state: DeployedState, selected: Selected
+    graph: ResolvedGraph, state: DeployedState, selected: Selected, lost: frozenset[QualifiedName]
 ) -> tuple[dict[QualifiedName, TableStep], list[PipelineError]]:
     tables: dict[QualifiedName, TableStep] = {}
     problems: list[PipelineError] = []
@@ -85,10 +112,13 @@ def _table_steps(
         if dataset.name not in selected.refresh or not dataset.kind.stored:
             continue
         deployed = state.table(dataset.name)
-        if deployed is None:
+        if dataset.name in lost:
+            reason = "the table was deleted; its flows start again in a new epoch"
+            tables[dataset.name] = TableStep(dataset.name, TableChange.RESET, reason)
+        elif deployed is None:
             tables[dataset.name] = TableStep(dataset.name, TableChange.CREATE, "not there yet")
         elif dataset.name in selected.full_refresh and not _recomputed(graph, dataset):
-            tables[dataset.name] = TableStep(dataset.name, TableChange.RESET, "full refresh clears it first")
+            tables[dataset.name] = TableStep(dataset.name, TableChange.RESET, "full refresh")
         else:
             step, problem = _evolution(dataset, deployed, replaced=_replaced(graph, dataset))
             if step is not None:
@@ -163,7 +193,8 @@ def _flow_step(
         return FlowStep(flow, Decision.EXCLUDE, "not selected")
     step = tables.get(flow.target)
     if flow.target in selected.full_refresh:
-        return FlowStep(flow, Decision.START, "full refresh", reset=True)
+        reason = step.reason if step is not None and step.change is TableChange.RESET else "full refresh"
+        return FlowStep(flow, Decision.START, reason, reset=True)
     if step is not None and step.change is TableChange.CREATE:
         return FlowStep(flow, Decision.START, "first run")
     news = state.news(graph, flow)

@@ -6,6 +6,7 @@ import hashlib
 import io
 import zipfile
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -32,7 +33,7 @@ def ship_modules(session: SparkSession, import_root: Path, folder: Path) -> None
     # Workers live on and keep the modules they imported; with another environment, Spark starts others.
     context.environment["HEADRACE_MODULES"] = digest
     # What was shipped before would hide what is shipped now when a project returns to an earlier state of its files.
-    includes = context._python_includes  # noqa: SLF001 - there is no way to take a file back
+    includes: Any = context._python_includes  # noqa: SLF001 - there is no way to take a file back
     includes[:] = [name for name in includes if not name.startswith(_ARCHIVE_PREFIX)]
     context.addPyFile(str(shipped))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
@@ -15,11 +14,8 @@ from headrace.checkpoints.freshness import StoredState
 from headrace.errors import PipelineError
 from headrace.events.reader import EventReader
 from headrace.events.types import Event
-from headrace.graph.build import did_you_mean
 from headrace.graph.resolved import Mode, ResolvedGraph
-from headrace.graph.select import Selection, select
-from headrace.model.location import Location
-from headrace.model.names import InvalidName, QualifiedName
+from headrace.graph.select import Selection, dataset_name, select
 from headrace.model.outcome import Outcome
 from headrace.model.rows import Rows
 from headrace.plan.build import build_plan
@@ -29,7 +25,7 @@ from headrace.project.lease import Lease
 from headrace.project.preview import preview_rows
 from headrace.project.rehearsal import REAL, Rehearsal
 from headrace.project.resolving import Resolver
-from headrace.project.stored import quarantined, quarantines, row_count, stored_tables
+from headrace.project.stored import make_storage, quarantined, quarantines, row_count, stored_tables, unusable
 from headrace.project.update import Update, host_name
 from headrace.settings.discover import find_settings
 from headrace.settings.load import load_settings
@@ -71,26 +67,18 @@ class Project:
         file = find_settings(Path(directory or Path.cwd()).absolute())
         return cls(load_settings(file, profile=profile, overrides=configuration or {}, environ=environ), environ)
 
-    def __repr__(self) -> str:
-        return f"Project({self.settings.name!r}, {str(self.settings.root)!r})"
-
     def validate(self) -> ResolvedGraph:
         """Everything short of writing: the resolved graph.
 
         Raises:
             Problems: everything that is wrong with the project, at once.
         """
-        graph = self._resolver.resolve(self._storage_problems()).graph
+        graph = self._resolver.resolve(unusable(self.settings)).graph
         self._plan(graph, Selection())
         return graph
 
-    def graph(self) -> ResolvedGraph:
-        """Datasets, flows and what reads what.
-
-        Raises:
-            Problems: everything that is wrong with the project's files, at once.
-        """
-        return self._resolver.resolve().graph
+    # Datasets, flows and what reads what are the same value.
+    graph = validate
 
     def plan(self, selection: Selection | None = None) -> Plan:
         """What :meth:`run` would do and why; nothing is written.
@@ -98,7 +86,7 @@ class Project:
         Raises:
             Problems: everything that is wrong with the project, or with the selection.
         """
-        return self._plan(self._resolver.resolve(self._storage_problems()).graph, selection or Selection())
+        return self._plan(self._resolver.resolve(unusable(self.settings)).graph, selection or Selection())
 
     def run(
         self,
@@ -122,9 +110,9 @@ class Project:
         """
         selection = Selection(tuple(refresh), tuple(full_refresh), full_refresh_all)
         # Whatever is wrong is found before anything is written, the lease included.
-        resolved = self._resolver.resolve(self._storage_problems())
+        resolved = self._resolver.resolve(unusable(self.settings))
         self._plan(resolved.graph, selection)
-        self._make_storage()
+        make_storage(self.settings)
         with Lease(Path(self.settings.layout.lease), host_name(self._environ), time.time) as lease:
             plan = self._plan(resolved.graph, selection)
             update = Update(self.settings, self._secrets, resolved, self._state, lease, self._rehearsal.at)
@@ -157,7 +145,7 @@ class Project:
             catalog.register_path(name, path)
         catalog.register_event_views(self.settings.layout.events)
         try:
-            frame = catalog.session.sql(catalog.spelled_query(query, self.settings.naming))
+            frame = catalog.session.sql(catalog.names.spelled_query(query, self.settings.naming))
             return Rows(tuple(frame.columns), tuple(tuple(row) for row in frame.collect()))
         except PySparkException as error:
             reason = str(error).strip().splitlines()[0]
@@ -171,7 +159,7 @@ class Project:
             PipelineError: DATASET.UNKNOWN, PREVIEW.INPUT_MISSING.
         """
         resolved = self._resolver.resolve()
-        dataset = resolved.graph.by_name[self._dataset_name(resolved.graph, name)]
+        dataset = resolved.graph.by_name[dataset_name(resolved.graph, name, self.settings.naming)]
         return preview_rows(resolved.graph, dataset, resolved.catalog, self._state, rows)
 
     def explain(self, name: str) -> Explanation:
@@ -182,7 +170,7 @@ class Project:
             PipelineError: DATASET.UNKNOWN.
         """
         graph = self._resolver.resolve().graph
-        dataset = graph.by_name[self._dataset_name(graph, name)]
+        dataset = graph.by_name[dataset_name(graph, name, self.settings.naming)]
         table = self._state.table(dataset.name) if dataset.kind.stored else None
         flows = []
         for flow in graph.flows_into(dataset.name):
@@ -218,35 +206,3 @@ class Project:
     def _plan(self, graph: ResolvedGraph, selection: Selection) -> Plan:
         selected = select(graph, selection, self.settings.naming)
         return build_plan(graph, self._state, selected.without(self._rehearsal.given))
-
-    def _storage_problems(self) -> tuple[PipelineError, ...]:
-        """What keeps an update from writing, as far as looking tells."""
-        storage = Path(self.settings.storage)
-        there = next(place for place in (storage, *storage.parents) if place.exists())
-        if not there.is_dir():
-            reason = f'"{there}" is not a folder'
-        elif not os.access(there, os.W_OK | os.X_OK):
-            reason = f'"{there}" may not be written'
-        else:
-            return ()
-        place = Location(self.settings.file.name)
-        return (PipelineError("STORAGE.UNUSABLE", location=place, path=storage, reason=reason),)
-
-    def _make_storage(self) -> None:
-        storage = Path(self.settings.storage)
-        try:
-            storage.mkdir(parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile(dir=storage):
-                pass
-        except OSError as error:
-            raise PipelineError("STORAGE.UNUSABLE", path=storage, reason=error.strerror or error) from error
-
-    def _dataset_name(self, graph: ResolvedGraph, text: str) -> QualifiedName:
-        try:
-            name = self.settings.naming.canonical(text)
-        except InvalidName:
-            name = QualifiedName(text)
-        if name not in graph.by_name:
-            known = [str(dataset.name) for dataset in graph.datasets]
-            raise PipelineError("DATASET.UNKNOWN", name=text, suggestion=did_you_mean(text, known))
-        return name

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,12 +14,43 @@ from deltalake import DeltaTable, QueryBuilder
 from headrace.checkpoints.delta_log import open_table
 from headrace.errors import PipelineError
 from headrace.graph.build import QUARANTINE_SUFFIX, did_you_mean
+from headrace.model.location import Location
 from headrace.model.names import InvalidName, Naming, QualifiedName
 from headrace.model.rows import Rows
+from headrace.settings.settings import Settings
 from headrace.settings.storage import StorageLayout
 
 _BY_RULE = """\
 SELECT rule, count(*) AS n FROM (SELECT unnest(broken) AS rule FROM q) AS t GROUP BY rule ORDER BY rule"""
+
+
+def unusable(settings: Settings) -> tuple[PipelineError, ...]:
+    """What keeps an update from writing into the storage, as far as looking tells; nothing is made."""
+    storage = Path(settings.storage)
+    there = next(place for place in (storage, *storage.parents) if place.exists())
+    if not there.is_dir():
+        reason = f'"{there}" is not a folder'
+    elif not os.access(there, os.W_OK | os.X_OK):
+        reason = f'"{there}" may not be written'
+    else:
+        return ()
+    place = Location(settings.file.name)
+    return (PipelineError("STORAGE.UNUSABLE", location=place, path=storage, reason=reason),)
+
+
+def make_storage(settings: Settings) -> None:
+    """The storage's folder, in which a file can be made.
+
+    Raises:
+        PipelineError: STORAGE.UNUSABLE.
+    """
+    storage = Path(settings.storage)
+    try:
+        storage.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=storage):
+            pass
+    except OSError as error:
+        raise PipelineError("STORAGE.UNUSABLE", path=storage, reason=error.strerror or error) from error
 
 
 def stored_tables(layout: StorageLayout, naming: Naming) -> Iterator[tuple[QualifiedName, str]]:

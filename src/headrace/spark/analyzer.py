@@ -100,7 +100,7 @@ class StubAnalyzer:
         return check(dataset, empty_frame(self._catalog.session, schema.nullable)) if dataset.expectations else ()
 
     def _analysis(self, flow: Flow, frame: DataFrame) -> Analysis:
-        reading = read_plan(frame, self._catalog.name_behind)
+        reading = read_plan(frame, self._catalog.names.name_behind)
         streaming = frame.isStreaming
         dataset = self._datasets.get(flow.target)
         rules = [f"{e.name} {e.action.value} {e.text}" for e in dataset.expectations] if dataset else []
@@ -130,7 +130,7 @@ class StubAnalyzer:
             return None
         params = error.getMessageParameters() or {}
         spelled = next((params[key] for key in ("relationName", "identifier", "schemaName") if key in params), "?")
-        return MissingInput(self._catalog.name_behind(spelled), spelled.replace("`", ""))
+        return MissingInput(self._catalog.names.name_behind(spelled), spelled.replace("`", ""))
 
     def _code_digest(self) -> str:
         digest = hashlib.sha256()

@@ -73,9 +73,9 @@ def _placed(frame: DataFrame, query: SqlQuery, columns: tuple[str, ...], flow: F
 
 @contextmanager
 def _context(naming: Naming, catalog: Catalog, *, resolving: bool) -> Iterator[None]:
-    name_token = SPELL_NAME.set(partial(catalog.spelled, naming=naming))
-    query_token = SPELL_QUERY.set(partial(catalog.spelled_query, naming=naming))
-    path_token = CHECK_PATH.set(catalog.refuse_own)
+    name_token = SPELL_NAME.set(partial(catalog.names.spelled, naming=naming))
+    query_token = SPELL_QUERY.set(partial(catalog.names.spelled_query, naming=naming))
+    path_token = CHECK_PATH.set(catalog.names.refuse_own)
     resolving_token = RESOLVING.set(resolving)
     try:
         with reading_with(TableReader(catalog)):

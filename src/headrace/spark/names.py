@@ -1,0 +1,107 @@
+"""Every spelling of the pipeline's names, and the one that the session's catalog takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from headrace.checkpoints.offsets import local_path
+from headrace.errors import PipelineError
+from headrace.model.names import InvalidName, Naming, QualifiedName, quoted, split_name
+from headrace.settings.storage import StorageLayout
+from headrace.sql.lexer import Kind, lex
+from headrace.sql.rewrite import rewrite_names
+
+
+@dataclass(frozen=True)
+class SessionName:
+    """How the session's own catalog knows a dataset; views have no database."""
+
+    database: str | None
+    table: str
+
+    @property
+    def text(self) -> str:
+        """The name as SQL spells it."""
+        return quoted(self.table) if self.database is None else quoted(self.database, self.table)
+
+    @property
+    def key(self) -> str:
+        """What equality in the catalog goes by."""
+        return f"{self.database or ''}.{self.table}".casefold()
+
+
+class Names:
+    """The names of one pipeline. Spark refuses three-part names and ``LIVE.x``; here they find their table."""
+
+    def __init__(self, layout: StorageLayout, naming: Naming) -> None:
+        self._layout = layout
+        self._naming = naming
+        self._known: dict[QualifiedName, SessionName] = {}
+
+    def know(self, names: Iterable[QualifiedName], views: Iterable[QualifiedName]) -> None:
+        """Make the pipeline's names known, so that every spelling finds them."""
+        without_database = set(views)
+        for name in names:
+            self._known[name] = self._session_name(name, view=name in without_database)
+
+    def of(self, name: QualifiedName) -> SessionName:
+        """The session's name of a dataset that is known."""
+        return self._known[name]
+
+    @property
+    def databases(self) -> frozenset[str]:
+        """The databases that the known names are in."""
+        return frozenset(known.database for known in self._known.values() if known.database is not None)
+
+    def name_behind(self, session_text: str) -> QualifiedName | None:
+        """The dataset that the session spells so (one or two parts), or None."""
+        try:
+            parts = split_name(session_text)
+        except InvalidName:
+            return None
+        if len(parts) > 2:
+            parts = parts[-2:]
+        wanted = {".".join(("", *parts)[-2:]).casefold()}
+        if len(parts) == 1:
+            wanted.add(f"{self._naming.schema}.{parts[0]}".casefold())
+        return next((name for name, session in self._known.items() if session.key in wanted), None)
+
+    def spelled(self, text: str, naming: Naming) -> str:
+        """A user's spelling of a table as the session's; unknown names are left as they are."""
+        try:
+            name = naming.canonical(text)
+        except InvalidName:
+            return text
+        known = self._known.get(name)
+        return known.text if known else text
+
+    def spelled_query(self, text: str, naming: Naming) -> str:
+        """A query with every spelling of the pipeline's names as the session's."""
+
+        def session_text(name: QualifiedName) -> str | None:
+            known = self._known.get(name)
+            return known.text if known else None
+
+        for token in lex(text).tokens:
+            if token.kind is Kind.QUOTED and "/" in token.text:
+                self.refuse_own(token.text.strip("`"))
+        return rewrite_names(text, naming, session_text)
+
+    def refuse_own(self, path: str) -> None:
+        """Nothing, unless a path leads into a table of the pipeline.
+
+        Raises:
+            PipelineError: GRAPH.OWN_TABLE_BY_PATH.
+        """
+        place = Path(local_path(path)).resolve()
+        for name in self._known:
+            if place.is_relative_to(Path(self._layout.table(self._naming, name)).resolve()):
+                raise PipelineError("GRAPH.OWN_TABLE_BY_PATH", name=name, path=path)
+
+    def _session_name(self, name: QualifiedName, *, view: bool) -> SessionName:
+        if view:
+            return SessionName(None, str(name).replace(".", "__"))
+        schema = name.schema or self._naming.schema
+        return SessionName(schema if name.catalog is None else f"{name.catalog}__{schema}", name.name)
