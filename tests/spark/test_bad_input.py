@@ -35,7 +35,7 @@ def told(headrace_session, tmp_path, capsys):
         said = capsys.readouterr()
         return code, *(text.replace(str(project), "<project>") for text in (said.err, said.out))
 
-    with unchanged(headrace_session):
+    with unchanged(headrace_session, project):
         yield project, run
 
 

@@ -50,7 +50,8 @@ def test_a_delta_table_is_written_streamed_and_merged(spark: SparkSession, tmp_p
 
 def test_the_history_and_the_change_feed_of_a_delta_table_are_read(spark: SparkSession, tmp_path: Path) -> None:
     table = f"delta.`{tmp_path / 'table'}`"
-    spark.sql(f"CREATE TABLE {table} (id INT) USING delta TBLPROPERTIES (delta.enableChangeDataFeed = true)")
+    properties = "delta.enableChangeDataFeed = true, delta.autoOptimize.autoCompact = false"
+    spark.sql(f"CREATE TABLE {table} (id INT) USING delta TBLPROPERTIES ({properties})")
     spark.sql(f"INSERT INTO {table} VALUES (1), (2)")
     spark.sql(f"DELETE FROM {table} WHERE id = 1")
 

@@ -71,8 +71,10 @@ def die_and_restart(pipeline, point, *names, skip=0, **options):
     return result
 
 
-@pytest.mark.parametrize("skip", [0, 1])
-@pytest.mark.parametrize("point", [Point.QUARANTINED, Point.WRITTEN, Point.COUNTED])
+@pytest.mark.parametrize(
+    ("point", "skip"),
+    [(Point.QUARANTINED, 0), (Point.QUARANTINED, 1), (Point.WRITTEN, 0), (Point.WRITTEN, 1), (Point.COUNTED, 0)],
+)
 def test_no_row_is_lost_or_doubled_when_an_update_dies_within_a_batch(project, point, skip):
     pipeline = project(RANDOM).given("source", *BATCHES)
 
@@ -96,8 +98,16 @@ def test_a_native_stream_is_counted_once_when_an_update_dies_after_it(project, p
     assert total(pipeline) == (len(IDS), 0, 0)
 
 
-@pytest.mark.parametrize("point", [Point.QUARANTINED, Point.WRITTEN, Point.COUNTED])
-@pytest.mark.parametrize("name", ["view", "ledger"])
+@pytest.mark.parametrize(
+    ("name", "point"),
+    [
+        ("view", Point.QUARANTINED),
+        ("view", Point.COUNTED),
+        ("ledger", Point.QUARANTINED),
+        ("ledger", Point.WRITTEN),
+        ("ledger", Point.COUNTED),
+    ],
+)
 def test_a_batch_flow_writes_its_rows_once_when_an_update_dies_within_it(project, name, point):
     pipeline = project(STATIC).given("source", BATCHES[0])
 

@@ -48,7 +48,6 @@ def _problem(dataset: Dataset, expectation: Expectation, empty: DataFrame) -> Pi
             location=expectation.location,
             name=expectation.name,
             dataset=dataset.name,
-            predicate=expectation.text,
             **params,
         )
 
@@ -59,7 +58,7 @@ def _problem(dataset: Dataset, expectation: Expectation, empty: DataFrame) -> Pi
         judged = empty.select(predicate_column(expectation).alias("holds"))
         field = judged.schema.fields[0]
     except ParseException as error:
-        return wrong("EXPECTATION.NOT_SQL", reason=_first_line(error))
+        return wrong("EXPECTATION.NOT_SQL", reason=_first_line(error), predicate=expectation.text)
     except AnalysisException as error:
         if (error.getCondition() or "").startswith("UNRESOLVED_COLUMN"):
             params = error.getMessageParameters() or {}
@@ -67,12 +66,12 @@ def _problem(dataset: Dataset, expectation: Expectation, empty: DataFrame) -> Pi
             return wrong("EXPECTATION.UNKNOWN_COLUMN", column=column, columns=", ".join(empty.columns))
         if error.getCondition() == "MISSING_GROUP_BY":
             return wrong("EXPECTATION.REFUSED", what="an aggregate")
-        return wrong("EXPECTATION.NOT_SQL", reason=_first_line(error))
+        return wrong("EXPECTATION.NOT_SQL", reason=_first_line(error), predicate=expectation.text)
     refused = next((_REFUSED_NODES[node] for node in _nodes(judged) if node in _REFUSED_NODES), None)
     if refused is not None:
         return wrong("EXPECTATION.REFUSED", what=refused)
     if len(judged.columns) != 1 or not isinstance(field.dataType, BooleanType):
-        return wrong("EXPECTATION.NOT_BOOLEAN", type=field.dataType.simpleString())
+        return wrong("EXPECTATION.NOT_BOOLEAN", type=field.dataType.simpleString(), predicate=expectation.text)
     return None
 
 

@@ -123,6 +123,12 @@ def definition_problem(flow: Flow, error: BaseException, root: Path) -> Pipeline
     return PipelineError("FLOW.RAISED", location=place, flow=flow.name, reason=_shortened(reason))
 
 
+def whole_text(error: BaseException) -> str:
+    """Everything that is known about an error: Python's traceback, and what each cause in Java says."""
+    causes = [f"caused by {cause.type_name}: {cause.message.strip()}\n" for cause in chain(error)]
+    return "".join((*traceback.format_exception(error), *causes))
+
+
 def chain(error: BaseException) -> Iterator[Cause]:
     """The error and its causes, outermost first, through Python and then through Java."""
     java = _java_of(error)

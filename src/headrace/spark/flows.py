@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import queue
 import threading
-import traceback
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -14,7 +13,7 @@ from headrace.graph.resolved import ResolvedFlow
 from headrace.plan.steps import FlowStep, TableStep
 from headrace.runtime.ports import Failed, NothingNew, Report, Started
 from headrace.spark.execution import Execution
-from headrace.spark.failures import failed
+from headrace.spark.failures import failed, whole_text
 from headrace.spark.preparation import Preparation
 from headrace.spark.surroundings import Surroundings
 
@@ -77,7 +76,7 @@ class ThreadedFlows:
             self._reports.put(self._redacted(failed(flow.flow, error, self._around.root, rules)))
 
     def _keep_trace(self, flow: ResolvedFlow, error: BaseException) -> None:
-        text = "".join(traceback.format_exception(error))
+        text = whole_text(error)
         traces = self._around.traces
         with suppress(OSError):
             traces.parent.mkdir(parents=True, exist_ok=True)

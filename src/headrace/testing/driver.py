@@ -8,11 +8,12 @@ import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import yaml
 from pyspark.sql.types import DataType
 
+from headrace.errors import PipelineError
 from headrace.events.types import Event
 from headrace.model.datasets import Definitions
 from headrace.model.names import QualifiedName
@@ -176,6 +177,29 @@ class Pipeline:
 
     def _rewritten(self, definitions: Definitions) -> Definitions:
         return rewritten(definitions, self._stand_ins)
+
+
+class NoProject:
+    """What a test gets that has no project around it: still opens others, and says so when it is used as one."""
+
+    def __init__(self, error: PipelineError, scratch: Path) -> None:
+        self._error = error
+        self._scratch = scratch
+
+    def __call__(self, folder: Path | str) -> Pipeline:
+        """The project at or above *folder*, in a copy."""
+        return Pipeline.nearest(Path(folder).absolute(), self._scratch)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise self._error
+
+
+def open_nearest(start: Path, scratch: Path) -> Pipeline | NoProject:
+    """The project around *start*; see :meth:`Pipeline.nearest`."""
+    try:
+        return Pipeline.nearest(start, scratch)
+    except PipelineError as error:
+        return NoProject(error, scratch)
 
 
 def write_project(folder: Path, files: Mapping[str, str], settings: Mapping[str, Any]) -> None:

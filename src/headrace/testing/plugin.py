@@ -75,6 +75,6 @@ def pipeline(request: pytest.FixtureRequest, headrace_session: SparkSession, tmp
     Called with a folder, it is the project there: ``pipeline("other/folder")``.
     """
     driver = import_module("headrace.testing.driver")
-    opened = driver.Pipeline.nearest(Path(request.path).parent, tmp_path)
+    opened = driver.open_nearest(Path(request.path).parent, tmp_path)
     with import_module("headrace.testing.warm").unchanged(headrace_session, tmp_path):
         yield opened
