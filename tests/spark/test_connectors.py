@@ -50,8 +50,7 @@ def test_a_delta_table_is_written_streamed_and_merged(spark: SparkSession, tmp_p
 
 def test_the_history_and_the_change_feed_of_a_delta_table_are_read(spark: SparkSession, tmp_path: Path) -> None:
     table = f"delta.`{tmp_path / 'table'}`"
-    properties = "delta.enableChangeDataFeed = true, delta.autoOptimize.autoCompact = false"
-    spark.sql(f"CREATE TABLE {table} (id INT) USING delta TBLPROPERTIES ({properties})")
+    spark.sql(f"CREATE TABLE {table} (id INT) USING delta TBLPROPERTIES (delta.enableChangeDataFeed = true)")
     spark.sql(f"INSERT INTO {table} VALUES (1), (2)")
     spark.sql(f"DELETE FROM {table} WHERE id = 1")
 
@@ -59,7 +58,8 @@ def test_the_history_and_the_change_feed_of_a_delta_table_are_read(spark: SparkS
     feed = spark.read.option("readChangeFeed", "true").option("startingVersion", 2).format("delta")
     changes = [(row.id, row._change_type) for row in feed.load(str(tmp_path / "table")).collect()]
 
-    assert operations == ["CREATE TABLE", "WRITE", "DELETE"]
+    # Small files may be put together in between.
+    assert [operation for operation in operations if operation != "OPTIMIZE"] == ["CREATE TABLE", "WRITE", "DELETE"]
     assert changes == [(1, "delete")]
 
 

@@ -9,11 +9,14 @@ from difflib import get_close_matches
 from functools import cached_property
 
 from headrace.errors import PipelineError
+from headrace.events.views import VIEWS
 from headrace.model.datasets import Dataset, Definitions, Flow, Kind
 from headrace.model.expectations import Action
 from headrace.model.names import MAX_PART_LENGTH, QualifiedName
 
 QUARANTINE_SUFFIX = "_quarantine"
+# What `headrace sql` calls the event log and the views over it.
+EVENT_LOG_NAMES = frozenset({"event_log", *VIEWS})
 # A flow's own dataset may have three parts.
 _FLOW_NAME = re.compile(r"\w(?:[\w .\-]*\w)?")
 
@@ -95,7 +98,8 @@ def _flow_names_are_unique(graph: Graph) -> Iterator[PipelineError]:
 
 def _names_are_not_reserved(graph: Graph) -> Iterator[PipelineError]:
     for dataset in graph.definitions.datasets:
-        if dataset.name.name.casefold().endswith(QUARANTINE_SUFFIX):
+        name = dataset.name.name.casefold()
+        if name.endswith(QUARANTINE_SUFFIX) or name in EVENT_LOG_NAMES:
             yield PipelineError("GRAPH.RESERVED_NAME", location=dataset.location, name=dataset.name)
 
 

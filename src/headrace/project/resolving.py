@@ -58,6 +58,7 @@ class Resolver:
             confs=confs,
             log_folder=self._log_folder,
             environ=self._environ,
+            folder=settings.root,
         )
         stubs = Path(tempfile.gettempdir()) / f"headrace-stubs-{os.getpid()}"
         catalog = Catalog(session, settings.layout, settings.naming, stubs)

@@ -8,19 +8,13 @@ from threading import RLock
 
 from pyspark.sql import DataFrame, SparkSession
 
-from headrace.events.views import event_log_expectations, event_log_flows, event_log_updates
+from headrace.events.views import VIEWS
 from headrace.graph.resolved import ResolvedDataset
 from headrace.model.names import Naming, QualifiedName, quoted, sql_text
 from headrace.model.schema import Schema
 from headrace.settings.storage import StorageLayout
 from headrace.spark.delta_tables import build_table, struct_type
 from headrace.spark.names import Names, SessionName
-
-EVENT_VIEWS = {
-    "event_log_updates": event_log_updates,
-    "event_log_flows": event_log_flows,
-    "event_log_expectations": event_log_expectations,
-}
 
 
 class Catalog:
@@ -112,7 +106,7 @@ class Catalog:
         with self._lock:
             self._drop(name)
             self.session.catalog.createTable(name.text, path=path, source="delta")
-            for view, text in EVENT_VIEWS.items():
+            for view, text in VIEWS.items():
                 self.session.sql(text(name.text)).createOrReplaceTempView(view)
 
     def register_path(self, name: QualifiedName, path: str) -> None:

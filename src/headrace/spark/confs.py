@@ -66,5 +66,6 @@ def session_confs(cores: int) -> dict[str, str]:
         # Small batches: fewer checkpoints of the log, and small files are put together now and then.
         "spark.databricks.delta.properties.defaults.checkpointInterval": "100",
         "spark.databricks.delta.autoCompact.enabled": "true",
+        "spark.databricks.delta.autoCompact.minNumFiles": "50",
         **CHECKPOINT_CONFS,
     }

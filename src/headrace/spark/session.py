@@ -33,7 +33,13 @@ appender.file.layout.pattern = %d{{yyyy-MM-dd HH:mm:ss.SSS}} %p %c{{1}}: %m%n%ex
 
 
 def open_session(
-    *, name: str, connectors: Iterable[str], confs: Mapping[str, str], log_folder: Path, environ: Mapping[str, str]
+    *,
+    name: str,
+    connectors: Iterable[str],
+    confs: Mapping[str, str],
+    log_folder: Path,
+    environ: Mapping[str, str],
+    folder: Path | None = None,
 ) -> SparkSession:
     """The session of this process: the one that is there (under spark-submit, in tests), or a new one.
 
@@ -43,6 +49,7 @@ def open_session(
         confs: the project's settings, which win over the defaults.
         log_folder: where Spark's log and traces go; nothing of them reaches the terminal.
         environ: the process environment.
+        folder: what relative paths start at (default: the working directory); a session that is there keeps its own.
 
     Raises:
         PipelineError: CONNECTOR.* when Java or the jars are missing.
@@ -50,7 +57,7 @@ def open_session(
     patches.install()
     session = SparkSession.getActiveSession() or SparkSession._instantiatedSession  # noqa: SLF001 - of any thread
     if session is None or session.sparkContext._jsc is None:  # noqa: SLF001 - None once it was stopped
-        session = _new_session(name, connectors, confs, log_folder, environ)
+        session = _new_session(name, connectors, confs, log_folder, environ, folder)
     cores = cores_of(str(session.sparkContext.master))
     for key, value in {**session_confs(cores), **confs}.items():
         if settable(session, key):
@@ -97,7 +104,12 @@ def log_file(log_folder: Path) -> Path:
 
 
 def _new_session(
-    name: str, connectors: Iterable[str], confs: Mapping[str, str], log_folder: Path, environ: Mapping[str, str]
+    name: str,
+    connectors: Iterable[str],
+    confs: Mapping[str, str],
+    log_folder: Path,
+    environ: Mapping[str, str],
+    folder: Path | None,
 ) -> SparkSession:
     check_java(environ)
     paths = jars({ALWAYS_THERE, *connectors}, environ=environ)
@@ -123,5 +135,5 @@ def _new_session(
     # The JVM gets a session of its own, so that a signal to the process group reaches Python alone (D11), and writes
     # to the log instead of the terminal.
     with log_file(log_folder).open("ab") as log:
-        gateway: Any = launch_gateway(conf, {"stdout": log, "stderr": log, "start_new_session": True})
+        gateway: Any = launch_gateway(conf, {"stdout": log, "stderr": log, "start_new_session": True, "cwd": folder})
     return SparkSession(SparkContext(gateway=gateway, conf=conf))

@@ -7,6 +7,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -15,7 +16,6 @@ from pyspark.sql.types import DataType
 
 from headrace.errors import PipelineError
 from headrace.events.types import Event
-from headrace.model.datasets import Definitions
 from headrace.model.names import QualifiedName
 from headrace.model.rows import Rows, json_value
 from headrace.plan.steps import Plan
@@ -173,10 +173,8 @@ class Pipeline:
     def _opened(self, only: Iterable[str]) -> Project:
         names = frozenset(map(self.settings.naming.canonical, only))
         given = frozenset(self._stand_ins)
-        return Project(self.settings, self._environ, Rehearsal(self._fuse, self._rewritten, given, names))
-
-    def _rewritten(self, definitions: Definitions) -> Definitions:
-        return rewritten(definitions, self._stand_ins)
+        rewrite = partial(rewritten, stand_ins=self._stand_ins)
+        return Project(self.settings, self._environ, Rehearsal(self._fuse, rewrite, given, names))
 
 
 class NoProject:

@@ -301,3 +301,20 @@ def test_a_source_that_cannot_be_looked_at_is_started(state, make):
     plan_batch(state.checkpoint(flow, 0), 0, {"topic": 1})
 
     assert state.news(make.graph(flow), flow).reason == "kafka cannot be compared without starting"
+
+
+def test_a_checkpoint_is_lost_when_its_flow_ran_and_it_is_not_there(state, make, append):
+    view, stream, ruled = make.flow("v"), make.flow("s", mode=Mode.APPEND), make.flow("r", mode=Mode.APPEND)
+    never = [state.lost_checkpoint(flow) for flow in (view, stream, ruled)]
+    record_of(state, view)
+    record_of(state, stream, epoch=1)
+    own = transaction_id("pipeline", "r", 0)
+    append("r", commit_properties=CommitProperties(app_transactions=[Transaction(own, 0)]))
+
+    assert never == [None, None, None]
+    assert (state.ran(stream), state.ran(ruled), state.lost_checkpoint(view)) == (True, False, None)
+    assert state.lost_checkpoint(stream).endswith("/s/1")
+    assert state.lost_checkpoint(ruled).endswith("/r/0")
+    state.checkpoint(stream, 1).mkdir()
+    (state.checkpoint(stream, 1) / "metadata").touch()
+    assert state.lost_checkpoint(stream) is None

@@ -32,6 +32,8 @@ class Deployed:
     tables: dict[str, Table] = field(default_factory=dict)
     fresh: dict[str, str] = field(default_factory=dict)
     interrupted: set[str] = field(default_factory=set)
+    did_run: set[str] = field(default_factory=set)
+    lost: dict[str, str] = field(default_factory=dict)
 
     def table(self, name):
         return self.tables.get(str(name))
@@ -41,6 +43,12 @@ class Deployed:
 
     def resetting(self, flow):
         return flow.name in self.interrupted
+
+    def ran(self, flow):
+        return flow.name in self.did_run
+
+    def lost_checkpoint(self, flow):
+        return self.lost.get(flow.name)
 
 
 @pytest.fixture
@@ -125,6 +133,25 @@ def test_an_interrupted_reset_is_finished_first(planned, make, there):
 
     assert plan.table_step_for(QualifiedName("s")).change.value == "reset"
     assert planned(graph, Deployed(there("s"), interrupted={"s"}), only=[]).empty
+
+
+def test_streams_begin_anew_when_their_table_was_deleted(planned, make):
+    graph = make.graph(make.flow("s", mode=Mode.APPEND), make.flow("v"))
+
+    plan = planned(graph, Deployed(did_run={"s", "v"}))
+
+    assert [step.reset for step in plan.flows] == [True, False]
+
+
+def test_a_lost_checkpoint_is_refused_unless_the_table_is_cleared(planned, make, there):
+    graph = make.graph(make.flow("s", mode=Mode.APPEND))
+    state = Deployed(there("s"), lost={"s": "/checkpoints/s"})
+
+    with pytest.raises(Problems) as found:
+        planned(graph, state)
+
+    assert [error.code for error in found.value] == ["FLOW.CHECKPOINT_LOST"]
+    assert planned(graph, state, full=["s"]).flows[0].reset
 
 
 def test_a_new_column_is_added_to_a_table_that_keeps_its_rows(planned, make, there):
