@@ -177,7 +177,6 @@ def test_what_is_declared_reaches_the_table(declared):
     assert columns["id"] == {"comment": "the order's number"}
 
 
-@pytest.mark.xfail(reason="Delta forgets the clustering when a batch overwrites the table")
 def test_cluster_columns_stay_when_a_view_is_computed(declared):
     detail = declared.project.sql("DESCRIBE DETAIL clustered").to_json()[0]
 

@@ -161,6 +161,7 @@ class Execution:
             update_id=around.update_id,
             replaces=replaces,
             partition_by=dataset.partition_by,
+            cluster_by=dataset.cluster_by,
         )
         return Target(place, Rules(dataset.expectations), around.emit, around.known_counts, around.at, around.fence)
 

@@ -16,13 +16,14 @@ from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 from pyspark.storagelevel import StorageLevel
 
-from headrace.checkpoints.delta_log import committed_transaction
+from headrace.checkpoints.delta_log import committed_transaction, table_state
 from headrace.events.types import BatchDone
 from headrace.expectations.apply import counters, counts_from, kept, set_aside
 from headrace.expectations.compile import Rules, judged, predicate_column
 from headrace.model.expectations import Action
-from headrace.model.names import sql_text
+from headrace.model.names import quoted, sql_text
 from headrace.model.outcome import FlowCounts
+from headrace.model.schema import Schema
 from headrace.runtime.ports import Emit
 from headrace.runtime.seam import Point, Seam
 from headrace.spark.commits import quarantined_rows, rows_of_transaction
@@ -44,6 +45,7 @@ class TargetPlace:
     update_id: str
     replaces: bool = False
     partition_by: tuple[str, ...] = ()
+    cluster_by: tuple[str, ...] = ()
 
 
 class Target:
@@ -135,12 +137,26 @@ class Target:
         self._fence()
         writer = rows.write.format("delta").mode("overwrite" if self._place.replaces else "append")
         writer = writer.option("txnAppId", self._place.transaction).option("txnVersion", str(batch_id))
-        if self._place.replaces:
+        clusters_anew = False
+        if self._place.replaces and self._place.cluster_by and self._fits(rows):
+            # A condition that all rows meet: Delta replaces the rows and keeps the clustering.
+            writer = writer.option("replaceWhere", "true")
+        elif self._place.replaces:
+            clusters_anew = bool(self._place.cluster_by)
             writer = writer.option("overwriteSchema", "true")
             if self._place.partition_by:
                 writer = writer.partitionBy(*self._place.partition_by)
         writer.save(self._place.table)
+        if clusters_anew:
+            # Delta forgets the clustering with the old schema.
+            columns = ", ".join(map(quoted, self._place.cluster_by))
+            rows.sparkSession.sql(f"ALTER TABLE delta.{quoted(self._place.table)} CLUSTER BY ({columns})")
         self._at(Point.WRITTEN)
+
+    def _fits(self, rows: DataFrame) -> bool:
+        """True when the rows have the columns that the table has."""
+        state = table_state(self._place.table)
+        return state is not None and state.schema.nullable == Schema.from_json(rows.schema.json()).nullable
 
     def _quarantine(self, rows: DataFrame, batch_id: int) -> None:
         self._fence()
