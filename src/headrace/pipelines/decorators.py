@@ -289,6 +289,11 @@ def _dataset(
 def _check_option(registry: Registry, word: str, option: str, value: Any, location: Location) -> None:
     if option == "format" and str(value or "delta").lower() != "delta":
         registry.problems.append(PipelineError("UNSUPPORTED.FORMAT", location=location, what=word, format=value))
+    elif option == "spark_conf" and value and word in ("temporary_view", "view"):
+        reason = "a view runs inside of the flows that read it; set it there"
+        registry.problems.append(
+            PipelineError("UNSUPPORTED.ARGUMENT", location=location, what=word, argument=option, reason=reason)
+        )
     elif option in REFUSED_ARGUMENTS:
         if value and value != "auto":
             registry.problems.append(

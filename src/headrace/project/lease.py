@@ -116,14 +116,17 @@ class Lease:
         if before is not None and elsewhere and self._now() - before.renewed_at < EXPIRES_AFTER_S:
             raise held_by(before)
         self._lock = self._locked(before, needed=not elsewhere)
-        if before is not None and before.host == self._host and before.jvm is not None:
-            before.jvm.end(ORPHAN_PATIENCE_S)
         python = Process.of(os.getpid())
         assert python is not None  # noqa: S101 - this very process
+        if before is not None and before.host == self._host and before.jvm is not None and before.python != python:
+            before.jvm.end(ORPHAN_PATIENCE_S)
         number = before.number + 1 if before else 1
         moment = self._now()
         self._mine = Holder(number, self._host, python, None, moment, moment)
         self._write(self._mine)
+        # Another host may have written at the same moment; the last one holds the lease.
+        if not self._holds():
+            raise held_by(read_holder(self._file))
         self._renewer.start()
         return self
 
@@ -162,7 +165,10 @@ class Lease:
 
     def _holds(self) -> bool:
         holder = read_holder(self._file)
-        return self._mine is not None and holder is not None and holder.number == self._mine.number
+        if self._mine is None or holder is None:
+            return False
+        mine = self._mine
+        return (holder.number, holder.host, holder.python) == (mine.number, mine.host, mine.python)
 
     def _locked(self, before: Holder | None, *, needed: bool) -> IO[str]:
         """The lock of this host; a holder of another host that expired has no say in it."""
@@ -170,9 +176,11 @@ class Lease:
         try:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            if needed:
+            # The holder of another host is gone for good only if nobody on this one was faster to take over.
+            newest = read_holder(self._file)
+            if needed or newest != before:
                 stream.close()
-                raise held_by(read_holder(self._file) or before) from error
+                raise held_by(newest or before) from error
         return stream
 
     def _renew_often(self) -> None:

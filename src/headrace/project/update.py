@@ -116,15 +116,19 @@ class Update:
         )
         flows = ThreadedFlows(around)
         self.lease.when_lost(flows.abandon)
-        with _stopping_on_signals(flows.ask_to_stop):
-            return run(
-                plan,
-                flows,
-                _Clock(),
-                emit,
-                limit=settings.max_parallel_flows,
-                max_retries=settings.max_flow_retries,
-            )
+        try:
+            with _stopping_on_signals(flows.ask_to_stop):
+                return run(
+                    plan,
+                    flows,
+                    _Clock(),
+                    emit,
+                    limit=settings.max_parallel_flows,
+                    max_retries=settings.max_flow_retries,
+                )
+        finally:
+            # Nothing of this update may write once the lease is given back.
+            flows.close()
 
 
 class _Clock:

@@ -24,6 +24,7 @@ from headrace.spark.delta_tables import empty_frame
 from headrace.spark.failures import definition_problem, first_line, user_location
 from headrace.spark.plans import fingerprint, needs_complete_mode, read_plan
 from headrace.spark.queries import call
+from headrace.spark.session import with_confs
 
 _MISSING = ("TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND", "CATALOG_NOT_FOUND", "REQUIRES_SINGLE_PART_NAMESPACE")
 
@@ -71,8 +72,9 @@ class StubAnalyzer:
     def analyze(self, flow: Flow) -> Analysis:
         """Call the flow's query once and look at the plan of what it returns."""
         try:
-            frame = call(flow, self._catalog, resolving=True, columns=self._target_columns(flow))
-            return self._analysis(flow, frame)
+            with with_confs(self._catalog.session, flow.spark_conf):
+                frame = call(flow, self._catalog, resolving=True, columns=self._target_columns(flow))
+                return self._analysis(flow, frame)
         except PipelineError as error:
             if error.location is None:
                 place = user_location(error, self._root) or flow.location

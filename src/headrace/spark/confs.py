@@ -61,6 +61,8 @@ def session_confs(cores: int) -> dict[str, str]:
         "spark.sql.execution.arrow.pythonUDF.columnarInput.enabled": "false",
         "spark.sql.streaming.pollingDelay": "50",
         "spark.sql.streaming.minBatchesToRetain": "20",
+        # A query that is told to stop must not keep the update waiting for ever.
+        "spark.sql.streaming.stopTimeout": "10s",
         # Delta rebuilds a table's state in this many tasks; its default of 50 is for clusters.
         "spark.databricks.delta.snapshotPartitions": str(max(cores // 4, 1)),
         # Small batches: fewer checkpoints of the log, and small files are put together now and then.

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 
-from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from headrace.checkpoints.delta_log import table_state
@@ -22,10 +20,16 @@ from headrace.runtime.seam import Point
 from headrace.spark.commits import stream_commits
 from headrace.spark.confs import CHECKPOINT_CONFS
 from headrace.spark.preparation import Preparation
+from headrace.spark.session import on_clone, with_confs
 from headrace.spark.surroundings import Surroundings
 from headrace.spark.target import Target, TargetPlace
 
 _LOOK_EVERY_S = 0.5
+
+
+def job_group(update_id: str, flow: str) -> str:
+    """By which the work of a batch flow can be interrupted."""
+    return f"headrace {update_id} {flow}"
 
 
 class Execution:
@@ -67,8 +71,8 @@ class Execution:
         replaces = flow.mode is Mode.REPLACE
         with self._preparation.loading:
             inputs = self._preparation.register_inputs(flow)
-            with _confs(around.session, flow.flow.spark_conf):
-                frame = self._preparation.frame(flow)
+            with with_confs(around.session, flow.flow.spark_conf):
+                frame = on_clone(self._preparation.frame(flow), job_group(around.update_id, flow.name))
         self._started()
         target = self._target(flow, record.epoch, replaces=replaces)
         state = table_state(around.table_path(flow.target))
@@ -86,13 +90,15 @@ class Execution:
         checkpoint = around.state.checkpoint(flow, record.epoch)
         if not record.confs:
             # A checkpoint that is there without a record was not made here, and opens with what it was made with.
-            record = replace(record, confs={} if (checkpoint / "offsets").is_dir() else dict(CHECKPOINT_CONFS))
+            session = around.session
+            made_now = {key: str(session.conf.get(key)) for key in CHECKPOINT_CONFS}
+            record = replace(record, confs={} if (checkpoint / "offsets").is_dir() else made_now)
             write_record(around.state.record_file(flow), record)
         dataset = around.graph.by_name[flow.target]
         target = None
         with self._preparation.loading:
             self._preparation.register_inputs(flow)
-            with _confs(around.session, {**record.confs, **flow.flow.spark_conf}):
+            with with_confs(around.session, {**record.confs, **flow.flow.spark_conf}):
                 writer = self._preparation.frame(flow).writeStream.queryName(flow.name).trigger(availableNow=True)
                 writer = writer.option("checkpointLocation", str(checkpoint))
                 if dataset.dataset.expectations:
@@ -204,19 +210,3 @@ class _CommitCounter:
         self._looked_at = now
         self._first = False
         self.counted_version = state.version
-
-
-@contextmanager
-def _confs(session: SparkSession, confs: Mapping[str, str]) -> Iterator[None]:
-    """Settings for the queries that are started inside the block; each keeps a copy of its own."""
-    before: dict[str, str | None] = {key: session.conf.get(key, None) for key in confs}
-    for key, wanted in confs.items():
-        session.conf.set(key, wanted)
-    try:
-        yield
-    finally:
-        for key, value in before.items():
-            if value is None:
-                session.conf.unset(key)
-            else:
-                session.conf.set(key, value)

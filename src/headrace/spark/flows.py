@@ -11,11 +11,14 @@ from dataclasses import replace
 from headrace.errors import PipelineError
 from headrace.graph.resolved import ResolvedFlow
 from headrace.plan.steps import FlowStep, TableStep
-from headrace.runtime.ports import Failed, NothingNew, Report, Started
-from headrace.spark.execution import Execution
+from headrace.runtime.ports import Canceled, Failed, NothingNew, Report, Started
+from headrace.spark.execution import Execution, job_group
 from headrace.spark.failures import failed, whole_text
 from headrace.spark.preparation import Preparation
 from headrace.spark.surroundings import Surroundings
+
+# How long the end of an update waits for a flow that was told to stop.
+_CLOSE_PATIENCE_S = 15.0
 
 
 class ThreadedFlows:
@@ -28,11 +31,14 @@ class ThreadedFlows:
         self._stop_asked = threading.Event()
         self._stop = threading.Event()
         self._abandoned = threading.Event()
+        self._threads: dict[str, threading.Thread] = {}
 
     def begin(self, step: FlowStep, table: TableStep | None, attempt: int) -> None:
         """Start a flow in a thread of its own."""
         name = f"flow {step.flow.name} #{attempt}"
-        threading.Thread(target=self._run, args=(step, table), name=name, daemon=True).start()
+        thread = threading.Thread(target=self._run, args=(step, table), name=name, daemon=True)
+        self._threads[step.flow.name] = thread
+        thread.start()
 
     def wait(self, timeout_s: float | None) -> Sequence[Report]:
         """Reports since the last call; blocks until there is one, the time is up, or a stop is asked for."""
@@ -65,15 +71,46 @@ class ThreadedFlows:
     def stop(self) -> None:
         """Let running batches end within the grace time, interrupt the others."""
         self._stop.set()
+        # Streams look at the time themselves; what is one batch as a whole has to be interrupted from outside.
+        timer = threading.Timer(self._patience_s() or 0.0, self._interrupt)
+        timer.daemon = True
+        timer.start()
+
+    def close(self) -> None:
+        """Leave nothing running: called when the update is over, however it ended."""
+        if any(thread.is_alive() for thread in self._threads.values()):
+            self.abandon()
+            self._interrupt()
+            for thread in self._threads.values():
+                thread.join(_CLOSE_PATIENCE_S)
+
+    def _interrupt(self) -> None:
+        for flow, thread in self._threads.items():
+            if thread.is_alive():
+                # Spark's own exceptions say nothing here that the flow's report does not.
+                with suppress(Exception):
+                    self._around.session.sparkContext.cancelJobGroup(job_group(self._around.update_id, flow))
 
     def _run(self, step: FlowStep, table: TableStep | None) -> None:
         flow = step.flow
         try:
             self._reports.put(self._report(step, table))
         except BaseException as error:  # noqa: BLE001 - whatever a flow raises is that flow's failure
+            self._reports.put(self._ended_by(flow, error))
+
+    def _ended_by(self, flow: ResolvedFlow, error: BaseException) -> Report:
+        """What to report of a flow that raised; always something, or the update would wait forever."""
+        if self._stop.is_set():
+            return Canceled(flow.name)
+        try:
             self._keep_trace(flow, error)
             rules = self._around.graph.by_name[flow.target].dataset.expectations
-            self._reports.put(self._redacted(failed(flow.flow, error, self._around.root, rules)))
+            return self._redacted(failed(flow.flow, error, self._around.root, rules))
+        except Exception:  # noqa: BLE001 - the JVM that would explain the error may be gone
+            reason = self._around.redact(f"{type(error).__name__}: {error}")[:500]
+            place = flow.flow.location
+            lost = PipelineError("FLOW.FAILED", location=place, flow=flow.name, condition="no answer", reason=reason)
+            return Failed(flow.name, lost)
 
     def _keep_trace(self, flow: ResolvedFlow, error: BaseException) -> None:
         text = whole_text(error)

@@ -6,13 +6,14 @@ import logging
 import os
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from headrace.connectors.fetch import jars
 from headrace.connectors.java import check_java
@@ -96,6 +97,42 @@ def make_active(session: SparkSession) -> None:
     """
     java_class: Any = SparkSession._get_j_spark_session_class(session._jvm)  # noqa: SLF001 - it has no public form
     java_class.setActiveSession(session._jsparkSession)  # noqa: SLF001 - the same
+
+
+@contextmanager
+def with_confs(session: SparkSession, confs: Mapping[str, str]) -> Iterator[None]:
+    """Settings for the queries that are started inside the block; each keeps a copy of its own."""
+    before: dict[str, str | None] = {key: session.conf.get(key, None) for key in confs}
+    try:
+        for key, wanted in confs.items():
+            session.conf.set(key, wanted)
+        yield
+    finally:
+        for key, value in before.items():
+            if not settable(session, key):
+                continue
+            if value is None:
+                session.conf.unset(key)
+            else:
+                session.conf.set(key, value)
+
+
+def on_clone(frame: DataFrame, job_group: str) -> DataFrame:
+    """The same query in a session of its own, with the settings that are in force now.
+
+    Later changes of the session's settings, for other flows, do not reach it.
+
+    Args:
+        frame: what to run.
+        job_group: by which the frame's work can be interrupted from another thread.
+    """
+    session = frame.sparkSession
+    java_session: Any = session._jsparkSession.cloneSession()  # noqa: SLF001 - what Spark does for each stream
+    jvm: Any = session._jvm  # noqa: SLF001
+    plan = frame._jdf.logicalPlan()  # noqa: SLF001
+    session.sparkContext.setJobGroup(job_group, job_group, interruptOnCancel=True)
+    java_frame = jvm.org.apache.spark.sql.classic.Dataset.ofRows(java_session, plan)
+    return DataFrame(java_frame, SparkSession(session.sparkContext, java_session))
 
 
 def log_file(log_folder: Path) -> Path:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Observation, SparkSession
@@ -29,6 +30,8 @@ from headrace.runtime.seam import Point, Seam
 from headrace.spark.commits import quarantined_rows, rows_of_transaction
 
 _CONFLICT_TRIES = 5
+# Observations are complete when the write returns; this is for a listener that lags.
+_OBSERVATION_PATIENCE_S = 5.0
 _SOURCE_TYPE = "struct<file:string,topic:string,partition:int,offset:bigint,version:bigint>"
 
 
@@ -118,6 +121,9 @@ class Target:
         observation = Observation()
         rows = judged(frame, self._rules, frame.sparkSession).observe(observation, *counters(self._rules))
         self._commit(kept(rows, self._rules), batch_id)
+        if not _completed(observation):
+            # Delta skipped the write: another process has committed this very batch meanwhile.
+            return self._recounted(frame, batch_id)
         return counts_from(observation.get, self._rules)
 
     def _write_with_quarantine(self, frame: DataFrame, batch_id: int, *, fresh: bool) -> FlowCounts:
@@ -228,6 +234,17 @@ def make_quarantine(session: SparkSession, path: str, empty: DataFrame) -> None:
 def _aggregated(rows: DataFrame, rules: Rules) -> FlowCounts:
     """The counts of judged rows, by one aggregate."""
     return counts_from(rows.agg(*counters(rules)).collect()[0].asDict(), rules)
+
+
+def _completed(observation: Observation) -> bool:
+    """True once the observed write has run; waiting for one that was skipped would never end."""
+    java: Any = observation._jo  # noqa: SLF001 - its future has no public form
+    deadline = time.monotonic() + _OBSERVATION_PATIENCE_S
+    while java is not None and not java.future().isCompleted():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+    return java is not None
 
 
 def _repeatable(frame: DataFrame, rules: Rules) -> bool:
