@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from pyspark.errors import AnalysisException
 
+from headrace.errors import Problems
+
 pytestmark = pytest.mark.spark
 
 SPELLINGS = ["orders", "LIVE.orders", "shop.orders", "main.shop.orders", "`main`.`shop`.`orders`"]
@@ -38,3 +40,78 @@ def test_spark_is_as_it_was_when_no_query_function_is_called(headrace_session):
     assert headrace_session.range(3).count() == 3
     with pytest.raises(AnalysisException):
         headrace_session.table("LIVE.orders")
+
+
+NEED_DATA = {
+    "approxQuantile": 'numbers.approxQuantile("id", [0.5], 0.0)',
+    "checkpoint": "numbers.checkpoint()",
+    "corr": 'numbers.stat.corr("id", "n")',
+    "cov": 'numbers.cov("id", "n")',
+    "crosstab": 'numbers.crosstab("id", "n")',
+    "localCheckpoint": "numbers.localCheckpoint()",
+    "mergeInto": 'numbers.mergeInto("t", numbers.id == 1)',
+    "pivot without values": 'numbers.groupBy("id").pivot("n").count()',
+    "rdd": "numbers.rdd.map(lambda row: row).toDF()",
+    "transpose": "numbers.transpose()",
+    "writeTo": 'numbers.writeTo("t")',
+}
+STATEMENTS = [
+    "DROP TABLE orders",
+    "INSERT INTO orders VALUES (1)",
+    "DELETE FROM orders",
+    "CREATE SCHEMA made",
+    "SET spark.sql.ansi.enabled = false",
+]
+BY_PATH = [
+    'spark.read.format("delta").option("path", PLACE).load()',
+    'spark.read.format("delta").options(path=PLACE).load()',
+    'spark.read.format("delta").load(path=PLACE)',
+    'spark.read.parquet("/elsewhere", PLACE)',
+    "spark.read.orc([PLACE])",
+    'spark.read.table(f"delta.`{PLACE}`")',
+    'spark.readStream.format("delta").option("Path", PLACE).load()',
+    'spark.readStream.schema("id INT").json(PLACE)',
+]
+SHOP = """
+    @dp.materialized_view
+    def orders():
+        numbers = spark.range(3).withColumn("n", F.col("id"))
+        return numbers.groupBy("id").pivot("n", [1, 2]).count()
+
+"""
+
+
+def told(project, *bodies):
+    """The problems of a project whose query functions have these bodies: code, and what the error says it is about."""
+    functions = "\n".join(
+        f"    @dp.table\n    def t{number}():\n"
+        f'        numbers = spark.range(3).withColumn("n", F.col("id"))\n        return {body}\n'
+        for number, body in enumerate(bodies)
+    )
+    pipeline = project(SHOP + functions)
+    file = pipeline.folder / "transformations" / "project.py"
+    place = f"PLACE = {str(pipeline.folder / 'storage' / 'tables' / 'default' / 'orders')!r}\n"
+    file.write_text(place + file.read_text(encoding="utf-8"), encoding="utf-8")
+    with pytest.raises(Problems) as found:
+        pipeline.project.validate()
+    return list(found.value)
+
+
+def test_what_needs_data_is_refused_when_the_pipeline_is_validated(project):
+    problems = told(project, *NEED_DATA.values())
+
+    assert [problem.code for problem in problems] == ["FLOW.ACTION"] * len(NEED_DATA)
+    assert sorted(problem.params["action"] for problem in problems) == sorted(NEED_DATA)
+
+
+def test_statements_are_refused_and_do_not_run_when_the_pipeline_is_validated(project, headrace_session):
+    problems = told(project, *(f"spark.sql({statement!r})" for statement in STATEMENTS))
+
+    assert [problem.code for problem in problems] == ["FLOW.SQL_NOT_QUERY"] * len(STATEMENTS)
+    assert not headrace_session.catalog.databaseExists("made")
+
+
+def test_every_way_to_the_path_of_an_own_table_is_refused(project):
+    problems = told(project, *BY_PATH)
+
+    assert [problem.code for problem in problems] == ["GRAPH.OWN_TABLE_BY_PATH"] * len(BY_PATH)

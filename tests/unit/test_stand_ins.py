@@ -1,4 +1,4 @@
-"""``dlt`` and ``pyspark.pipelines`` are ours while a project's files load, and what they were before afterwards."""
+"""What loading a project's files leaves in the process: neither stand-ins nor modules of another project."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def orders(): ...
 
 @pytest.fixture
 def load(tmp_path):
-    def loaded(text):
-        file = tmp_path / "tables.py"
+    def loaded(text, folder=tmp_path):
+        file = folder / "tables.py"
         file.write_text(text, encoding="utf-8")
-        place = {"root": tmp_path, "import_root": tmp_path, "naming": Naming(), "configuration": {}, "globals_": {}}
+        place = {"root": folder, "import_root": folder, "naming": Naming(), "configuration": {}, "globals_": {}}
         return load_files((file,), **place)
 
     before = list(sys.path)
@@ -56,3 +56,29 @@ def test_the_real_modules_are_back_when_the_files_are_loaded(load, monkeypatch, 
     assert sys.modules["dlt"] is other
     assert "pyspark.pipelines" not in sys.modules
     assert not hasattr(pyspark, "pipelines")
+
+
+def test_a_module_is_the_own_one_when_another_project_has_one_of_the_name(load, tmp_path):
+    names = []
+    for project in ("a", "b", "a"):
+        folder = tmp_path / project
+        folder.mkdir(exist_ok=True)
+        (folder / "naming_of_tables.py").write_text(f"NAME = 'of_{project}'\n", encoding="utf-8")
+        text = "import dlt\nfrom naming_of_tables import NAME\n\n\n@dlt.table(name=NAME)\ndef table(): ...\n"
+        definitions, problems = load(text, folder)
+        assert problems == ()
+        names += [str(dataset.name) for dataset in definitions.datasets]
+
+    assert names == ["of_a", "of_b", "of_a"]
+    assert str(tmp_path / "b") not in sys.path
+
+
+def test_modules_that_the_process_imported_stay_when_they_lie_in_the_project(load, monkeypatch, tmp_path):
+    script = types.ModuleType("__main__")
+    script.__file__ = str(tmp_path / "script.py")
+    monkeypatch.setitem(sys.modules, "__main__", script)
+
+    load(FILE)
+    load(FILE)
+
+    assert sys.modules["__main__"] is script

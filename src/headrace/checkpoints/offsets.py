@@ -6,36 +6,46 @@ Layout after Spark's ``OffsetSeqLog``, ``CommitLog`` and ``FileStreamSourceLog``
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlparse
+from urllib.parse import unquote, urlsplit
 
 
 @dataclass(frozen=True)
 class Progress:
-    """The newest planned batch of a checkpoint: its sources' positions, and whether it was completed."""
+    """The newest planned batch of a checkpoint: its sources' positions, and whether it was completed.
+
+    ``watermark_moved`` is True when the batch has moved the watermark on, so that Spark plans one more batch, without
+    data, for the results that this has closed.
+    """
 
     batch_id: int
     completed: bool
     offsets: tuple[Any, ...]
+    watermark_moved: bool = False
 
 
 def read_progress(checkpoint: Path) -> Progress | None:
-    """The newest batch of a checkpoint, or None when none was planned or its file cannot be read."""
+    """The newest batch of a checkpoint, or None when none was planned; one that cannot be read is not completed."""
     newest = max(_numbers(checkpoint / "offsets"), default=None)
     if newest is None:
         return None
-    lines = (checkpoint / "offsets" / str(newest)).read_text(encoding="utf-8").split("\n")
     try:
-        offsets = tuple(None if line == "-" else json.loads(line) for line in lines[2:] if line)
-    except json.JSONDecodeError:
-        return None
-    return Progress(newest, newest in _numbers(checkpoint / "commits"), offsets)
+        planned, *positions = _json_lines(checkpoint / "offsets" / str(newest))
+        if newest not in _numbers(checkpoint / "commits"):
+            return Progress(newest, completed=False, offsets=tuple(positions))
+        (committed,) = _json_lines(checkpoint / "commits" / str(newest))
+    except ValueError:
+        # A crash, or a full disk, may leave an empty file.
+        return Progress(newest, completed=False, offsets=())
+    moved = committed.get("nextBatchWatermarkMs", 0) > planned.get("batchWatermarkMs", 0)
+    return Progress(newest, completed=True, offsets=tuple(positions), watermark_moved=moved)
 
 
 def files_seen(checkpoint: Path, source: int) -> frozenset[str]:
-    """Paths that a file source of a checkpoint has taken."""
+    """Paths that a file source of a checkpoint has listed; a line that cannot be read counts as none."""
     log = checkpoint / "sources" / str(source)
     compacted = max((int(f.stem) for f in log.glob("*.compact") if f.stem.isdigit()), default=None)
     entries = [] if compacted is None else [log / f"{compacted}.compact"]
@@ -43,14 +53,30 @@ def files_seen(checkpoint: Path, source: int) -> frozenset[str]:
     seen = set()
     for entry in entries:
         for line in entry.read_text(encoding="utf-8").split("\n")[1:]:
-            if line.strip():
+            with suppress(ValueError):
                 seen.add(local_path(json.loads(line)["path"]))
     return frozenset(seen)
 
 
+def newest_listing(checkpoint: Path, source: int) -> int:
+    """The number of a file source's newest listing, -1 when it has none; an offset names the one it goes up to.
+
+    A listing is stored before the batch is planned, so one that no offset names was not processed.
+    """
+    log = checkpoint / "sources" / str(source)
+    compacted = {int(file.stem) for file in log.glob("*.compact") if file.stem.isdigit()}
+    return max(_numbers(log) | compacted, default=-1)
+
+
 def local_path(url: str) -> str:
     """The local path behind a ``file:`` URL, or the text itself."""
-    return unquote(urlparse(url).path) if url.startswith("file:") else url
+    return unquote(urlsplit(url).path) if url.startswith("file:") else url
+
+
+def _json_lines(file: Path) -> list[Any]:
+    """What follows the line with the version."""
+    lines = file.read_text(encoding="utf-8").split("\n")
+    return [None if line == "-" else json.loads(line) for line in lines[1:] if line]
 
 
 def _numbers(folder: Path) -> set[int]:

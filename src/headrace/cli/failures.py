@@ -67,8 +67,8 @@ def report_usage(reason: str, invocation: Invocation) -> int:
 
 def report_defect(error: Exception, invocation: Invocation) -> int:
     """Write an unexpected exception to a log file, and say so in one line."""
-    log = _write_log(error, invocation.place.logs())
-    message = printable(f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}")
+    log = _write_log(invocation.redact("".join(traceback.format_exception(error))), invocation.place.logs())
+    message = printable(f"{type(error).__name__}: {(invocation.redact(str(error)).splitlines() or [''])[0]}")
     if invocation.as_json:
         _print_json([_internal(message, str(log))])
     else:
@@ -123,8 +123,7 @@ def _internal(message: str, log: str) -> dict[str, Any]:
     }
 
 
-def _write_log(error: Exception, folder: Path | None) -> Path:
-    text = "".join(traceback.format_exception(error))
+def _write_log(text: str, folder: Path | None) -> Path:
     name = f"headrace-error-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.log"
     if folder is not None and folder.is_dir():
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
@@ -45,6 +45,8 @@ class Invocation:
     place: Place = field(default_factory=lambda: Place(None, None))
     output: Output = Output.TEXT
     loudness: Loudness = Loudness.NORMAL
+    # Takes secrets out of a text; there are none before a project was opened.
+    redact: Callable[[str], str] = str
 
     @property
     def as_json(self) -> bool:
@@ -63,12 +65,25 @@ class Invocation:
             PipelineError, Problems: it cannot be opened.
         """
         directory = self.place.directory
-        return self.opener(directory, profile=self.place.profile, configuration=configuration)
+        project = self.opener(directory, profile=self.place.profile, configuration=configuration)
+        self.redact = project.redact
+        return project
 
     def result(self, text: str, value: Any) -> None:
         """Print the result: the text for a person, or the value as the one JSON document."""
         sys.stdout.write((json.dumps(value, ensure_ascii=False) if self.as_json else text) + "\n")
         sys.stdout.flush()
+
+    def described(self, text: str, value: Any) -> None:
+        """Print a result that quotes the project's own texts, into which secrets may have been put."""
+        self.result(self.redact(text), self._redacted(value))
+
+    def _redacted(self, value: Any) -> Any:
+        if isinstance(value, str):
+            return self.redact(value)
+        if isinstance(value, Mapping):
+            return {key: self._redacted(item) for key, item in value.items()}
+        return [self._redacted(item) for item in value] if isinstance(value, list | tuple) else value
 
     def say(self, text: str) -> None:
         """A remark for a person; nothing depends on it."""

@@ -43,6 +43,10 @@ class DescribedGraph(Described, Protocol):
 class OpenProject(Protocol):
     """The part of ``headrace.Project`` that the command line uses; errors are PipelineError and Problems."""
 
+    @property
+    def redact(self) -> Callable[[str], str]:
+        """Takes the secrets that were handed out so far out of a text."""
+
     def validate(self) -> DescribedGraph:
         """Everything short of writing."""
 

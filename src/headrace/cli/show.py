@@ -37,7 +37,7 @@ def graph(
         raise PipelineError("CLI.CONFLICT", first="--output json", second=f"--format {form.value}")
     found = invocation.open().graph()
     text = found.to_mermaid() if form is GraphFormat.MERMAID else found.describe()
-    invocation.result(text, found.to_json())
+    invocation.described(text, found.to_json())
 
 
 def sql(
@@ -71,7 +71,7 @@ def explain(
         invocation.result(_condition_text(condition), _condition_json(condition))
         return
     found = invocation.open().explain(name)
-    invocation.result(found.describe(), found.to_json())
+    invocation.described(found.describe(), found.to_json())
 
 
 def show_rows(invocation: Invocation, rows: Rows) -> None:

@@ -36,7 +36,7 @@ def validate(context: typer.Context, settings: Settings = None) -> None:
     invocation = invocation_of(context)
     _, configuration = request_of((), (), everything=False, settings=settings or ())
     graph = invocation.open(configuration).validate()
-    invocation.result(f"{graph.describe()}\n\nthe pipeline is valid", graph.to_json())
+    invocation.described(f"{graph.describe()}\n\nthe pipeline is valid", graph.to_json())
 
 
 def plan(
@@ -52,7 +52,7 @@ def plan(
     )
     invocation = invocation_of(context)
     found = invocation.open(configuration).plan(selection)
-    invocation.result(found.describe(), found.to_json())
+    invocation.described(found.describe(), found.to_json())
 
 
 def run(

@@ -91,14 +91,12 @@ class EventReader:
                 return batch.counts
         return None
 
-    def last_batch(self, flow: str, epoch: int) -> int | None:
-        """The highest batch recorded for a flow's epoch; None when there is none."""
-        condition = f"event_type = '{BatchDone.event_type}' AND origin['epoch'] = {int(epoch)}"
-        origins = [row["origin"] for row in self._rows("id, origin", condition)]
-        return max(
-            (origin["batch_id"] for origin in origins if origin["flow_name"] == flow),
-            default=None,
-        )
+    def last_epoch(self, flow: str, dataset: str) -> int | None:
+        """The newest epoch in which batches of a flow into a dataset are recorded; None when none are."""
+        condition = f"event_type = '{BatchDone.event_type}' AND origin['epoch'] IS NOT NULL"
+        origins = [row["origin"] for row in self._rows(", ".join(_KEYS), condition)]
+        wanted = (flow, dataset)
+        return max((o["epoch"] for o in origins if (o["flow_name"], o["dataset_name"]) == wanted), default=None)
 
     def flow_totals(self) -> dict[str, FlowCounts]:
         """Rows of each flow over all updates, each batch counted once."""

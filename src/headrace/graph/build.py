@@ -7,12 +7,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property
+from pathlib import PurePosixPath
 
 from headrace.errors import PipelineError
 from headrace.events.views import VIEWS
+from headrace.graph.session_names import session_name
 from headrace.model.datasets import Dataset, Definitions, Flow, Kind
 from headrace.model.expectations import Action
-from headrace.model.names import MAX_PART_LENGTH, QualifiedName
+from headrace.model.names import MAX_PART_LENGTH, Naming, QualifiedName
+from headrace.settings.storage import StorageLayout
 
 QUARANTINE_SUFFIX = "_quarantine"
 # What `headrace sql` calls the event log and the views over it.
@@ -26,6 +29,7 @@ class Graph:
     """Datasets and flows whose names and kinds fit together; what reads what is not known yet."""
 
     definitions: Definitions
+    naming: Naming
 
     @cached_property
     def datasets(self) -> dict[QualifiedName, Dataset]:
@@ -40,11 +44,11 @@ class Graph:
 Rule = Callable[[Graph], Iterator[PipelineError]]
 
 
-def build(definitions: Definitions) -> tuple[Graph, tuple[PipelineError, ...]]:
+def build(definitions: Definitions, naming: Naming) -> tuple[Graph, tuple[PipelineError, ...]]:
     """The graph and everything that is wrong with it so far; resolve it only to find more problems."""
-    graph = Graph(definitions)
+    graph = Graph(definitions, naming)
     problems = tuple(problem for rule in RULES for problem in rule(graph))
-    return Graph(_fitting(graph)), problems
+    return Graph(_fitting(graph), naming), problems
 
 
 def _fitting(graph: Graph) -> Definitions:
@@ -168,6 +172,42 @@ def _layout_fits(graph: Graph) -> Iterator[PipelineError]:
             yield PipelineError("DATASET.PARTITION_AND_CLUSTER", location=dataset.location, name=dataset.name)
 
 
+def _names_stay_apart(graph: Graph) -> Iterator[PipelineError]:
+    known: dict[str, Dataset] = {}
+    for dataset in graph.datasets.values():
+        view = dataset.kind is Kind.TEMPORARY_VIEW
+        name = session_name(graph.naming, dataset.name, view=view)
+        # A plan may name a table of the default schema as it names a view: by one part.
+        key = f"{graph.naming.schema}{name.key}".casefold() if view else name.key
+        first = known.setdefault(key, dataset)
+        if first is not dataset:
+            yield PipelineError(
+                "GRAPH.NAMES_MEET",
+                location=dataset.location,
+                first=first.name,
+                second=dataset.name,
+                place=first.location,
+            )
+
+
+def _tables_do_not_nest(graph: Graph) -> Iterator[PipelineError]:
+    layout = StorageLayout("")
+    folders = {
+        PurePosixPath(layout.table(graph.naming, dataset.name).casefold()): dataset
+        for dataset in graph.datasets.values()
+        if dataset.kind.stored
+    }
+    for folder, inner in folders.items():
+        for outer in (folders[parent] for parent in folder.parents if parent in folders):
+            yield PipelineError(
+                "GRAPH.NESTED_TABLES",
+                location=inner.location,
+                inner=inner.name,
+                outer=outer.name,
+                place=outer.location,
+            )
+
+
 RULES: tuple[Rule, ...] = (
     _datasets_exist,
     _names_are_unique,
@@ -178,6 +218,8 @@ RULES: tuple[Rule, ...] = (
     _datasets_have_flows,
     _expectations_fit,
     _layout_fits,
+    _names_stay_apart,
+    _tables_do_not_nest,
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
@@ -48,14 +49,10 @@ class Source:
     kind: SourceKind
     detail: str
 
-    def to_json(self) -> dict[str, str]:
-        """The source as stored beside the checkpoint."""
-        return {"kind": self.kind.value, "detail": self.detail}
-
-    @staticmethod
-    def from_json(value: dict[str, str]) -> Source:
-        """The inverse of :meth:`to_json`."""
-        return Source(SourceKind(value["kind"]), value["detail"])
+    @property
+    def digest(self) -> str:
+        """What is stored to recognise the source; its own description may hold a secret, and is not stored."""
+        return f"{self.kind.value}:{hashlib.sha256(self.detail.encode()).hexdigest()[:32]}"
 
 
 @dataclass(frozen=True)

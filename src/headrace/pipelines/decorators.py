@@ -82,7 +82,7 @@ def temporary_view(query_function: Any = None, /, **options: Any) -> Any:
 
     Args:
         query_function: the decorated function, when used without parentheses.
-        options: ``name``, ``comment``, ``spark_conf``.
+        options: ``name``, ``comment``.
     """
     return _define(Kind.TEMPORARY_VIEW, "temporary_view", query_function, options)
 

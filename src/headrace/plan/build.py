@@ -42,11 +42,25 @@ class DeployedTable(Protocol):
         """The columns that it is partitioned by."""
 
 
+class DeployedLayout(Protocol):
+    """How a table in the storage is clustered, and its protocol."""
+
+    @property
+    def cluster_by(self) -> tuple[str, ...] | None:
+        """The columns that it is clustered by; None when that is not known."""
+
+    def holds(self, key: str, value: str) -> bool | None:
+        """Whether a property that is kept in the protocol is met; None for any other property."""
+
+
 class DeployedState(Protocol):
     """Reads what is deployed; never writes."""
 
     def table(self, name: QualifiedName) -> DeployedTable | None:
         """The table of a dataset in the storage, or None when there is none."""
+
+    def layout(self, name: QualifiedName) -> DeployedLayout:
+        """How the table of a dataset is laid out."""
 
     def news(self, graph: ResolvedGraph, flow: ResolvedFlow) -> News:
         """Whether the flow has something to do, given the tables as they are now."""
@@ -72,6 +86,7 @@ def build_plan(graph: ResolvedGraph, state: DeployedState, selected: Selected) -
     selected = replace(selected, full_refresh=selected.full_refresh | interrupted | lost)
     tables, problems = _table_steps(graph, state, selected, lost)
     problems += _lost_checkpoints(graph, state, selected)
+    problems += _missing_inputs(graph, state, selected)
     if problems:
         raise Problems(problems)
     moving: set[QualifiedName] = set()
@@ -103,6 +118,19 @@ def _lost_checkpoints(graph: ResolvedGraph, state: DeployedState, selected: Sele
     ]
 
 
+def _missing_inputs(graph: ResolvedGraph, state: DeployedState, selected: Selected) -> list[PipelineError]:
+    """Flows that would be computed from nothing: a table that they read was never made, and is not selected."""
+    return [
+        PipelineError(
+            "PLAN.INPUT_MISSING", location=flow.flow.location, flow=flow.name, name=given.name, target=flow.target
+        )
+        for flow in graph.stored_flows
+        if flow.target in selected.refresh
+        for given in graph.stored_inputs(flow)
+        if given.name not in selected.refresh and state.table(given.name) is None
+    ]
+
+
 def _table_steps(
     graph: ResolvedGraph, state: DeployedState, selected: Selected, lost: frozenset[QualifiedName]
 ) -> tuple[dict[QualifiedName, TableStep], list[PipelineError]]:
@@ -120,7 +148,8 @@ def _table_steps(
         elif dataset.name in selected.full_refresh and not _recomputed(graph, dataset):
             tables[dataset.name] = TableStep(dataset.name, TableChange.RESET, "full refresh")
         else:
-            step, problem = _evolution(dataset, deployed, replaced=_replaced(graph, dataset))
+            layout = state.layout(dataset.name)
+            step, problem = _evolution(dataset, deployed, layout, replaced=_replaced(graph, dataset))
             if step is not None:
                 tables[dataset.name] = step
             if problem is not None:
@@ -139,7 +168,7 @@ def _replaced(graph: ResolvedGraph, dataset: ResolvedDataset) -> bool:
 
 
 def _evolution(
-    dataset: ResolvedDataset, deployed: DeployedTable, *, replaced: bool
+    dataset: ResolvedDataset, deployed: DeployedTable, layout: DeployedLayout, *, replaced: bool
 ) -> tuple[TableStep | None, PipelineError | None]:
     declared = dataset.dataset
     added: tuple[str, ...] = ()
@@ -148,15 +177,59 @@ def _evolution(
         if problem is not None:
             return None, problem
         added = tuple(c.name for c in dataset.schema.columns if deployed.schema.find(c.name) is None)
-    properties = {key: value for key, value in declared.properties.items() if deployed.properties.get(key) != value}
+    properties = _changed_properties(declared.properties, deployed.properties, layout)
+    clustered = _changed_clustering(dataset, deployed, layout)
     comment = declared.comment if declared.comment not in (None, deployed.comment) else None
     said = [f'adds "{name}"' for name in added]
     said += [f'sets property "{key}"' for key in properties]
     said += ["sets the comment"] if comment else []
+    if replaced and declared.schema is not None:
+        # Its next computation brings them, and nothing else tells that it is due.
+        said += [f'adds "{c.name}"' for c in dataset.schema.columns if deployed.schema.find(c.name) is None]
+    if replaced and _folded(declared.partition_by) != _folded(deployed.partition_by):
+        said.append(f"partitions by {_listed(declared.partition_by)}")
+    if clustered is not None:
+        said.append(f"clusters by {_listed(clustered)}")
     if not said:
         return None, None
-    step = TableStep(dataset.name, TableChange.EVOLVE, ", ".join(said), added, tuple(properties.items()), comment)
+    reason = ", ".join(said)
+    step = TableStep(
+        dataset.name, TableChange.EVOLVE, reason, added, tuple(properties.items()), comment, cluster_by=clustered
+    )
     return step, None
+
+
+def _changed_properties(
+    declared: Mapping[str, str], deployed: Mapping[str, str], layout: DeployedLayout
+) -> dict[str, str]:
+    # Delta spells its own properties as it knows them.
+    spelled = {key.casefold(): value for key, value in deployed.items() if key.casefold().startswith("delta.")}
+    changed = {}
+    for key, value in declared.items():
+        held = layout.holds(key, value)
+        if held is None:
+            held = deployed.get(key, spelled.get(key.casefold())) == value
+        if not held:
+            changed[key] = value
+    return changed
+
+
+def _changed_clustering(
+    dataset: ResolvedDataset, deployed: DeployedTable, layout: DeployedLayout
+) -> tuple[str, ...] | None:
+    """The declared columns when the table is clustered otherwise; None when not, or when that cannot be told."""
+    wanted = dataset.dataset.cluster_by
+    if layout.cluster_by is None or deployed.partition_by or _folded(wanted) == _folded(layout.cluster_by):
+        return None
+    return wanted
+
+
+def _folded(names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(name.casefold() for name in names)
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    return ", ".join(f'"{name}"' for name in names) or "nothing"
 
 
 def _refused_change(dataset: ResolvedDataset, deployed: DeployedTable) -> PipelineError | None:
@@ -169,8 +242,7 @@ def _refused_change(dataset: ResolvedDataset, deployed: DeployedTable) -> Pipeli
     location = dataset.dataset.location
     if changed:
         return PipelineError("TABLE.TYPE_CHANGED", location=location, name=dataset.name, changes="; ".join(changed))
-    wanted = tuple(name.casefold() for name in dataset.dataset.partition_by)
-    if wanted != tuple(name.casefold() for name in deployed.partition_by):
+    if _folded(dataset.dataset.partition_by) != _folded(deployed.partition_by):
         return PipelineError(
             "TABLE.PARTITIONS_CHANGED",
             location=location,

@@ -22,7 +22,8 @@ class TableChange(str, Enum):
 class TableStep:
     """A table is created, changed, or cleared.
 
-    ``columns`` are those that are added, ``properties`` and ``comment`` what is set.
+    ``columns`` are those that are added, ``properties`` and ``comment`` what is set; ``cluster_by`` is None unless the
+    clustering changes.
     """
 
     dataset: QualifiedName
@@ -31,6 +32,7 @@ class TableStep:
     columns: tuple[str, ...] = ()
     properties: tuple[tuple[str, str], ...] = ()
     comment: str | None = None
+    cluster_by: tuple[str, ...] | None = None
 
     def describe(self) -> str:
         """One line for the reader."""

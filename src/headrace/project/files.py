@@ -16,6 +16,7 @@ from headrace.model.datasets import Definitions
 from headrace.model.location import Location
 from headrace.model.names import Naming
 from headrace.pipelines.registry import Registry, collecting
+from headrace.project.imports import import_from
 from headrace.sql.load import load_sql
 
 # Modules whose place ours take while a project's files load (D15).
@@ -42,9 +43,7 @@ def load_files(
         globals_: names that Python files find without an import, such as ``spark``.
     """
     registry = Registry(naming, root)
-    _forget_modules_below(root)
-    if str(import_root) not in sys.path:
-        sys.path.insert(0, str(import_root))
+    import_from(root, import_root)
     with collecting(registry), _stand_ins():
         for number, file in enumerate(files):
             if file.suffix == ".sql":
@@ -85,14 +84,6 @@ def _raised_at(error: BaseException, file: Path, name: str) -> Location:
     """The line of the user's file that was running, whatever it called."""
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(file)]
     return Location(name, lines[-1] if lines and lines[-1] else 0)
-
-
-def _forget_modules_below(root: Path) -> None:
-    """Let the next import of the project's own modules read the files again: they may declare datasets."""
-    for name, module in list(sys.modules.items()):
-        origin = getattr(module, "__file__", None)
-        if origin and Path(origin).is_relative_to(root) and "site-packages" not in Path(origin).parts:
-            del sys.modules[name]
 
 
 @contextmanager

@@ -90,12 +90,16 @@ class Lease:
         file: ``lease.json``; a lock file lies beside it.
         host: this machine's name.
         now: the time of day in seconds.
+        orphan_patience_s: how long the JVM of a holder that died may take to notice.
     """
 
-    def __init__(self, file: Path, host: str, now: Callable[[], float]) -> None:
+    def __init__(
+        self, file: Path, host: str, now: Callable[[], float], *, orphan_patience_s: float = ORPHAN_PATIENCE_S
+    ) -> None:
         self._file = file
         self._host = host
         self._now = now
+        self._orphan_patience_s = orphan_patience_s
         self._on_lost: Callable[[], None] | None = None
         self._lock: IO[str] | None = None
         self._mine: Holder | None = None
@@ -119,7 +123,7 @@ class Lease:
         python = Process.of(os.getpid())
         assert python is not None  # noqa: S101 - this very process
         if before is not None and before.host == self._host and before.jvm is not None and before.python != python:
-            before.jvm.end(ORPHAN_PATIENCE_S)
+            before.jvm.end(self._orphan_patience_s)
         number = before.number + 1 if before else 1
         moment = self._now()
         self._mine = Holder(number, self._host, python, None, moment, moment)

@@ -41,6 +41,8 @@ class Project:
         self._environ = environ
         self._rehearsal = rehearsal
         self._secrets = settings.open_secrets(environ)
+        # Texts of the project may have secrets in them: who prints one calls this first.
+        self.redact: Callable[[str], str] = self._secrets.redact
         self._resolver = Resolver(settings, self._secrets, environ, rehearsal)
 
     @classmethod
@@ -174,8 +176,7 @@ class Project:
         table = self._state.table(dataset.name) if dataset.kind.stored else None
         flows = []
         for flow in graph.flows_into(dataset.name):
-            record = self._state.record(flow)
-            epoch = record.epoch if record else 0
+            epoch = self._state.progress_of(flow).epoch
             streams = flow.mode in (Mode.APPEND, Mode.COMPLETE)
             checkpoint = str(self._state.checkpoint(flow, epoch)) if streams else None
             news = "computed by its readers" if flow.mode is Mode.VIEW else self._state.news(graph, flow).reason
@@ -201,7 +202,12 @@ class Project:
 
     @cached_property
     def _state(self) -> StoredState:
-        return StoredState(self.settings.layout, self.settings.naming, self.settings.id, time.time)
+        settings = self.settings
+
+        def known_epoch(flow: str, dataset: str) -> int | None:
+            return self.events().last_epoch(flow, dataset)
+
+        return StoredState(settings.layout, settings.naming, settings.id, time.time, known_epoch)
 
     def _plan(self, graph: ResolvedGraph, selection: Selection) -> Plan:
         selected = select(graph, selection, self.settings.naming)

@@ -8,12 +8,10 @@ from pyspark.sql import DataFrame, Row
 
 from headrace.checkpoints.freshness import StoredState
 from headrace.errors import PipelineError
-from headrace.expectations.apply import kept
-from headrace.expectations.compile import Rules, judged
 from headrace.graph.resolved import Mode, ResolvedDataset, ResolvedFlow, ResolvedGraph
 from headrace.model.rows import Rows
 from headrace.spark.catalog import Catalog
-from headrace.spark.queries import call
+from headrace.spark.frames import flow_frame, passing, register_views
 
 
 def preview_rows(
@@ -27,21 +25,16 @@ def preview_rows(
     found: list[Row] = []
     for flow in graph.flows_into(dataset.name):
         _register(graph, flow, catalog, state)
-        frame = call(flow.flow, catalog)
+        frame = flow_frame(graph, flow, catalog)
         mode = "complete" if flow.mode is Mode.COMPLETE else "append"
         if frame.isStreaming:
             found += _streamed(frame, dataset, mode, limit - len(found))
         else:
-            found += _passing(frame, dataset).limit(limit - len(found)).collect()
+            found += passing(frame, dataset).limit(limit - len(found)).collect()
         if len(found) >= limit:
             break
     names = dataset.schema.names
     return Rows(names, tuple(tuple(row.asDict(recursive=False).get(name) for name in names) for row in found[:limit]))
-
-
-def _passing(frame: DataFrame, dataset: ResolvedDataset) -> DataFrame:
-    rules = Rules(dataset.dataset.expectations)
-    return kept(judged(frame, rules, frame.sparkSession), rules) if rules.expectations else frame
 
 
 def _register(graph: ResolvedGraph, flow: ResolvedFlow, catalog: Catalog, state: StoredState) -> None:
@@ -50,9 +43,7 @@ def _register(graph: ResolvedGraph, flow: ResolvedFlow, catalog: Catalog, state:
         if table is None:
             raise PipelineError("PREVIEW.INPUT_MISSING", name=given.name, dataset=flow.target)
         catalog.register_path(graph.by_name[given.name].name, table.path)
-    for view in graph.views_below(flow):
-        frame = call(view.flow, catalog)
-        catalog.register_view(view.target, _passing(frame, graph.by_name[view.target]))
+    register_views(graph, flow, catalog)
 
 
 def _streamed(frame: DataFrame, dataset: ResolvedDataset, mode: str, limit: int) -> list[Row]:
@@ -63,7 +54,7 @@ def _streamed(frame: DataFrame, dataset: ResolvedDataset, mode: str, limit: int)
         if mode == "complete":
             found.clear()
         if len(found) < limit:
-            found.extend(_passing(batch, dataset).limit(limit - len(found)).collect())
+            found.extend(passing(batch, dataset).limit(limit - len(found)).collect())
 
     with tempfile.TemporaryDirectory(prefix="headrace-preview-") as checkpoint:
         writer = frame.writeStream.foreachBatch(take).outputMode(mode)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import tempfile
 from collections.abc import Mapping
@@ -89,17 +91,23 @@ class Resolver:
             globals_={"spark": session, "dbutils": DbUtils(self._secrets)},
         )
         definitions = self._rehearsal.rewrite(definitions)
-        graph, more = build(definitions)
+        graph, more = build(definitions, settings.naming)
         views = [dataset.name for dataset in definitions.datasets if dataset.kind is Kind.TEMPORARY_VIEW]
         catalog.know([dataset.name for dataset in definitions.datasets], views)
-        parameters = repr(sorted(settings.configuration.items()))
-        analyzer = StubAnalyzer(catalog, definitions, settings.root, source_modules(settings.root_path), parameters)
+        modules = source_modules(settings.root_path)
+        analyzer = StubAnalyzer(catalog, definitions, settings.root, modules, self._parameters())
         try:
             only = self._rehearsal.only
             resolved = resolve(graph, analyzer, self._path_of, problems=(*known, *problems, *more), only=only)
         except Problems as found:
             raise Problems([self._redacted(error) for error in found]) from None
         return Resolved(catalog, resolved)
+
+    def _parameters(self) -> str:
+        """A digest of the values that queries can read or that change what they return; secrets are among them."""
+        settings = self._settings
+        configuration = settings.resolved_configuration(self._secrets, self._environ)
+        return parameters_digest(configuration, settings.resolved_spark_conf(self._secrets, self._environ))
 
     @cached_property
     def _log_folder(self) -> Path:
@@ -113,3 +121,15 @@ class Resolver:
     def _redacted(self, error: PipelineError) -> PipelineError:
         params = {key: self._secrets.redact(value) for key, value in error.params.items()}
         return PipelineError(error.code, location=error.location, **params)
+
+
+def parameters_digest(configuration: Mapping[str, str], spark_conf: Mapping[str, str]) -> str:
+    """Stands for resolved settings in fingerprints: differs when a value does that results may depend on.
+
+    Spark's own confs outside of ``spark.sql`` say where and with what a query runs, not what it returns.
+    """
+    mattering = {
+        key: value for key, value in spark_conf.items() if key.startswith("spark.sql.") or not key.startswith("spark.")
+    }
+    text = json.dumps([sorted(configuration.items()), sorted(mattering.items())])
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -26,6 +26,7 @@ from headrace.events.types import DatasetDefined, Event, FlowDefined, UpdateCrea
 from headrace.graph.resolved import Mode, ResolvedGraph
 from headrace.graph.select import Selection
 from headrace.model.outcome import Outcome, UpdateState
+from headrace.plan.notices import without_effect
 from headrace.plan.steps import Plan
 from headrace.project.lease import Lease
 from headrace.project.resolving import Resolved
@@ -178,6 +179,8 @@ def _settings_said(settings: Settings) -> dict[str, object]:
 def _warnings(settings: Settings, graph: ResolvedGraph) -> Iterator[Warned]:
     for key, why in settings.notices:
         yield Warned("SETTINGS.WITHOUT_EFFECT", f'setting "{key}" has no effect: {why}')
+    for notice in without_effect(graph):
+        yield Warned("DATASET.WITHOUT_EFFECT", notice.message, notice.flow, notice.dataset)
     for flow in graph.flows:
         if flow.mode is Mode.COMPLETE:
             message = f'flow "{flow.name}" aggregates a stream without a watermark: each batch replaces the table'

@@ -17,7 +17,8 @@ from headrace.errors import PipelineError
 from headrace.expectations.check import check
 from headrace.graph.resolve import MissingInput
 from headrace.graph.resolved import Analysis
-from headrace.model.datasets import Dataset, Definitions, Flow
+from headrace.model.datasets import Dataset, Definitions, Flow, Kind
+from headrace.model.names import QualifiedName
 from headrace.model.schema import Schema
 from headrace.spark.catalog import Catalog
 from headrace.spark.delta_tables import empty_frame
@@ -37,7 +38,7 @@ class StubAnalyzer:
         definitions: what the files declare.
         root: the project's folder, to find the user's line in a traceback.
         files: the project's Python files; their text is part of the fingerprint of queries that run Python code.
-        parameters: text that stands for the settings which queries can read.
+        parameters: a digest that stands for the settings which queries can read.
     """
 
     def __init__(
@@ -48,6 +49,8 @@ class StubAnalyzer:
         self._root = root
         self._files = tuple(files)
         self._parameters = parameters
+        # Rules and confs of a view act in the queries that read it, and are not part of its plan.
+        self._views: dict[QualifiedName, str] = {}
 
     def declared_schema(self, dataset: Dataset) -> Schema | None:
         """The schema that the user declared for a dataset, if any."""
@@ -107,6 +110,12 @@ class StubAnalyzer:
         dataset = self._datasets.get(flow.target)
         rules = [f"{e.name} {e.action.value} {e.text}" for e in dataset.expectations] if dataset else []
         code = self._code_digest() if reading.python else ""
+        views = [self._views.get(name, "") for name in reading.inputs]
+        identity = fingerprint(
+            frame, reading, str(self._catalog.stubs), self._parameters, code, *rules, *_sorted(flow.spark_conf), *views
+        )
+        if dataset is not None and dataset.kind is Kind.TEMPORARY_VIEW:
+            self._views[dataset.name] = identity
         return Analysis(
             schema=Schema.from_json(frame.schema.json()).nullable,
             streaming=streaming,
@@ -115,9 +124,7 @@ class StubAnalyzer:
             external=tuple(reading.external),
             complete=streaming and not flow.once and needs_complete_mode(frame),
             stateful=tuple(reading.stateful),
-            fingerprint=fingerprint(
-                frame, reading, str(self._catalog.stubs), self._parameters, code, *rules, *_sorted(flow.spark_conf)
-            ),
+            fingerprint=identity,
             unrepeatable=reading.unrepeatable,
         )
 

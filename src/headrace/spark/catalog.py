@@ -10,11 +10,12 @@ from pyspark.sql import DataFrame, SparkSession
 
 from headrace.events.views import VIEWS
 from headrace.graph.resolved import ResolvedDataset
+from headrace.graph.session_names import SessionName
 from headrace.model.names import Naming, QualifiedName, quoted, sql_text
 from headrace.model.schema import Schema
 from headrace.settings.storage import StorageLayout
 from headrace.spark.delta_tables import build_table, struct_type
-from headrace.spark.names import Names, SessionName
+from headrace.spark.names import Names
 
 
 class Catalog:
@@ -97,6 +98,12 @@ class Catalog:
             self.session.sql(f"ALTER TABLE {text} SET TBLPROPERTIES ({listed})")
         if comment is not None:
             self.session.sql(f"COMMENT ON TABLE {text} IS {sql_text(comment)}")
+
+    def cluster_table(self, name: QualifiedName, columns: Iterable[str]) -> None:
+        """Cluster what is written to a registered table from now on; by no column means not at all."""
+        listed = ", ".join(quoted(*column.split(".")) for column in columns)
+        by = f"({listed})" if listed else "NONE"
+        self.session.sql(f"ALTER TABLE {self.names.of(name).text} CLUSTER BY {by}")
 
     def register_event_views(self, path: str) -> None:
         """The event log as a table ``event_log``, and flat views over it."""

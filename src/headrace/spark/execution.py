@@ -27,7 +27,7 @@ from headrace.spark.target import Target, TargetPlace
 _LOOK_EVERY_S = 0.5
 
 
-def job_group(update_id: str, flow: str) -> str:
+def work_group(update_id: str, flow: str) -> str:
     """By which the work of a batch flow can be interrupted."""
     return f"headrace {update_id} {flow}"
 
@@ -66,19 +66,25 @@ class Execution:
     def _batch(self, flow: ResolvedFlow) -> Report:
         """A materialized view, or a flow that runs once."""
         around = self._around
-        record = around.state.record(flow) or FlowRecord()
+        record = around.state.progress_of(flow)
         began_at = around.now()
         replaces = flow.mode is Mode.REPLACE
         with self._preparation.loading:
             inputs = self._preparation.register_inputs(flow)
             with with_confs(around.session, flow.flow.spark_conf):
-                frame = on_clone(self._preparation.frame(flow), job_group(around.update_id, flow.name))
+                frame = on_clone(self._preparation.frame(flow), work_group(around.update_id, flow.name))
         self._started()
         target = self._target(flow, record.epoch, replaces=replaces)
         state = table_state(around.table_path(flow.target))
         target.write(frame, state.version + 1 if replaces and state else 0)
+        written = table_state(around.table_path(flow.target))
         done = replace(
-            record, fingerprint=flow.analysis.fingerprint, started_at=began_at, inputs=inputs, resetting=False
+            record,
+            fingerprint=flow.analysis.fingerprint,
+            started_at=began_at,
+            inputs=inputs,
+            resetting=False,
+            target_id=written.table_id if written else "",
         )
         write_record(around.state.record_file(flow), done)
         return Completed(flow.name)
@@ -86,14 +92,16 @@ class Execution:
     def _stream(self, flow: ResolvedFlow) -> Report:
         around = self._around
         began_at = around.now()
-        record = around.state.record(flow) or FlowRecord()
+        record = around.state.progress_of(flow)
         checkpoint = around.state.checkpoint(flow, record.epoch)
         if not record.confs:
             # A checkpoint that is there without a record was not made here, and opens with what it was made with.
             session = around.session
             made_now = {key: str(session.conf.get(key)) for key in CHECKPOINT_CONFS}
             record = replace(record, confs={} if (checkpoint / "offsets").is_dir() else made_now)
-            write_record(around.state.record_file(flow), record)
+        # Whatever happens from here on, the next update starts the flow, which counts what was committed.
+        record = replace(record, running=True)
+        write_record(around.state.record_file(flow), record)
         dataset = around.graph.by_name[flow.target]
         target = None
         with self._preparation.loading:
@@ -101,17 +109,21 @@ class Execution:
             with with_confs(around.session, {**record.confs, **flow.flow.spark_conf}):
                 writer = self._preparation.frame(flow).writeStream.queryName(flow.name).trigger(availableNow=True)
                 writer = writer.option("checkpointLocation", str(checkpoint))
-                if dataset.dataset.expectations:
-                    target = self._target(flow, record.epoch, replaces=flow.mode is Mode.COMPLETE)
-                    mode = "complete" if flow.mode is Mode.COMPLETE else "append"
-                    query = writer.foreachBatch(target.batch).outputMode(mode).start()
+                complete = flow.mode is Mode.COMPLETE
+                # Delta's own sink cannot bring a changed schema with the rows, as a whole result does.
+                if dataset.dataset.expectations or complete:
+                    target = self._target(flow, record.epoch, replaces=complete)
+                    query = writer.foreachBatch(target.batch).outputMode("complete" if complete else "append").start()
                 else:
-                    mode = "complete" if flow.mode is Mode.COMPLETE else "append"
-                    path = around.table_path(flow.target)
-                    query = writer.format("delta").outputMode(mode).start(path)
+                    query = writer.format("delta").outputMode("append").start(around.table_path(flow.target))
         self._started()
         counter = None if target is not None else _CommitCounter(around, flow, record, query.id)
-        finished = self._await(query, target, counter)
+        try:
+            finished = self._await(query, target, counter)
+        except Exception:
+            if counter is not None:
+                counter.count()
+            raise
         counted_version = record.counted_version
         if counter is not None:
             around.at(Point.WRITTEN)
@@ -123,9 +135,10 @@ class Execution:
         done = replace(
             record,
             fingerprint=flow.analysis.fingerprint,
-            sources=flow.analysis.sources,
+            sources=tuple(source.digest for source in flow.analysis.sources),
             started_at=began_at,
             counted_version=counted_version,
+            running=False,
         )
         write_record(around.state.record_file(flow), done)
         return Completed(flow.name)

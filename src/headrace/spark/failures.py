@@ -52,6 +52,20 @@ _ADVICE = {
     "DATA_SOURCE_NOT_FOUND": "Correct the format's name, or name its connector under connectors in the settings.",
     "STREAMING_OUTPUT_MODE": "Add withWatermark before the aggregation, or make the dataset a materialized view.",
 }
+# What Delta says when a table that is read as a stream is no longer the one, or no longer has the rows, that the
+# checkpoint knows.
+_REBUILT_INPUT = frozenset(
+    {
+        "DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE",
+        "DELTA_SOURCE_IGNORE_DELETE",
+        "DELTA_SOURCE_TABLE_IGNORE_CHANGES",
+        "DELTA_STREAMING_TRAILING_COMMIT_MISSING",
+        "DELTA_LOG_FILE_NOT_FOUND_FOR_STREAMING_SOURCE",
+        "DELTA_STREAMING_INCOMPATIBLE_SCHEMA_CHANGE",
+        "DELTA_STREAMING_INCOMPATIBLE_SCHEMA_CHANGE_USE_SCHEMA_LOG",
+        "DELTA_STREAMING_SCHEMA_MISMATCH_ON_RESTART",
+    }
+)
 _OTHER_ADVICE = "Correct the query; nothing was read or written."
 
 
@@ -89,6 +103,16 @@ def failed(flow: Flow, error: BaseException, root: Path, rules: Sequence[Expecta
         return Failed(flow.name, problem, condition=None, transient=isinstance(error, OSError))
     if isinstance(flow.query, SqlQuery):
         place = _line_within(flow.query, inner.message, place)
+    if inner.condition in _REBUILT_INPUT:
+        problem = PipelineError(
+            "FLOW.INPUT_REBUILT",
+            location=place,
+            flow=flow.name,
+            name=flow.target,
+            condition=inner.condition,
+            reason=first_line(inner.message),
+        )
+        return Failed(flow.name, problem, inner.condition, inner.sql_state)
     problem = PipelineError(
         "FLOW.FAILED",
         location=_place_in_text(_CALLED_FROM, inner.message, root) or place,

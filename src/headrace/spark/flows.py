@@ -12,7 +12,7 @@ from headrace.errors import PipelineError
 from headrace.graph.resolved import ResolvedFlow
 from headrace.plan.steps import FlowStep, TableStep
 from headrace.runtime.ports import Canceled, Failed, NothingNew, Report, Started
-from headrace.spark.execution import Execution, job_group
+from headrace.spark.execution import Execution, work_group
 from headrace.spark.failures import failed, whole_text
 from headrace.spark.preparation import Preparation
 from headrace.spark.surroundings import Surroundings
@@ -89,7 +89,7 @@ class ThreadedFlows:
             if thread.is_alive():
                 # Spark's own exceptions say nothing here that the flow's report does not.
                 with suppress(Exception):
-                    self._around.session.sparkContext.cancelJobGroup(job_group(self._around.update_id, flow))
+                    self._around.session.sparkContext.cancelJobGroup(work_group(self._around.update_id, flow))
 
     def _run(self, step: FlowStep, table: TableStep | None) -> None:
         flow = step.flow

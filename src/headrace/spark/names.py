@@ -3,33 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
 from headrace.checkpoints.offsets import local_path
 from headrace.errors import PipelineError
-from headrace.model.names import InvalidName, Naming, QualifiedName, quoted, split_name
+from headrace.graph.session_names import SessionName, session_name
+from headrace.model.names import InvalidName, Naming, QualifiedName, split_name
 from headrace.settings.storage import StorageLayout
 from headrace.sql.lexer import Kind, lex
 from headrace.sql.rewrite import rewrite_names
-
-
-@dataclass(frozen=True)
-class SessionName:
-    """How the session's own catalog knows a dataset; views have no database."""
-
-    database: str | None
-    table: str
-
-    @property
-    def text(self) -> str:
-        """The name as SQL spells it."""
-        return quoted(self.table) if self.database is None else quoted(self.database, self.table)
-
-    @property
-    def key(self) -> str:
-        """What equality in the catalog goes by."""
-        return f"{self.database or ''}.{self.table}".casefold()
 
 
 class Names:
@@ -44,7 +26,7 @@ class Names:
         """Make the pipeline's names known, so that every spelling finds them."""
         without_database = set(views)
         for name in names:
-            self._known[name] = self._session_name(name, view=name in without_database)
+            self._known[name] = session_name(self._naming, name, view=name in without_database)
 
     def of(self, name: QualifiedName) -> SessionName:
         """The session's name of a dataset that is known."""
@@ -73,6 +55,7 @@ class Names:
         try:
             name = naming.canonical(text)
         except InvalidName:
+            self._refuse_own_parts(text)
             return text
         known = self._known.get(name)
         return known.text if known else text
@@ -89,6 +72,16 @@ class Names:
                 self.refuse_own(token.text.strip("`"))
         return rewrite_names(text, naming, session_text)
 
+    def _refuse_own_parts(self, text: str) -> None:
+        """Check the path in a spelling such as ``delta.`/path```, which is no name of a dataset."""
+        try:
+            parts = split_name(text)
+        except InvalidName:
+            return
+        for part in parts:
+            if "/" in part:
+                self.refuse_own(part)
+
     def refuse_own(self, path: str) -> None:
         """Nothing, unless a path leads into a table of the pipeline.
 
@@ -99,9 +92,3 @@ class Names:
         for name in self._known:
             if place.is_relative_to(Path(self._layout.table(self._naming, name)).resolve()):
                 raise PipelineError("GRAPH.OWN_TABLE_BY_PATH", name=name, path=path)
-
-    def _session_name(self, name: QualifiedName, *, view: bool) -> SessionName:
-        if view:
-            return SessionName(None, str(name).replace(".", "__"))
-        schema = name.schema or self._naming.schema
-        return SessionName(schema if name.catalog is None else f"{name.catalog}__{schema}", name.name)

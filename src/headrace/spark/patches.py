@@ -4,10 +4,11 @@ Each takes effect only while a query function is being called, and is documented
 
 - ``spark.table``, ``spark.read.table``, ``spark.readStream.table`` and ``spark.sql`` accept every spelling of a
   dataset's name: three-part names and ``LIVE.x``, which Spark's session catalog refuses.
-- ``spark.read.load`` and ``spark.readStream.load`` refuse the path of a table of the pipeline itself, which is to be
-  read by its name.
-- ``count``, ``collect``, ``show`` and other actions are refused while the graph is resolved, because they would run
-  on empty stand-ins and decide the pipeline's shape by them.
+- ``spark.sql`` accepts queries alone, because statements would run whenever the pipeline is checked.
+- The readers (``load``, ``parquet``, ``option("path", ...)`` and so on) refuse the path of a table of the pipeline
+  itself, which is to be read by its name.
+- ``count``, ``collect``, ``show``, ``pivot`` without values and whatever else reads data are refused while the graph
+  is resolved, because they would run on empty stand-ins and decide the pipeline's shape by them.
 """
 
 from __future__ import annotations
@@ -18,11 +19,13 @@ from functools import wraps
 from typing import Any
 
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
+from pyspark.sql.group import GroupedData
 from pyspark.sql.readwriter import DataFrameReader, DataFrameWriter
 from pyspark.sql.session import SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamReader, DataStreamWriter
 
 from headrace.errors import PipelineError
+from headrace.sql.readonly import check_readonly
 
 Spelling = Callable[[str], str]
 
@@ -31,24 +34,36 @@ SPELL_NAME: ContextVar[Spelling | None] = ContextVar("headrace_spell_name", defa
 SPELL_QUERY: ContextVar[Spelling | None] = ContextVar("headrace_spell_query", default=None)
 # Raises when a path is that of one of the pipeline's own tables.
 CHECK_PATH: ContextVar[Callable[[str], None] | None] = ContextVar("headrace_check_path", default=None)
+# Whether a Python function is being called, whose statements nothing has looked at before.
+QUERIES_ONLY: ContextVar[bool] = ContextVar("headrace_queries_only", default=False)
 RESOLVING: ContextVar[bool] = ContextVar("headrace_resolving", default=False)
 
 _ACTIONS = (
+    "approxQuantile",
+    "checkpoint",
     "collect",
+    "corr",
     "count",
+    "cov",
+    "crosstab",
     "first",
     "foreach",
     "foreachPartition",
     "head",
     "isEmpty",
+    "localCheckpoint",
+    "mergeInto",
     "show",
     "tail",
     "take",
     "toArrow",
     "toLocalIterator",
     "toPandas",
+    "transpose",
+    "writeTo",
 )
 _WRITES = ("save", "saveAsTable", "insertInto", "csv", "jdbc", "json", "orc", "parquet", "text", "xml")
+_READS = ("csv", "json", "load", "orc", "parquet", "text", "xml")
 _MARK = "_headrace_patched"
 
 
@@ -60,8 +75,14 @@ def install() -> None:
     for owner in (SparkSession, DataFrameReader, DataStreamReader):
         _wrap(owner, "table", _respelled(SPELL_NAME))
     _wrap(SparkSession, "sql", _respelled(SPELL_QUERY))
+    _wrap(SparkSession, "sql", _queries_only)
     for reader in (DataFrameReader, DataStreamReader):
-        _wrap(reader, "load", _checked)
+        for read in _READS:
+            _wrap(reader, read, _checked(every=read == "parquet"))
+        _wrap(reader, "option", _checked_option)
+        _wrap(reader, "options", _checked_options)
+    _wrap(GroupedData, "pivot", _pivoting)
+    _wrap(ClassicDataFrame, "rdd", _refused_property)
     for action in _ACTIONS:
         _wrap(ClassicDataFrame, action, _refused(action))
     for write in _WRITES:
@@ -86,26 +107,100 @@ def _respelled(spelling: ContextVar[Spelling | None]) -> Callable[[Any], Any]:
     return wrapping
 
 
-def _checked(original: Any) -> Any:
+def _queries_only(original: Any) -> Any:
     @wraps(original)
-    def checking(self: Any, path: Any = None, *arguments: Any, **options: Any) -> Any:
-        check = CHECK_PATH.get()
-        if check is not None:
-            for one in [path] if isinstance(path, str) else path or ():
-                check(one)
-        return original(self, path, *arguments, **options)
+    def querying(self: Any, text: str, *arguments: Any, **options: Any) -> Any:
+        if QUERIES_ONLY.get():
+            _check_query(self, text)
+        return original(self, text, *arguments, **options)
+
+    return querying
+
+
+def _check_query(session: Any, text: str) -> None:
+    try:
+        check_readonly(text)
+    except PipelineError as error:
+        # What Spark cannot even read is told in Spark's words.
+        session._jsparkSession.sessionState().sqlParser().parsePlan(text)  # noqa: SLF001 - has no public form
+        reason = error.params.get("reason", error.message)
+        raise PipelineError("FLOW.SQL_NOT_QUERY", reason=reason) from error
+
+
+def _checked(*, every: bool) -> Callable[[Any], Any]:
+    """For readers: *every* positional argument is a path, or the first alone."""
+
+    def wrapping(original: Any) -> Any:
+        @wraps(original)
+        def checking(self: Any, *arguments: Any, **options: Any) -> Any:
+            for given in (*(arguments if every else arguments[:1]), options.get("path"), options.get("paths")):
+                _check_paths(given)
+            return original(self, *arguments, **options)
+
+        return checking
+
+    return wrapping
+
+
+def _checked_option(original: Any) -> Any:
+    @wraps(original)
+    def checking(self: Any, key: str, value: Any) -> Any:
+        if key.casefold() == "path":
+            _check_paths(value)
+        return original(self, key, value)
 
     return checking
+
+
+def _checked_options(original: Any) -> Any:
+    @wraps(original)
+    def checking(self: Any, **options: Any) -> Any:
+        for key, value in options.items():
+            if key.casefold() == "path":
+                _check_paths(value)
+        return original(self, **options)
+
+    return checking
+
+
+def _check_paths(given: Any) -> None:
+    check = CHECK_PATH.get()
+    if check is not None:
+        for path in given if isinstance(given, list | tuple) else [given]:
+            if isinstance(path, str):
+                check(path)
+
+
+def _pivoting(original: Any) -> Any:
+    @wraps(original)
+    def pivoting(self: Any, pivot_col: str, values: Any = None) -> Any:
+        if values is None:
+            _refuse("pivot without values")
+        return original(self, pivot_col, values)
+
+    return pivoting
+
+
+def _refused_property(original: Any) -> Any:
+    def refusing(self: Any) -> Any:
+        _refuse("rdd")
+        return original.__get__(self, type(self))
+
+    return property(refusing, doc=original.__doc__)
 
 
 def _refused(what: str) -> Callable[[Any], Any]:
     def wrapping(original: Any) -> Any:
         @wraps(original)
         def refusing(*arguments: Any, **options: Any) -> Any:
-            if RESOLVING.get():
-                raise PipelineError("FLOW.ACTION", action=what)
+            _refuse(what)
             return original(*arguments, **options)
 
         return refusing
 
     return wrapping
+
+
+def _refuse(what: str) -> None:
+    if RESOLVING.get():
+        raise PipelineError("FLOW.ACTION", action=what)

@@ -27,6 +27,8 @@ _STATEFUL_NODES = {
     "TransformWithState": "transformWithState",
     "GlobalLimit": "limit",
 }
+# An absolute local path with the wildcards that mean the same to Hadoop and to everyone else.
+_LOCAL_PATH = re.compile(r"/(?!/)[^{}\[\]\\]*|file:(?://)?/(?!/)[^{}\[\]\\%?#]*")
 # File formats whose listing alone tells whether something is new.
 _LISTED_FORMATS = frozenset({"csv", "json", "orc", "parquet", "text"})
 # Options that make Spark list something else than all files below the paths.
@@ -161,7 +163,9 @@ def _read_dataset(node: Any, found: Reading, name_behind: Callable[[str], Qualif
         _walk(child, inner, name_behind)
         found.sources += inner.sources
         found.stateful += inner.stateful
+        found.rows_in_code += inner.rows_in_code
         found.python = found.python or inner.python
+        found.unrepeatable = found.unrepeatable or inner.unrepeatable
     elif streaming:
         found.sources.append(Source(SourceKind.DATASET, str(name)))
     return True
@@ -190,10 +194,16 @@ def _stream_source(data_source: Any) -> Source:
     options = _options(data_source.options())
     kind = str(data_source.className()).lower()
     paths = [*_items(data_source.paths())] or ([options["path"]] if "path" in options else [])
-    if kind in _LISTED_FORMATS and paths and not _LISTING_OPTIONS & set(options):
+    listed = bool(paths) and all(can_be_listed(str(path)) for path in paths)
+    if kind in _LISTED_FORMATS and listed and not _LISTING_OPTIONS & set(options):
         recursive = options.get("recursivefilelookup", "false").lower() == "true"
         return Source(SourceKind.FILES, json.dumps({"paths": [str(path) for path in paths], "recursive": recursive}))
     return Source(SourceKind.OTHER, f"{kind} {' '.join(map(str, paths))}".strip())
+
+
+def can_be_listed(path: str) -> bool:
+    """True for a path, or pattern, whose files Python finds as Spark does: local, absolute, with ``*`` and ``?``."""
+    return _LOCAL_PATH.fullmatch(path) is not None
 
 
 def _external_text(source: Source) -> str:

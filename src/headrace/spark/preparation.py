@@ -9,16 +9,15 @@ from pathlib import Path
 from pyspark.sql import DataFrame
 
 from headrace.checkpoints.delta_log import table_state
-from headrace.checkpoints.records import FlowRecord, write_record
-from headrace.expectations.apply import kept
-from headrace.expectations.compile import Rules, judged
+from headrace.checkpoints.records import FlowRecord, TableVersion, write_record
+from headrace.expectations.compile import Rules
 from headrace.graph.resolved import ResolvedDataset, ResolvedFlow
 from headrace.model.expectations import Action
 from headrace.model.names import QualifiedName
 from headrace.plan.steps import TableChange, TableStep
 from headrace.runtime.seam import Point
 from headrace.spark.delta_tables import empty_frame
-from headrace.spark.queries import call
+from headrace.spark.frames import flow_frame, register_views
 from headrace.spark.surroundings import Surroundings
 from headrace.spark.target import make_quarantine
 
@@ -55,6 +54,8 @@ class Preparation:
             path = around.table_path(dataset.name)
             empty.write.format("delta").mode("append").option("mergeSchema", "true").save(path)
         around.catalog.describe_table(dataset.name, table.properties, table.comment)
+        if table.cluster_by is not None:
+            around.catalog.cluster_table(dataset.name, table.cluster_by)
 
     def _prepare_quarantine(self, dataset: ResolvedDataset) -> None:
         around = self._around
@@ -67,7 +68,7 @@ class Preparation:
         """Clear a table and begin a new epoch of every flow that feeds it; safe to repeat after a crash."""
         around = self._around
         flows = around.graph.flows_into(dataset.name)
-        records = {flow.name: around.state.record(flow) or FlowRecord() for flow in flows}
+        records = {flow.name: around.state.progress_of(flow) for flow in flows}
         for flow in flows:
             write_record(around.state.record_file(flow), replace(records[flow.name], resetting=True))
         around.at(Point.RESET_BEGUN)
@@ -83,23 +84,16 @@ class Preparation:
 
     def frame(self, flow: ResolvedFlow) -> DataFrame:
         """What a flow's query returns over the tables as they are registered now."""
-        dataset = self._around.graph.by_name[flow.target]
-        columns = dataset.schema.names if dataset.dataset.schema is not None else ()
-        return call(flow.flow, self._around.catalog, columns=columns)
+        return flow_frame(self._around.graph, flow, self._around.catalog)
 
-    def register_inputs(self, flow: ResolvedFlow) -> dict[str, int]:
+    def register_inputs(self, flow: ResolvedFlow) -> dict[str, TableVersion]:
         """Make what a flow reads readable as it is now; the versions of the tables."""
         around = self._around
         versions = {}
         for given in around.graph.stored_inputs(flow):
             around.catalog.register_table(around.graph.by_name[given.name])
             state = table_state(around.table_path(given.name))
-            versions[str(given.name)] = state.version if state else -1
-        for view in around.graph.views_below(flow):
-            dataset = around.graph.by_name[view.target].dataset
-            frame = self.frame(view)
-            if dataset.expectations:
-                rules = Rules(dataset.expectations)
-                frame = kept(judged(frame, rules, around.session), rules)
-            around.catalog.register_view(view.target, frame)
+            if state is not None:
+                versions[str(given.name)] = TableVersion(state.table_id, state.version)
+        register_views(around.graph, flow, around.catalog)
         return versions

@@ -15,7 +15,7 @@ from headrace.model.datasets import Flow, PythonQuery, SqlQuery
 from headrace.model.names import Naming
 from headrace.pipelines.registry import reading_with
 from headrace.spark.catalog import Catalog
-from headrace.spark.patches import CHECK_PATH, RESOLVING, SPELL_NAME, SPELL_QUERY
+from headrace.spark.patches import CHECK_PATH, QUERIES_ONLY, RESOLVING, SPELL_NAME, SPELL_QUERY
 from headrace.spark.session import make_active
 
 
@@ -48,7 +48,9 @@ def call(flow: Flow, catalog: Catalog, *, resolving: bool = False, columns: tupl
     """
     query = flow.query
     make_active(catalog.session)
-    with _context(query.naming, catalog, resolving=resolving):
+    # The texts of SQL files were checked when they were read.
+    queries_only = isinstance(query, PythonQuery)
+    with _context(query.naming, catalog, resolving=resolving, queries_only=queries_only):
         frame = query.function() if isinstance(query, PythonQuery) else catalog.session.sql(query.text)
     if not isinstance(frame, DataFrame):
         raise PipelineError("FLOW.NO_FRAME", location=flow.location, flow=flow.name, type=type(frame).__name__)
@@ -72,10 +74,11 @@ def _placed(frame: DataFrame, query: SqlQuery, columns: tuple[str, ...], flow: F
 
 
 @contextmanager
-def _context(naming: Naming, catalog: Catalog, *, resolving: bool) -> Iterator[None]:
+def _context(naming: Naming, catalog: Catalog, *, resolving: bool, queries_only: bool) -> Iterator[None]:
     name_token = SPELL_NAME.set(partial(catalog.names.spelled, naming=naming))
     query_token = SPELL_QUERY.set(partial(catalog.names.spelled_query, naming=naming))
     path_token = CHECK_PATH.set(catalog.names.refuse_own)
+    queries_token = QUERIES_ONLY.set(queries_only)
     resolving_token = RESOLVING.set(resolving)
     try:
         with reading_with(TableReader(catalog)):
@@ -84,4 +87,5 @@ def _context(naming: Naming, catalog: Catalog, *, resolving: bool) -> Iterator[N
         SPELL_NAME.reset(name_token)
         SPELL_QUERY.reset(query_token)
         CHECK_PATH.reset(path_token)
+        QUERIES_ONLY.reset(queries_token)
         RESOLVING.reset(resolving_token)

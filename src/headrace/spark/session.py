@@ -117,20 +117,20 @@ def with_confs(session: SparkSession, confs: Mapping[str, str]) -> Iterator[None
                 session.conf.set(key, value)
 
 
-def on_clone(frame: DataFrame, job_group: str) -> DataFrame:
+def on_clone(frame: DataFrame, work_group: str) -> DataFrame:
     """The same query in a session of its own, with the settings that are in force now.
 
     Later changes of the session's settings, for other flows, do not reach it.
 
     Args:
         frame: what to run.
-        job_group: by which the frame's work can be interrupted from another thread.
+        work_group: by which the frame's work can be interrupted from another thread.
     """
     session = frame.sparkSession
     java_session: Any = session._jsparkSession.cloneSession()  # noqa: SLF001 - what Spark does for each stream
     jvm: Any = session._jvm  # noqa: SLF001
     plan = frame._jdf.logicalPlan()  # noqa: SLF001
-    session.sparkContext.setJobGroup(job_group, job_group, interruptOnCancel=True)
+    session.sparkContext.setJobGroup(work_group, work_group, interruptOnCancel=True)
     java_frame = jvm.org.apache.spark.sql.classic.Dataset.ofRows(java_session, plan)
     return DataFrame(java_frame, SparkSession(session.sparkContext, java_session))
 

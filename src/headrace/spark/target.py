@@ -155,14 +155,16 @@ class Target:
         writer.save(self._place.table)
         if clusters_anew:
             # Delta forgets the clustering with the old schema.
-            columns = ", ".join(map(quoted, self._place.cluster_by))
+            columns = ", ".join(quoted(*column.split(".")) for column in self._place.cluster_by)
             rows.sparkSession.sql(f"ALTER TABLE delta.{quoted(self._place.table)} CLUSTER BY ({columns})")
         self._at(Point.WRITTEN)
 
     def _fits(self, rows: DataFrame) -> bool:
-        """True when the rows have the columns that the table has."""
+        """True when the rows have the columns that the table has, and it is not partitioned."""
         state = table_state(self._place.table)
-        return state is not None and state.schema.nullable == Schema.from_json(rows.schema.json()).nullable
+        if state is None or state.partition_by:
+            return False
+        return state.schema.nullable == Schema.from_json(rows.schema.json()).nullable
 
     def _quarantine(self, rows: DataFrame, batch_id: int) -> None:
         self._fence()
@@ -178,13 +180,16 @@ class Target:
             F.current_timestamp().alias("quarantined_at"),
             F.lit("open").alias("status"),
         )
-        mine = f"flow = {sql_text(place.flow)}"
-        if not place.replaces:
-            mine += f" AND epoch = {place.epoch} AND batch_id = {batch_id}"
+        writer = broken.write.format("delta").mode("overwrite").partitionBy("flow")
+        if place.replaces:
+            # The only flow of its table: all rows are its own, and may be of other types than before.
+            writer = writer.option("overwriteSchema", "true")
+        else:
+            mine = f"flow = {sql_text(place.flow)} AND epoch = {place.epoch} AND batch_id = {batch_id}"
+            writer = writer.option("replaceWhere", mine).option("mergeSchema", "true")
         for attempt in range(1, _CONFLICT_TRIES + 1):
             try:
-                writer = broken.write.format("delta").mode("overwrite").partitionBy("flow")
-                writer.option("replaceWhere", mine).option("mergeSchema", "true").save(place.quarantine)
+                writer.save(place.quarantine)
             except PySparkException as error:
                 # Flows of one dataset share its quarantine table; their rows lie in partitions of their own.
                 conflict = (error.getCondition() or "").startswith("DELTA_CONCURRENT")

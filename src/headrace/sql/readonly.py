@@ -15,6 +15,8 @@ _QUERY = ("SELECT", "WITH", "VALUES", "FROM", "TABLE")
 _SHOWING = ("DESCRIBE", "DESC", "SHOW")
 _EXPLAIN_MODES = ("LOGICAL", "FORMATTED", "EXTENDED", "CODEGEN", "COST")
 _AFTER_INSERT = ("INTO", "OVERWRITE", "WITH")
+# Functions that call any static method of Java by its name.
+_REFLECTION = ("REFLECT", "TRY_REFLECT", "JAVA_METHOD")
 _CONTINUED_COMMENT = re.compile(r"--[^\r\n]*\\\r?\n")
 
 
@@ -64,6 +66,9 @@ def _reason(text: str, tokens: Sequence[Token]) -> str | None:
         return f'It contains "{verb.text}"'
     if _runs_script(tokens):
         return "It starts a program with USING"
+    function = _reflection(tokens)
+    if function is not None:
+        return f'It calls code of Java with "{function}"'
     return None
 
 
@@ -79,6 +84,21 @@ def _behind_with(tokens: Sequence[Token]) -> Token | None:
 def _runs_script(tokens: Sequence[Token]) -> bool:
     """True for ``TRANSFORM (...) USING 'program'`` and its relatives; a join's USING has no string behind it."""
     return any(token.is_word("USING") and following.kind is Kind.STRING for token, following in pairwise(tokens))
+
+
+def _reflection(tokens: Sequence[Token]) -> str | None:
+    """The name of a called function that can do anything, also when it is quoted or computed."""
+    ends = closings(tokens)
+    for index, token in enumerate(tokens):
+        end = ends.get(index + 1)
+        if token.is_word("IDENTIFIER") and end is not None and tokens[end + 1 :] and tokens[end + 1].is_symbol("("):
+            return token.text
+    for token, following in pairwise(tokens):
+        if token.kind in (Kind.WORD, Kind.QUOTED) and following.is_symbol("("):
+            name = token.text.strip("`")
+            if name.upper() in _REFLECTION:
+                return name
+    return None
 
 
 def _continues_comment(text: str) -> bool:

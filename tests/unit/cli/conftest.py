@@ -48,11 +48,15 @@ class FakeProject:
     state: UpdateState = UpdateState.COMPLETED
     error: Exception | None = None
     asked: list[Any] = field(default_factory=list)
+    secret: str = ""
 
     def _ask(self, *what: Any) -> None:
         self.asked.append(what)
         if self.error:
             raise self.error
+
+    def redact(self, text: str) -> str:
+        return text.replace(self.secret, "***") if self.secret else text
 
     def validate(self) -> Said:
         self._ask("validate")

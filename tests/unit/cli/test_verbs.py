@@ -104,6 +104,28 @@ def test_defect_is_one_line_and_its_trace_in_a_file(cli: Any) -> None:
     assert not out
 
 
+@pytest.mark.parametrize("verb", [["explain", "hunter2"], ["explain", "hunter2", "--output", "json"]])
+def test_secret_is_not_shown_when_a_text_of_the_project_holds_it(cli: Any, verb: list[str]) -> None:
+    cli.project.secret = "hunter2"
+
+    _, out, _ = cli(*verb)
+
+    assert "***" in out
+    assert "hunter2" not in out
+
+
+def test_secret_is_in_neither_line_nor_trace_when_a_defect_holds_it(cli: Any) -> None:
+    cli.project.secret = "hunter2"
+    cli.project.error = ZeroDivisionError("hunter2 by zero")
+
+    _, _, err = cli("validate")
+
+    trace = Path(err.strip().rstrip(")").rpartition(" ")[2]).read_text()
+    assert "*** by zero" in err
+    assert "*** by zero" in trace
+    assert "hunter2" not in err + trace
+
+
 @pytest.mark.parametrize(
     ("state", "code"),
     [(UpdateState.COMPLETED, 0), (UpdateState.FAILED, 1), (UpdateState.CANCELED, 130)],

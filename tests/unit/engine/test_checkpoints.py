@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from shutil import rmtree
 from urllib.parse import quote
 
 import pyarrow as pa
@@ -12,8 +13,8 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from headrace.checkpoints.delta_log import commit_actions, committed_transaction, data_changed, open_table, table_state
 from headrace.checkpoints.freshness import LONGEST_REST_S, StoredState, transaction_id
-from headrace.checkpoints.offsets import Progress, files_seen, read_progress
-from headrace.checkpoints.records import FlowRecord, read_record, write_record
+from headrace.checkpoints.offsets import Progress, files_seen, newest_listing, read_progress
+from headrace.checkpoints.records import FlowRecord, TableVersion, read_record, write_record
 from headrace.errors import PipelineError
 from headrace.graph.resolved import Mode, Source, SourceKind
 from headrace.model.names import Naming, QualifiedName
@@ -28,8 +29,14 @@ def layout(tmp_path):
 
 
 @pytest.fixture
-def state(layout):
-    return StoredState(layout, Naming(), "pipeline", lambda: NOON)
+def logged():
+    """Flow and dataset to the newest epoch that the event log knows."""
+    return {}
+
+
+@pytest.fixture
+def state(layout, logged):
+    return StoredState(layout, Naming(), "pipeline", lambda: NOON, lambda *flow: logged.get(flow))
 
 
 @pytest.fixture
@@ -45,30 +52,40 @@ def append(layout):
 
 
 def record_of(state, flow, **changes):
-    record = FlowRecord(fingerprint="f", started_at=NOON - 60, **changes)
+    record = FlowRecord(**{"fingerprint": "f", "started_at": NOON - 60, **changes})
     write_record(state.record_file(flow), record)
     return record
 
 
-def plan_batch(checkpoint, batch, *offsets, done=True):
+def plan_batch(checkpoint, batch, *offsets, done=True, watermarks=(0, 0)):
     for folder in ("offsets", "commits"):
         (checkpoint / folder).mkdir(parents=True, exist_ok=True)
-    lines = ["v1", "{}", *("-" if offset is None else json.dumps(offset) for offset in offsets)]
+    before, after = watermarks
+    lines = [
+        "v1",
+        json.dumps({"batchWatermarkMs": before}),
+        *("-" if offset is None else json.dumps(offset) for offset in offsets),
+    ]
     (checkpoint / "offsets" / str(batch)).write_text("\n".join(lines))
     if done:
-        (checkpoint / "commits" / str(batch)).write_text("v1\n{}")
+        (checkpoint / "commits" / str(batch)).write_text("v1\n" + json.dumps({"nextBatchWatermarkMs": after}))
 
 
 def see_files(checkpoint, batch, *paths, compact=False):
     log = checkpoint / "sources" / "0"
     log.mkdir(parents=True, exist_ok=True)
-    lines = [json.dumps({"path": f"file://{quote(str(path))}", "timestamp": 1, "batchId": batch}) for path in paths]
+    lines = [
+        json.dumps({"path": f"file://{quote(str(path), safe='/;')}", "timestamp": 1, "batchId": batch})
+        for path in paths
+    ]
     (log / f"{batch}{'.compact' if compact else ''}").write_text("\n".join(["v1", *lines]))
 
 
 def test_a_record_is_read_back_as_written(tmp_path):
     source = Source(SourceKind.FILES, '["/landing"]')
-    record = FlowRecord(3, "f", (source,), 1.5, {"a": 7}, {"k": "v"}, 9, resetting=True)
+    record = FlowRecord(
+        3, "f", (source.digest,), 1.5, {"a": TableVersion("t", 7)}, {"k": "v"}, 9, target_id="u", running=True
+    )
 
     write_record(tmp_path / "flow" / "flow.json", record)
 
@@ -86,19 +103,29 @@ def test_the_newest_planned_batch_is_found_by_number(tmp_path):
     assert read_progress(tmp_path / "nowhere") is None
 
 
-def test_a_position_that_cannot_be_read_is_no_position(tmp_path):
+@pytest.mark.parametrize("folder", ["offsets", "commits"])
+@pytest.mark.parametrize("left", ["", "v1\n{}\n{half"])
+def test_a_batch_is_unfinished_when_its_file_cannot_be_read(tmp_path, folder, left):
     plan_batch(tmp_path, 0)
-    (tmp_path / "offsets" / "0").write_text("v1\n{}\n{half")
+    (tmp_path / folder / "0").write_text(left)
 
-    assert read_progress(tmp_path) is None
+    assert read_progress(tmp_path) == Progress(0, completed=False, offsets=())
+
+
+def test_inputs_are_unknown_when_a_record_has_none_but_their_versions(tmp_path):
+    old = FlowRecord().to_json() | {"format": 1, "inputs": {"a": 7}}
+    (tmp_path / "flow.json").write_text(json.dumps(old))
+
+    assert read_record(tmp_path / "flow.json").inputs == {}
 
 
 def test_files_taken_are_those_of_the_compacted_log_and_of_what_came_after(tmp_path):
     see_files(tmp_path, 8, "/left out")
-    see_files(tmp_path, 9, "/a b", "/c", compact=True)
+    see_files(tmp_path, 9, "/a b", "/c;d", compact=True)
     see_files(tmp_path, 10, "/d")
 
-    assert files_seen(tmp_path, 0) == {"/a b", "/c", "/d"}
+    assert files_seen(tmp_path, 0) == {"/a b", "/c;d", "/d"}
+    assert (newest_listing(tmp_path, 0), newest_listing(tmp_path, 1)) == (10, -1)
 
 
 def test_a_table_is_described_by_its_log(append, layout):
@@ -173,31 +200,50 @@ def tx(epoch):
     return transaction_id("pipeline", "o", epoch)
 
 
-def test_a_view_is_computed_again_when_something_it_depends_on_changed(state, make, append):
+def version_of(path):
+    found = table_state(path)
+    return TableVersion(found.table_id, found.version)
+
+
+@pytest.fixture
+def view(state, make, append):
+    """A view of a table that was computed, its graph and a function that gives the reason of its news."""
     flow = make.flow("v", "a")
     graph = make.graph(make.flow("a"), flow)
-    append("a")
-    record_of(state, flow, inputs={"a": 0})
-    reasons = [state.news(graph, flow).reason]
+    inputs, target = {"a": version_of(append("a"))}, version_of(append("v"))
 
+    def reason(of=flow, **changes):
+        record_of(state, of, **{"inputs": inputs, "target_id": target.table_id, **changes})
+        return state.news(graph, of).reason
+
+    return reason
+
+
+def test_a_view_is_computed_again_when_something_it_depends_on_changed(view, make, append):
+    reasons = [view()]
     append("a")
-    reasons.append(state.news(graph, flow).reason)
-    other_code = make.flow("v", "a", fingerprint="g")
-    reasons.append(state.news(graph, other_code).reason)
-    reasons.append(state.news(graph, make.flow("v", "a", unrepeatable="it is random")).reason)
-    record_of(state, flow, inputs={"a": 7})
-    reasons.append(state.news(graph, flow).reason)
-    record_of(state, flow, inputs={})
-    reasons.append(state.news(graph, flow).reason)
+    reasons.append(view())
+    reasons.append(view(make.flow("v", "a", unrepeatable="it is random")))
+    reasons.append(view(inputs={}))
+    reasons.append(view(fingerprint="g"))
 
     assert reasons == [
         "inputs, code and settings are unchanged",
         '"a" changed',
-        "its code or settings changed",
         "recomputed each time: it is random",
-        '"a" changed',
         '"a" is new to it',
+        "its code or settings changed",
     ]
+
+
+@pytest.mark.parametrize(
+    ("table", "reason"), [("a", '"a" is another table'), ("v", "its table is not the one that it wrote")]
+)
+def test_a_view_is_computed_again_when_a_table_was_made_anew(view, append, layout, table, reason):
+    rmtree(layout.table(Naming(), QualifiedName(table)))
+    append(table)
+
+    assert view() == reason
 
 
 TABLE = Source(SourceKind.DATASET, "a")
@@ -207,7 +253,7 @@ TABLE = Source(SourceKind.DATASET, "a")
 def stream(state, make):
     """A stream of a table, its graph and its checkpoint; it ran an hour ago."""
     flow = make.flow("s", "~a", mode=Mode.APPEND, sources=(TABLE,))
-    record_of(state, flow, sources=(TABLE,))
+    record_of(state, flow, sources=(TABLE.digest,))
     return make.graph(make.flow("a"), flow), flow, state.checkpoint(flow, 0)
 
 
@@ -259,17 +305,42 @@ def test_a_stream_is_started_weekly_for_its_timers_and_when_its_sources_changed(
     assert state.news(graph, flow).reason == "started at least weekly"
 
 
+def test_a_stream_is_started_when_its_last_run_was_interrupted(state, stream, append):
+    graph, flow, checkpoint = stream
+    plan_batch(checkpoint, 0, position(append("a"), 1))
+    rested = state.news(graph, flow).started
+
+    write_record(state.record_file(flow), replace(state.record(flow), running=True))
+
+    assert (rested, state.news(graph, flow).reason) == (False, "its last run was interrupted")
+
+
+def test_a_stateful_stream_is_started_when_its_watermark_has_closed_results(state, stream, append):
+    graph, flow, checkpoint = stream
+    plan_batch(checkpoint, 0, position(append("a"), 1), watermarks=(0, 5))
+    stateful = replace(flow, analysis=replace(flow.analysis, stateful=("aggregate",)))
+    reasons = [state.news(graph, flow).reason, state.news(graph, stateful).reason]
+
+    plan_batch(checkpoint, 1, position(append("a"), 2), watermarks=(5, 5))
+
+    assert [*reasons, state.news(graph, stateful).reason] == [
+        "nothing new in its sources",
+        "its watermark has closed results",
+        "nothing new in its sources",
+    ]
+
+
 @pytest.fixture
 def files(state, make, tmp_path):
     """A function that says what is new to a stream of a folder."""
 
-    def reason(*seen, recursive=False):
+    def reason(*seen, recursive=False, listing=0):
         source = Source(SourceKind.FILES, json.dumps({"paths": [str(tmp_path / "land*")], "recursive": recursive}))
         flow = make.flow("s", mode=Mode.APPEND, sources=(source,))
-        record_of(state, flow, sources=(source,))
+        record_of(state, flow, sources=(source.digest,))
         checkpoint = state.checkpoint(flow, 0)
         plan_batch(checkpoint, 0, {"logOffset": 0})
-        see_files(checkpoint, 0, *seen)
+        see_files(checkpoint, listing, *seen)
         return state.news(make.graph(flow), flow).reason
 
     return reason
@@ -294,10 +365,38 @@ def test_a_single_file_is_a_source_too(files, tmp_path):
     assert files() == "1 new file"
 
 
+def test_files_that_were_listed_and_not_processed_are_news(files, tmp_path):
+    (tmp_path / "landed.json").touch()
+
+    assert files(tmp_path / "landed.json") == "nothing new in its sources"
+    assert files(tmp_path / "landed.json", listing=1) == "listed files are unprocessed"
+
+
+def test_a_stream_is_started_when_its_files_cannot_be_listed(files, tmp_path):
+    nowhere = files()
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "landing").mkdir()
+    empty = files(recursive=True)
+    (tmp_path / "landing" / "linked").symlink_to(tmp_path / "elsewhere")
+
+    assert nowhere == f'"{tmp_path}/land*" cannot be listed'
+    assert empty == "nothing new in its sources"
+    assert files(recursive=True) == f'"{tmp_path}/landing/linked" cannot be listed'
+
+
+def test_a_pattern_matches_names_that_begin_with_a_dot(files, tmp_path):
+    (tmp_path / "landing").mkdir()
+    (tmp_path / "landing" / ".hidden").touch()
+    (tmp_path / "land.d").mkdir()
+    (tmp_path / "land.d" / "a.json").touch()
+
+    assert files() == "1 new file"
+
+
 def test_a_source_that_cannot_be_looked_at_is_started(state, make):
     source = Source(SourceKind.OTHER, "kafka")
     flow = make.flow("s", mode=Mode.APPEND, sources=(source,))
-    record_of(state, flow, sources=(source,))
+    record_of(state, flow, sources=(source.digest,))
     plan_batch(state.checkpoint(flow, 0), 0, {"topic": 1})
 
     assert state.news(make.graph(flow), flow).reason == "kafka cannot be compared without starting"
@@ -318,3 +417,23 @@ def test_a_checkpoint_is_lost_when_its_flow_ran_and_it_is_not_there(state, make,
     state.checkpoint(stream, 1).mkdir()
     (state.checkpoint(stream, 1) / "metadata").touch()
     assert state.lost_checkpoint(stream) is None
+
+
+def test_a_flow_is_known_by_the_event_log_when_its_record_is_lost(state, make, append, logged):
+    stream = make.flow("s", mode=Mode.APPEND)
+    logged["s", "s"] = 2
+
+    assert (state.ran(stream), state.progress_of(stream).epoch) == (True, 2)
+    assert state.lost_checkpoint(stream).endswith("/s/2")
+    assert not state.ran(make.flow("s", target="t", mode=Mode.APPEND))
+
+
+def test_a_record_recognises_a_source_without_telling_what_it_is(state, make):
+    source = Source(SourceKind.FILES, '{"paths": ["/landing?token=hunter2"], "recursive": false}')
+    flow = make.flow("s", mode=Mode.APPEND, sources=(source,))
+
+    record = record_of(state, flow, sources=(source.digest,))
+
+    assert read_record(state.record_file(flow)) == record
+    assert "hunter2" not in state.record_file(flow).read_text()
+    assert replace(source, detail="other").digest != source.digest

@@ -65,21 +65,29 @@ def dataset(name, kind=Kind.MATERIALIZED_VIEW, line=1, **more):
     return Dataset(QualifiedName(name), kind, Location("a.py", line), **more)
 
 
+VIEW = Kind.TEMPORARY_VIEW
+
+
+def in_schema(name, schema, catalog=None, kind=Kind.MATERIALIZED_VIEW):
+    return Dataset(QualifiedName(name, schema, catalog), kind, Location("a.py", 2))
+
+
 def flow(name, target=None, line=1, **more):
     query = PythonQuery(lambda: None, Naming())
     return Flow(name, QualifiedName(target or name), query, Location("a.py", line), **more)
 
 
 def own(*datasets):
-    return Definitions(datasets, tuple(flow(str(d.name), line=d.location.line) for d in datasets))
+    flows = (Flow(str(d.name), d.name, PythonQuery(lambda: None, Naming()), d.location) for d in datasets)
+    return Definitions(datasets, tuple(flows))
 
 
 def codes(definitions):
-    return [error.code for error in build(definitions)[1]]
+    return [error.code for error in build(definitions, Naming())[1]]
 
 
 def resolved(definitions, queries=None, **options):
-    graph, problems = build(definitions)
+    graph, problems = build(definitions, Naming())
     return resolve(graph, queries or Queries(), lambda name: f"/{name}", problems=problems, **options)
 
 
@@ -109,10 +117,22 @@ def rule(name, action=Action.WARN, predicate="id > 0"):
             "EXPECTATION.VIEW_QUARANTINE",
         ),
         (own(dataset("a", partition_by=("id",), cluster_by=("id",))), "DATASET.PARTITION_AND_CLUSTER"),
+        (own(in_schema("t", "b", "a"), in_schema("T", "a__b")), "GRAPH.NAMES_MEET"),
+        (own(in_schema("t", "b", "a"), in_schema("t", "a__B", kind=Kind.STREAMING_TABLE)), "GRAPH.NAMES_MEET"),
+        (own(in_schema("b", "a", kind=VIEW), dataset("a__b", VIEW)), "GRAPH.NAMES_MEET"),
+        (own(in_schema("b", "a", kind=VIEW), dataset("a__b")), "GRAPH.NAMES_MEET"),
+        (own(in_schema("c", "b", "a"), in_schema("b", "a")), "GRAPH.NESTED_TABLES"),
+        (own(dataset("t"), in_schema("c", "T", "default")), "GRAPH.NESTED_TABLES"),
     ],
 )
 def test_what_cannot_fit_together_is_said_before_any_query_is_called(definitions, code):
     assert codes(definitions) == [code]
+
+
+def test_views_and_tables_with_near_names_stay_apart():
+    beside = (in_schema("t", "a", "b"), in_schema("t2", "a"), in_schema("v", "t", kind=VIEW), in_schema("v", "t__v"))
+
+    assert codes(own(dataset("t"), *beside)) == []
 
 
 def test_datasets_come_after_what_they_read():
@@ -217,6 +237,16 @@ def test_a_declared_schema_holds_what_the_query_returns():
     assert resolved(own(dataset("a")), Queries(declared={"a": declared})).datasets[0].schema == declared
     for wrong in (schema(id="string"), schema(other="integer")):
         assert problems(own(dataset("a")), Queries(declared={"a": wrong})) == ["DATASET.DECLARED_SCHEMA"]
+
+
+def test_not_null_is_refused_where_each_computation_replaces_the_table():
+    declared = Queries(declared={"a": Schema((Column("id", '"integer"', nullable=False),))})
+    append_only = replace(declared, streaming=frozenset({"a"}), published=[])
+
+    assert problems(own(dataset("a")), declared) == ["DATASET.NOT_NULL"]
+    assert (
+        resolved(own(dataset("a", Kind.STREAMING_TABLE)), append_only).datasets[0].schema.columns[0].nullable is False
+    )
 
 
 def test_wrong_rules_and_empty_tables_are_problems():

@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 
+from headrace.checkpoints.layouts import TableLayout
 from headrace.errors import Problems
 from headrace.graph.resolved import Mode
 from headrace.graph.select import Selected
 from headrace.model.names import QualifiedName
 from headrace.plan.build import News, build_plan
+from headrace.plan.notices import without_effect
 from headrace.plan.steps import Decision
 
 REST = News(started=False, reason="nothing new")
@@ -34,9 +36,13 @@ class Deployed:
     interrupted: set[str] = field(default_factory=set)
     did_run: set[str] = field(default_factory=set)
     lost: dict[str, str] = field(default_factory=dict)
+    layouts: dict[str, TableLayout] = field(default_factory=dict)
 
     def table(self, name):
         return self.tables.get(str(name))
+
+    def layout(self, name):
+        return self.layouts.get(str(name), TableLayout())
 
     def news(self, _graph, flow):
         return News(started=True, reason=self.fresh[flow.name]) if flow.name in self.fresh else REST
@@ -191,6 +197,77 @@ def test_properties_and_comment_are_brought_to_what_is_declared(planned, make, t
 
     assert (step.properties, step.comment) == ((("b", "2"),), "new")
     assert step.reason == 'sets property "b", sets the comment'
+
+
+def test_properties_that_delta_keeps_in_the_protocol_are_compared_with_the_protocol(planned, make, there):
+    declared = {"delta.feature.timestampNtz": "supported", "delta.minWriterVersion": "7", "delta.appendonly": "true"}
+    graph = make.graph(make.flow("v"), properties=declared)
+    tables = there("v", properties={"delta.appendOnly": "true"})
+
+    met = Deployed(tables, layouts={"v": TableLayout(features=frozenset({"timestampntz"}), min_writer=7)})
+
+    assert planned(graph, met).empty
+    assert [key for key, _ in planned(graph, Deployed(tables)).tables[0].properties] == [
+        "delta.feature.timestampNtz",
+        "delta.minWriterVersion",
+    ]
+
+
+def test_a_changed_clustering_is_brought_to_the_table_when_it_is_known(planned, make, there):
+    graph = make.graph(make.flow("s", mode=Mode.APPEND), make.flow("v"), cluster_by=("id",))
+    layouts = {"s": TableLayout(cluster_by=("other",)), "v": TableLayout(cluster_by=None)}
+
+    (step,) = planned(graph, Deployed(there("s", "v"), layouts=layouts)).tables
+
+    assert (str(step.dataset), step.reason, step.cluster_by) == ("s", 'clusters by "id"', ("id",))
+
+
+def test_a_clustering_that_is_no_longer_declared_is_taken_away(planned, make, there):
+    state = Deployed(there("v"), layouts={"v": TableLayout(cluster_by=("id",))})
+
+    (step,) = planned(make.graph(make.flow("v")), state).tables
+
+    assert (step.reason, step.cluster_by) == ("clusters by nothing", ())
+
+
+def test_a_view_is_computed_anew_when_its_partitions_change(planned, make, there):
+    graph = make.graph(make.flow("v"), partition_by=("id",))
+
+    plan = planned(graph, Deployed(there("v")))
+
+    assert reasons(plan)["v"] == ("start", 'partitions by "id"')
+    assert planned(graph, Deployed(there("v", partition_by=("ID",)))).empty
+
+
+def test_a_view_is_computed_anew_when_another_column_is_declared(planned, make, there):
+    graph = make.graph(make.flow("v"), schema="id integer, later string")
+    dataset = replace(graph.datasets[0], dataset=replace(graph.datasets[0].dataset, schema="id INT, later STRING"))
+
+    plan = planned(replace(graph, datasets=(dataset,)), Deployed(there("v")))
+
+    assert (reasons(plan)["v"], plan.tables[0].columns) == (("start", 'adds "later"'), ())
+
+
+def test_a_flow_is_refused_when_what_it_reads_was_never_made_and_is_not_selected(planned, make, there):
+    graph = make.graph(make.flow("bronze", mode=Mode.APPEND), make.flow("silver", "~bronze", mode=Mode.APPEND))
+
+    with pytest.raises(Problems) as found:
+        planned(graph, Deployed(), only=["silver"])
+
+    assert [(error.code, str(error.params["name"])) for error in found.value] == [("PLAN.INPUT_MISSING", "bronze")]
+    assert reasons(planned(graph, Deployed(there("bronze")), only=["silver"]))["silver"] == ("start", "first run")
+
+
+def test_settings_of_the_vendors_service_without_effect_are_named(make):
+    graph = make.graph(make.flow("v"), properties={"pipelines.reset.allowed": "false", "pipelines.channel": "PREVIEW"})
+    slow = replace(
+        graph.flows[0], flow=replace(graph.flows[0].flow, spark_conf={"pipelines.trigger.interval": "1 day"})
+    )
+
+    assert [notice.message for notice in without_effect(replace(graph, flows=(slow,)))] == [
+        'table property "pipelines.channel" of "v" has no effect',
+        'conf "pipelines.trigger.interval" of flow "v" has no effect',
+    ]
 
 
 def test_json_and_text_say_the_same(planned, make, there):

@@ -25,6 +25,7 @@ from headrace.sql.readonly import check_readonly
         "SELECT insert, delete, update FROM merge",
         "SELECT 'INSERT INTO t' AS `INSERT INTO` -- INSERT INTO",
         "SELECT * FROM a JOIN b USING (id)",
+        "SELECT reflect, 'reflect(1)' FROM IDENTIFIER('t') WHERE (java_method) > 1",
     ],
 )
 def test_a_statement_that_reads_is_accepted(text):
@@ -57,6 +58,10 @@ def test_a_statement_that_reads_is_accepted(text):
         "EXPLAIN",
         "EXPLAIN WITH a AS (SELECT 1) DELETE FROM t",
         "SELECT TRANSFORM (a) USING 'rm' FROM t",
+        "SELECT reflect('java.lang.System', 'exit', 1)",
+        "SELECT a FROM t WHERE `Java_Method` /* */ ('java.lang.System', 'exit', 1) = 1",
+        "SELECT * FROM VALUES (system.builtin.try_reflect('java.lang.System', 'exit', 1))",
+        "SELECT IDENTIFIER('ref' || 'lect')('java.lang.System', 'exit', 1)",
     ],
 )
 def test_a_statement_that_may_write_is_refused(text):

@@ -1,0 +1,73 @@
+"""How a Delta table is laid out and what it promises readers and writers, as far as delta-rs does not tell it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from headrace.checkpoints.delta_log import open_table
+
+_CLUSTERING = "delta.clustering"
+_FEATURE = "delta.feature."
+
+
+@dataclass(frozen=True)
+class TableLayout:
+    """Clustering and protocol of a table; ``cluster_by`` is None where the log no longer says."""
+
+    cluster_by: tuple[str, ...] | None = ()
+    features: frozenset[str] = frozenset()
+    min_reader: int = 1
+    min_writer: int = 2
+
+    def holds(self, key: str, value: str) -> bool | None:
+        """Whether a table property that Delta keeps in the protocol is met; None for any other property.
+
+        Source: Delta takes ``delta.feature.*``, ``delta.minReaderVersion`` and ``delta.minWriterVersion`` out of the
+        table's configuration when it commits them (PROTOCOL.md, "Table Features").
+        """
+        wanted = key.casefold()
+        if wanted.startswith(_FEATURE):
+            return wanted[len(_FEATURE) :] in self.features
+        if wanted in ("delta.minreaderversion", "delta.minwriterversion"):
+            has = self.min_reader if wanted == "delta.minreaderversion" else self.min_writer
+            return not value.strip().isdigit() or int(value) <= has
+        return None
+
+
+def table_layout(path: str) -> TableLayout:
+    """The layout of the table at a path; that of an empty one when there is none."""
+    table = open_table(path)
+    if table is None:
+        return TableLayout()
+    protocol = table.protocol()
+    features = frozenset(
+        name.casefold() for name in (*(protocol.reader_features or ()), *(protocol.writer_features or ()))
+    )
+    clustered: tuple[str, ...] | None = ()
+    if "clustering" in features:
+        clustered = None if _renamed(table.metadata().configuration) else _cluster_columns(path)
+    return TableLayout(clustered, features, protocol.min_reader_version, protocol.min_writer_version)
+
+
+def _renamed(properties: Mapping[str, str | None]) -> bool:
+    """True when the log knows columns by other names than the user does."""
+    return (properties.get("delta.columnMapping.mode") or "none") != "none"
+
+
+def _cluster_columns(path: str) -> tuple[str, ...] | None:
+    for file in sorted((Path(path) / "_delta_log").glob("*.json"), reverse=True):
+        try:
+            text = file.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            continue
+        if _CLUSTERING not in text:
+            continue
+        for line in text.split("\n"):
+            domain = json.loads(line).get("domainMetadata", {}) if _CLUSTERING in line else {}
+            if domain.get("domain") == _CLUSTERING:
+                columns = () if domain.get("removed") else json.loads(domain["configuration"])["clusteringColumns"]
+                return tuple(".".join(parts) for parts in columns)
+    return None

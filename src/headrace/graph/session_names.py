@@ -1,0 +1,33 @@
+"""How the session's catalog, which knows two parts at most, names the datasets of a pipeline."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from headrace.model.names import Naming, QualifiedName, quoted
+
+
+@dataclass(frozen=True)
+class SessionName:
+    """How the session's own catalog knows a dataset; views have no database."""
+
+    database: str | None
+    table: str
+
+    @property
+    def text(self) -> str:
+        """The name as SQL spells it."""
+        return quoted(self.table) if self.database is None else quoted(self.database, self.table)
+
+    @property
+    def key(self) -> str:
+        """What equality in the catalog goes by."""
+        return f"{self.database or ''}.{self.table}".casefold()
+
+
+def session_name(naming: Naming, name: QualifiedName, *, view: bool) -> SessionName:
+    """The session's name of a dataset; two datasets of a valid graph never share one."""
+    if view:
+        return SessionName(None, str(name).replace(".", "__"))
+    schema = name.schema or naming.schema
+    return SessionName(schema if name.catalog is None else f"{name.catalog}__{schema}", name.name)

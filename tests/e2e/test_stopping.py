@@ -1,0 +1,102 @@
+"""Updates that end before they are done: signals, kill -9, a second update. The next one makes it whole."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from headrace.events.reader import EventReader
+from headrace.model.outcome import FlowState
+
+pytestmark = pytest.mark.e2e
+HEADRACE = [sys.executable, "-m", "headrace"]
+DEADLINE_S = 120.0
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Path:
+    subprocess.run([*HEADRACE, "init", "shop"], cwd=tmp_path, check=True, capture_output=True)
+    return tmp_path / "shop"
+
+
+def started(shop: Path) -> subprocess.Popen[str]:
+    """An update in a session of its own, as a terminal would start it."""
+    return subprocess.Popen(
+        [*HEADRACE, "--output", "json", "run"],
+        cwd=shop,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def finished(shop: Path) -> dict:
+    done = subprocess.run([*HEADRACE, "--output", "json", "run"], cwd=shop, capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)
+
+
+def wait_until_running(shop: Path, flow: str) -> None:
+    reader = EventReader(str(shop / "storage" / "system" / "events"))
+    deadline = time.monotonic() + DEADLINE_S
+    while time.monotonic() < deadline:
+        outcome = reader.outcome() if reader.exists else None
+        states = {found.flow: found.state for found in outcome.flows} if outcome else {}
+        if states.get(flow) in (FlowState.RUNNING, FlowState.COMPLETED):
+            return
+        time.sleep(0.05)
+    pytest.fail(f"flow {flow} did not start in {DEADLINE_S:g} s")
+
+
+def totals(shop: Path) -> dict[str, tuple[int, int, int]]:
+    """Rows written, dropped and quarantined by each flow over all updates."""
+    counts = EventReader(str(shop / "storage" / "system" / "events")).flow_totals()
+    return {
+        flow: (count.rows_written, count.rows_dropped, count.rows_quarantined)
+        for flow, count in counts.items()
+        if flow in ("orders_raw", "orders")
+    }
+
+
+WHOLE = {"orders_raw": (500, 0, 0), "orders": (492, 2, 6)}
+
+
+def test_given_an_interrupt_when_an_update_runs_then_it_exits_130_and_the_next_one_makes_it_whole(shop: Path) -> None:
+    update = started(shop)
+    wait_until_running(shop, "orders_raw")
+    os.killpg(update.pid, signal.SIGINT)
+    stdout, _ = update.communicate(timeout=DEADLINE_S)
+
+    assert update.returncode == 130
+    assert json.loads(stdout)["state"] == "CANCELED"
+    assert finished(shop)["state"] == "COMPLETED"
+    assert totals(shop) == WHOLE
+
+
+@pytest.mark.parametrize("flow", ["orders_raw", "orders"])
+def test_given_a_kill_when_a_flow_runs_then_the_next_update_makes_it_whole(shop: Path, flow: str) -> None:
+    update = started(shop)
+    wait_until_running(shop, flow)
+    os.killpg(update.pid, signal.SIGKILL)
+    update.communicate(timeout=DEADLINE_S)
+
+    assert finished(shop)["state"] == "COMPLETED"
+    assert totals(shop) == WHOLE
+
+
+def test_given_an_update_that_runs_when_another_starts_then_it_exits_3_and_names_the_holder(shop: Path) -> None:
+    update = started(shop)
+    wait_until_running(shop, "orders_raw")
+    second = subprocess.run([*HEADRACE, "run"], cwd=shop, capture_output=True, text=True, check=False)
+    update.communicate(timeout=DEADLINE_S)
+
+    assert second.returncode == 3
+    assert f"Process {update.pid} " in second.stderr
+    assert update.returncode == 0

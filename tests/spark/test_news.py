@@ -1,0 +1,158 @@
+"""What makes an update compute something again that looks unchanged, and what it does when something was lost."""
+
+from __future__ import annotations
+
+from shutil import rmtree
+
+import pytest
+
+from headrace.errors import Problems
+from headrace.testing import Crashed, Point
+
+pytestmark = pytest.mark.spark
+
+VIEWS = """
+    @dp.temporary_view
+    @dp.expect_or_drop("positive", "id > 0")
+    def below():
+        return spark.read.table("source")
+
+    @dp.materialized_view(schema="id INT")
+    def source():
+        return spark.createDataFrame([(1,), (2,)], "id INT")
+
+    @dp.temporary_view
+    def outside():
+        return spark.read.text(spark.conf.get("landing"))
+
+    @dp.materialized_view
+    def reader():
+        return spark.read.table("below")
+
+    @dp.materialized_view
+    def reads_outside():
+        return spark.read.table("outside")
+    """
+
+
+def rows(*numbers):
+    return [{"id": number} for number in numbers]
+
+
+def test_a_view_counts_as_a_part_of_what_reads_it(project, tmp_path):
+    landing = tmp_path / "landing"
+    landing.mkdir()
+    (landing / "a.txt").write_text("a\n")
+    pipeline = project(VIEWS, configuration={"landing": str(landing)}).given("source", rows(1, 2))
+    pipeline.run()
+    before = {step.flow.name: step.reason for step in pipeline.plan().flows}
+
+    file = pipeline.folder / "transformations" / "project.py"
+    file.write_text(file.read_text().replace("id > 0", "id > 1"))
+    changed = pipeline.run()
+
+    assert before["reads_outside"].startswith("recomputed each time")
+    assert before["reader"] == "inputs, code and settings are unchanged"
+    assert changed.rows("reader") == rows(2)
+
+
+STREAM = """
+    @dp.table(schema="id INT")
+    def source():
+        return spark.readStream.schema("id INT").json("unused")
+
+    @dp.table
+    def target():
+        return spark.readStream.table("source")
+    """
+
+
+def total(pipeline):
+    return pipeline.project.events().flow_totals()["target"].rows_written
+
+
+def delete(pipeline, *folders):
+    for folder in folders:
+        rmtree(pipeline.settings.storage + "/" + folder)
+
+
+def test_a_stream_that_is_known_by_the_event_log_alone_never_reads_into_a_full_table(project):
+    pipeline = project(STREAM).given("source", rows(1, 2))
+    pipeline.run("target")
+
+    delete(pipeline, "checkpoints")
+
+    with pytest.raises(Problems) as found:
+        pipeline.run("target")
+    assert [error.code for error in found.value] == ["FLOW.CHECKPOINT_LOST"]
+
+
+def test_a_stream_without_table_and_checkpoint_begins_in_an_epoch_that_the_event_log_does_not_know(project):
+    pipeline = project(STREAM).given("source", rows(1, 2))
+    first = pipeline.run("target")
+
+    delete(pipeline, "checkpoints", f"tables/{pipeline.settings.schema}/target")
+    again = pipeline.run("target")
+
+    assert again.rows("target") == first.rows("target") == rows(1, 2)
+    assert again.counts("target").rows_written == 2
+    assert total(pipeline) == 4
+
+
+@pytest.fixture
+def counted_at_the_end(monkeypatch):
+    """Let no rows be counted while a stream still runs."""
+    monkeypatch.setattr("headrace.spark.execution._LOOK_EVERY_S", 300.0)
+
+
+@pytest.mark.usefixtures("counted_at_the_end")
+def test_rows_are_counted_by_the_next_update_when_one_died_after_its_last_batch(project):
+    pipeline = project(STREAM).given("source", rows(1, 2))
+    pipeline.run("target")
+
+    with pytest.raises(Crashed):
+        pipeline.given("source", rows(3)).crash_at(Point.WRITTEN).run("target")
+    pipeline.restart().run("target")
+
+    assert total(pipeline) == 3
+
+
+FAILS_LATER = """
+    @dp.table(schema="id INT")
+    def source():
+        return spark.readStream.schema("id INT").json("unused")
+
+    @dp.table
+    def target():
+        stream = spark.readStream.option("maxFilesPerTrigger", 1).table("source")
+        return stream.selectExpr("IF(id = 3, raise_error('three'), id) AS id")
+    """
+
+
+@pytest.mark.usefixtures("counted_at_the_end")
+def test_rows_that_were_committed_before_a_failure_are_counted(project):
+    pipeline = project(FAILS_LATER).given("source", rows(1, 2), rows(3))
+
+    result = pipeline.run("target")
+
+    assert result.counts("target").rows_written == len(pipeline.rows("target")) == 2
+
+
+def test_a_view_whose_table_was_deleted_is_computed_after_an_update_that_died(project):
+    pipeline = project("""
+        @dp.materialized_view(schema="id INT")
+        def source():
+            return spark.read.schema("id INT").json("unused")
+
+        @dp.materialized_view
+        @dp.expect_or_quarantine("positive", "id > 0")
+        def view():
+            return spark.read.table("source")
+        """).given("source", rows(1, -1))
+    pipeline.run("view")
+    delete(pipeline, f"tables/{pipeline.settings.schema}/view")
+
+    with pytest.raises(Crashed):
+        pipeline.crash_at(Point.QUARANTINED).run("view")
+
+    assert pipeline.restart().run("view").rows("view") == rows(1)

@@ -1,0 +1,62 @@
+"""What delta-rs does not tell of a table, read from its log."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from headrace.checkpoints.layouts import table_layout
+
+PROTOCOL = {
+    "minReaderVersion": 1,
+    "minWriterVersion": 7,
+    "writerFeatures": ["domainMetadata", "clustering", "appendOnly"],
+}
+
+
+@pytest.fixture
+def table(tmp_path):
+    """Writes a log of one commit for each list of clustering columns."""
+
+    def make(*clusterings, protocol=PROTOCOL, **properties):
+        fields = [{"name": "id", "type": "integer", "nullable": True, "metadata": {}}]
+        metadata = {
+            "id": "t",
+            "format": {"provider": "parquet", "options": {}},
+            "schemaString": json.dumps({"type": "struct", "fields": fields}),
+            "partitionColumns": [],
+            "configuration": properties,
+            "createdTime": 0,
+        }
+        log = tmp_path / "_delta_log"
+        log.mkdir()
+        for version, columns in enumerate(clusterings):
+            configuration = json.dumps({"clusteringColumns": [column.split(".") for column in columns]})
+            domain = {"domain": "delta.clustering", "configuration": configuration, "removed": False}
+            actions = [{"domainMetadata": domain}]
+            actions += [{"protocol": protocol}, {"metaData": metadata}] if version == 0 else []
+            (log / f"{version:020d}.json").write_text("".join(json.dumps(action) + "\n" for action in actions))
+        return str(tmp_path)
+
+    return make
+
+
+def test_the_newest_clustering_holds(table):
+    layout = table_layout(table(["id"], ["id", "address.city"]))
+
+    assert layout.cluster_by == ("id", "address.city")
+    assert layout.holds("delta.feature.appendOnly", "supported")
+    assert layout.holds("delta.minWriterVersion", "8") is False
+    assert layout.holds("quality", "gold") is None
+
+
+def test_clustering_is_unknown_when_the_log_has_other_names_for_columns(table):
+    assert table_layout(table(["col-1"], **{"delta.columnMapping.mode": "name"})).cluster_by is None
+
+
+def test_a_table_without_the_feature_is_not_clustered(table, tmp_path):
+    plain = {"minReaderVersion": 1, "minWriterVersion": 2}
+
+    assert table_layout(table([], protocol=plain)).cluster_by == ()
+    assert table_layout(str(tmp_path / "nothing")).cluster_by == ()
