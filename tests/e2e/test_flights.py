@@ -51,7 +51,7 @@ class Played:
 
 
 @pytest.fixture(scope="module")
-def played(tmp_path_factory):
+def played(headrace_session, tmp_path_factory):
     folder = tmp_path_factory.mktemp("flights") / "project"
     shutil.copytree(EXAMPLE / "transformations", folder / "transformations")
     shutil.copy(EXAMPLE / "pipeline.yml", folder)
