@@ -243,3 +243,33 @@ def test_rules_that_cannot_be_are_refused_together(project):
         "a statement": "EXPECTATION.NOT_SQL",
         "aside": "EXPECTATION.VIEW_QUARANTINE",
     }
+
+
+def test_flows_that_quarantine_at_the_same_time_set_every_row_aside(project, tmp_path):
+    landing = tmp_path / "project" / "landing"
+    pipeline = project(
+        """
+        dp.create_streaming_table("orders", expect_all_or_quarantine={"positive": "id > 0"})
+
+        def landed(side):
+            files = spark.readStream.schema("id int").option("maxFilesPerTrigger", 1)
+            return files.json(spark.conf.get("landing") + "/" + side)
+
+        @dp.append_flow(target="orders")
+        def east():
+            return landed("east")
+
+        @dp.append_flow(target="orders")
+        def west():
+            return landed("west")
+        """,
+        configuration={"landing": str(landing)},
+    )
+    for number in range(1, 4):
+        for side in ("east", "west"):
+            pipeline.land(f"landing/{side}/{number}.json", [{"id": number}, {"id": -number}])
+
+    result = pipeline.run()
+
+    assert (result.written, result.quarantined) == (6, 6)
+    assert len(result.rows("orders_quarantine")) == 6
