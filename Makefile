@@ -44,7 +44,7 @@ check: $(READY) ## format, lint, types, import contracts and house rules; no JVM
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-cache > .venv/imports.txt || { cat .venv/imports.txt; exit 1; }
-	@$(BIN)/pytest -q tests/unit/test_house.py
+	@$(BIN)/pytest -q tests/house
 
 bench: $(READY) ## measure side by side with peers; ARGS="--only NAME --rows N --repeats N" for less
 	@$(BIN)/python bench/run.py $(ARGS)
