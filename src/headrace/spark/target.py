@@ -60,6 +60,7 @@ class Target:
         emit: gets a BatchDone for each batch, durable before :meth:`write` returns.
         known_counts: the counts of a batch that are in the event log already, or None.
         at: is told each point that a crash could part from the next.
+        fence: returns while this update may commit, raises once another has taken over.
     """
 
     def __init__(
