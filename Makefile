@@ -12,7 +12,7 @@ export PATH := $(BIN):$(PATH)
 # Without it Spark asks the network for the name of this machine, which may not have one.
 export SPARK_LOCAL_IP ?= 127.0.0.1
 
-.PHONY: help setup demo test check unit bench golden docs lock clean
+.PHONY: help setup demo test check unit bench campaign golden docs lock clean
 
 help: ## list the commands
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 16
@@ -49,6 +49,9 @@ check: $(READY) ## format, lint, types, import contracts and house rules; no JVM
 bench: $(READY) ## measure side by side with peers; ARGS="--only NAME --rows N --repeats N" for less
 	@$(BIN)/python bench/run.py $(ARGS)
 
+campaign: $(READY) ## kill, stop and race real updates; ARGS="--only kill --seed 7 --points 40 --master local[2]"
+	@$(BIN)/python -m campaign $(ARGS)
+
 golden: $(READY) ## rewrite the expected texts of the tests; read the diff before you commit
 	@HEADRACE_GOLDEN=rewrite $(BIN)/pytest tests $(ARGS)
 
@@ -61,6 +64,6 @@ lock: $(READY) ## resolve pyproject.toml into requirements.lock
 	  --extra dev pyproject.toml -o requirements.lock
 
 clean: ## remove the environment and everything else that was made here
-	@rm -rf .venv .demo .bench dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	@rm -rf .venv .demo .bench .campaign dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	@rm -rf spark-warehouse metastore_db derby.log
-	@find src tests tools examples bench -name __pycache__ -type d -prune -exec rm -rf {} +
+	@find src tests tools examples bench campaign -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from importlib import import_module
 from importlib.metadata import version
@@ -82,13 +82,22 @@ def _take_part(contestant: Contestant, data: Path, expected: int) -> list[Sample
     for number, step in enumerate(contestant.steps(work, data)):
         began = time.perf_counter()
         said = _ran(step.command, work, contestant.name)
-        seconds = [time.perf_counter() - began]
+        seconds = time.perf_counter() - began
         if not step.cold:
-            seconds = [float(line[len(_MEASURED) :]) for line in said.splitlines() if line.startswith(_MEASURED)]
-        samples += [Sample(step.measure, contestant.name, second) for second in seconds]
+            samples += list(_measured(said, step.measure, contestant.name))
+        else:
+            samples.append(Sample(step.measure, contestant.name, seconds))
         if number == 0 and (written := contestant.rows(work)) != expected:
             raise BenchError(f"{contestant.name} wrote {written} rows instead of {expected}")
     return samples
+
+
+def _measured(said: str, measure: str, contestant: str) -> Iterator[Sample]:
+    """What a step has measured itself: lines ``measured <number> [<of what>]``."""
+    for line in said.splitlines():
+        if line.startswith(_MEASURED):
+            number, _, own = line[len(_MEASURED) :].partition(" ")
+            yield Sample(own or measure, contestant, float(number))
 
 
 def _ran(command: Sequence[str], work: Path, name: str) -> str:

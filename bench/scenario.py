@@ -16,7 +16,7 @@ class Step:
     """One process of a contestant: a command of words, run in the contestant's empty folder.
 
     A cold step is measured from outside, the start of Python and of the JVM included. Another one prints what it
-    measured, a line ``measured <seconds>`` for each ``measure`` that the scenario names.
+    measured, lines ``measured <seconds>``, or ``measured <number> <of what>`` where it measures several things.
     """
 
     measure: str

@@ -29,22 +29,19 @@ first table, and mix. Files written for Spark's own pipelines therefore have exp
 """
 _HEADS = ("what", "", "why, and what to write instead")
 
-# The vendor's names that are not in the module, with what happens.
-_ABSENT = {"dlt.enable_local_execution": "there is no such function; files run locally as they are, remove the call"}
-
 # Arguments of the decorators of datasets and of create_streaming_table: a value to try, and what to know.
 _ARGUMENTS: Mapping[str, tuple[Any, str]] = {
     "name": ("sales.orders", "one to three parts; the function's name when left out"),
     "comment": ("text", "the comment of the stored table"),
     "spark_conf": ({"spark.sql.shuffle.partitions": "4"}, "in force for this flow alone"),
-    "table_properties": ({"quality": "bronze"}, "`delta.*` and free keys; `pipelines.reset.allowed` is honoured"),
+    "table_properties": ({"quality": "bronze"}, "`delta.*` and free keys; `pipelines.reset.allowed`, `headrace.strict` and `headrace.private` are honoured"),
     "partition_cols": (["day"], ""),
     "cluster_by": (["day"], "liquid clustering; not together with `partition_cols`"),
     "schema": ("id BIGINT", "DDL or a StructType"),
     "format": ("delta", "`delta` alone"),
     "path": ("/data/orders", ""),
-    "private": (True, ""),
-    "temporary": (True, ""),
+    "private": (True, "read in the pipeline, not shown by `headrace sql` and `Project.tables()` unless asked"),
+    "temporary": (True, "the older word for `private`; not of views"),
     "row_filter": ("ROW FILTER f ON (a)", ""),
     "replace_where": ("day = 1", ""),
     "cluster_by_auto": (True, ""),
@@ -79,7 +76,7 @@ _FORMS: Mapping[str, tuple[Form, ...]] = {
         Form("CREATE MATERIALIZED VIEW v AS query", _VIEW),
         Form("CREATE TEMPORARY VIEW v AS query", "CREATE TEMPORARY VIEW v AS SELECT 1", "batch or stream"),
         Form("CREATE FLOW f AS INSERT INTO t query", _FLOW.format("INSERT INTO t SELECT * FROM STREAM s")),
-        Form("CREATE VIEW v AS query", "CREATE VIEW v AS SELECT 1"),
+        Form("CREATE VIEW v AS query", "CREATE VIEW v AS SELECT 1", "stored as a definition; batch, no expectations"),
         Form("CREATE SINK s", "CREATE SINK s"),
         Form("CREATE FLOW f AS AUTO CDC INTO t ...", _FLOW.format("AUTO CDC INTO t FROM STREAM(s) KEYS (id)")),
         Form("APPLY CHANGES INTO t ...", "APPLY CHANGES INTO LIVE.t FROM STREAM(LIVE.s) KEYS (id)"),
@@ -92,7 +89,8 @@ _FORMS: Mapping[str, tuple[Form, ...]] = {
             "CREATE LIVE VIEW v (CONSTRAINT ...) AS query",
             "CREATE LIVE VIEW v (CONSTRAINT n EXPECT (a > 1)) AS SELECT 1",
         ),
-        Form("CREATE TEMPORARY LIVE TABLE t", "CREATE TEMPORARY LIVE TABLE t AS SELECT 1"),
+        Form("CREATE TEMPORARY LIVE TABLE t", "CREATE TEMPORARY LIVE TABLE t AS SELECT 1", "a private table"),
+        Form("CREATE TEMPORARY TABLE t", "CREATE TEMPORARY TABLE t AS SELECT 1"),
         Form(
             "SET key = value", "SET floor = 1", "for the statements that follow; `spark.*` is in force for their flows"
         ),
@@ -103,11 +101,17 @@ _FORMS: Mapping[str, tuple[Form, ...]] = {
     "Words before the name": (
         Form("OR REFRESH", "CREATE OR REFRESH MATERIALIZED VIEW v AS SELECT 1", "every update refreshes", "accepted"),
         Form("IF NOT EXISTS", "CREATE STREAMING TABLE IF NOT EXISTS t", "a table that exists is kept", "accepted"),
-        Form("PRIVATE", "CREATE PRIVATE STREAMING TABLE t AS SELECT 1"),
+        Form("PRIVATE", "CREATE PRIVATE STREAMING TABLE t AS SELECT 1", "of tables and materialized views"),
+        Form("TEMPORARY before a table", "CREATE TEMPORARY STREAMING TABLE t", "the older word for PRIVATE"),
         Form("GLOBAL TEMPORARY", "CREATE GLOBAL TEMPORARY VIEW v AS SELECT 1"),
     ),
     "Columns and expectations": (
         Form("col type [NOT NULL] [COMMENT 'text']", _COLUMNS.format("a INT NOT NULL COMMENT 'x'")),
+        Form(
+            "col [COMMENT 'text']",
+            "CREATE TEMPORARY VIEW v (a COMMENT 'x') AS SELECT 1",
+            "of views and materialized views: names for the columns of the query",
+        ),
         Form("CONSTRAINT n EXPECT (condition)", _COLUMNS.format("a INT, CONSTRAINT n EXPECT (a > 1)")),
         Form("ON VIOLATION DROP ROW", _COLUMNS.format("CONSTRAINT n EXPECT (a > 1) ON VIOLATION DROP ROW")),
         Form("ON VIOLATION FAIL UPDATE", _COLUMNS.format("CONSTRAINT n EXPECT (a > 1) ON VIOLATION FAIL UPDATE")),
@@ -152,7 +156,8 @@ _FORMS: Mapping[str, tuple[Form, ...]] = {
         Form("STREAM t, STREAM(t)", _QUERY.format("STREAM t")),
         Form("STREAM t WITH (option = value)", _QUERY.format("STREAM t WITH (maxFilesPerTrigger = 1)")),
         Form("${name}", _QUERY.format("t WHERE a > ${floor}"), "from `configuration`, `--set` and SET"),
-        Form(":name", _QUERY.format("t WHERE a > :floor")),
+        Form(":name", _QUERY.format("t WHERE a > :floor"), "from `parameters`; always a string, cast it where needed"),
+        Form("IDENTIFIER(:name)", _QUERY.format("IDENTIFIER(:floor)"), "the value as a name; also of datasets"),
         Form("IDENTIFIER('t')", _QUERY.format("IDENTIFIER('t')")),
         Form("read_files('path', ...)", _QUERY.format("read_files('/x')"), _NO_LOADER, "refused"),
         Form("cloud_files('path', 'format')", _QUERY.format("cloud_files('/x', 'json')"), _NO_LOADER, "refused"),
@@ -186,7 +191,7 @@ def vendor_api_page() -> str:
 def sql_problems(text: str) -> list[PipelineError]:
     """What loading the statements finds wrong."""
     registry = Registry(Naming(), Path())
-    load_sql(text, "file.sql", registry, {"floor": "1"})
+    load_sql(text, "file.sql", registry, {"floor": "1"}, {"floor": "1"})
     return registry.problems
 
 
@@ -199,7 +204,7 @@ def _functions() -> Iterator[tuple[str, str, str]]:
         function = getattr(pipelines, names[0])
         about = (function.__doc__ or "").splitlines()[0].replace(":func:", "").rstrip(".")
         yield ", ".join(f"`{name}`" for name in names), "works", about
-    for name, reason in sorted({**REASONS, **_ABSENT}.items()):
+    for name, reason in sorted(REASONS.items()):
         yield f"`{name}`", "refused", reason
 
 

@@ -90,20 +90,28 @@ def _sdp_project(work: Path, data: Path) -> None:
 
 
 def _sdp_steps(_work: Path, _data: Path) -> Sequence[Step]:
-    # With Spark's default catalog, which is in memory, a second run finds tables in the way that it does not know.
-    confs = ("--conf", "spark.driver.memory=2g", "--conf", "spark.sql.catalogImplementation=hive")
-    run = (program("spark-pipelines"), *confs, "run")
+    run = (program("spark-pipelines"), *sdp_confs(), "run")
     return (Step(FIRST, run), Step(NOTHING, run))
 
 
-def _sdp_rows(work: Path) -> int:
+def sdp_confs() -> tuple[str, ...]:
+    """Options of a run of Spark's own pipelines.
+
+    With Spark's default catalog, which is in memory, a second run finds tables in the way that it does not know.
+    """
+    return ("--conf", "spark.driver.memory=2g", "--conf", "spark.sql.catalogImplementation=hive")
+
+
+def sdp_rows(work: Path) -> int:
+    """Rows of all tables that Spark's own pipelines have written below a folder."""
     import pyarrow.dataset as ds  # noqa: PLC0415 - no other contestant needs it
 
     folders = [folder for folder in (work / "spark-warehouse").iterdir() if folder.is_dir()]
     return sum(ds.dataset(str(folder), format="parquet").count_rows() for folder in folders)
 
 
-def _sdp_absent() -> str | None:
+def sdp_absent() -> str | None:
+    """Why Spark's own pipelines cannot run here, or None."""
     needed = ("grpc", "grpc_status", "google.rpc", "zstandard")
     missing = [name for name in needed if not _importable(name)]
     return f"not installed: {', '.join(missing)}" if missing else None
@@ -128,7 +136,7 @@ SCENARIO = Scenario(
             "headrace", _headrace_project, _headrace_steps, lambda work: _delta_rows(work / "storage" / "tables")
         ),
         _peer("by hand, tuned", "tuned"),
-        Contestant("Spark's own pipelines (Parquet)", _sdp_project, _sdp_steps, _sdp_rows, _sdp_absent),
+        Contestant("Spark's own pipelines (Parquet)", _sdp_project, _sdp_steps, sdp_rows, sdp_absent),
     ),
 )
 

@@ -143,6 +143,6 @@ def problems_of(error: PipelineError | Problems) -> tuple[PipelineError, ...]:
     return error.errors if isinstance(error, Problems) else (error,)
 
 
-def _reading_order(error: PipelineError) -> tuple[str, int, str]:
+def _reading_order(error: PipelineError) -> tuple[str, int, int, str]:
     place = error.location
-    return (place.file, place.line, error.code) if place else ("", 0, error.code)
+    return (*place.reading_order, error.code) if place else ("", 0, 0, error.code)

@@ -26,10 +26,10 @@ def shop(tmp_path: Path) -> Path:
     return tmp_path / "shop"
 
 
-def started(shop: Path) -> subprocess.Popen[str]:
+def started(shop: Path, *options: str) -> subprocess.Popen[str]:
     """An update in a session of its own, as a terminal would start it."""
     return subprocess.Popen(
-        [*HEADRACE, "--output", "json", "run"],
+        [*HEADRACE, "--output", "json", "run", *options],
         cwd=shop,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -44,15 +44,19 @@ def finished(shop: Path) -> dict:
 
 
 def wait_until_running(shop: Path, flow: str) -> None:
+    wait_until_in(shop, flow, FlowState.RUNNING, FlowState.COMPLETED)
+
+
+def wait_until_in(shop: Path, flow: str, *wanted: FlowState) -> None:
     reader = EventReader(str(shop / "storage" / "system" / "events"))
     deadline = time.monotonic() + DEADLINE_S
     while time.monotonic() < deadline:
         outcome = reader.outcome() if reader.exists else None
         states = {found.flow: found.state for found in outcome.flows} if outcome else {}
-        if states.get(flow) in (FlowState.RUNNING, FlowState.COMPLETED):
+        if states.get(flow) in wanted:
             return
         time.sleep(0.05)
-    pytest.fail(f"flow {flow} did not start in {DEADLINE_S:g} s")
+    pytest.fail(f"flow {flow} did not come to {wanted} in {DEADLINE_S:g} s")
 
 
 def totals(shop: Path) -> dict[str, tuple[int, int, int]]:
@@ -88,6 +92,17 @@ def test_given_a_kill_when_a_flow_runs_then_the_next_update_makes_it_whole(shop:
     update.communicate(timeout=DEADLINE_S)
 
     assert finished(shop)["state"] == "COMPLETED"
+    assert totals(shop) == WHOLE
+
+
+def test_given_sigterm_when_a_continuous_update_runs_then_it_ends_well_and_nothing_is_left_to_do(shop: Path) -> None:
+    update = started(shop, "--continuous")
+    wait_until_in(shop, "revenue_by_day", FlowState.IDLE)
+    os.killpg(update.pid, signal.SIGTERM)
+    stdout, _ = update.communicate(timeout=DEADLINE_S)
+
+    assert update.returncode == 0
+    assert json.loads(stdout)["state"] == "COMPLETED"
     assert totals(shop) == WHOLE
 
 

@@ -130,3 +130,46 @@ def test_a_full_refresh_is_finished_by_the_next_update_when_one_dies_within_it(p
     assert pipeline.rows("target") == before
     assert aside(pipeline, "target") == [number for number in sorted(IDS) if number % 2]
     assert {row["epoch"] for row in pipeline.rows("target_quarantine")} == {1}
+
+
+CHAIN = """
+    from pathlib import Path
+
+    @dp.table
+    def first():
+        return spark.readStream.schema("id INT").json(str(Path(__file__).parents[1] / "landing"))
+
+    @dp.table
+    @dp.expect_or_quarantine("even", "id % 2 = 0")
+    def second():
+        return spark.readStream.table("first")
+    """
+
+
+def test_a_full_refresh_of_all_is_finished_by_the_next_update_when_one_dies_between_two_tables(project):
+    pipeline = project(CHAIN)
+    pipeline.land("landing/a.json", [{"id": number} for number in range(6)])
+    pipeline.run()
+
+    with pytest.raises(Crashed):
+        pipeline.crash_at(Point.RESET_CLEARED).run(full_refresh_all=True)
+    pipeline.restart().run("second")
+    result = pipeline.run()
+
+    assert result.state is UpdateState.COMPLETED, result.outcome.error
+    assert (ids(pipeline.rows("second")), aside(pipeline, "second")) == ([0, 2, 4], [1, 3, 5])
+    assert pipeline.plan().empty, pipeline.plan().describe()
+
+
+def test_a_table_is_made_when_a_crash_has_left_the_beginnings_of_one(project):
+    pipeline = project(CHAIN)
+    pipeline.land("landing/a.json", [{"id": number} for number in range(6)])
+    for table in ("first", "second", "second_quarantine"):
+        log = pipeline.folder / "storage" / "tables" / "default" / table / "_delta_log"
+        (log / "_staged_commits").mkdir(parents=True)
+        (log / f".{0:020d}.json.0d6f.tmp").write_text('{"commitInfo"')
+
+    result = pipeline.run()
+
+    assert result.state is UpdateState.COMPLETED, result.outcome.error
+    assert (ids(result.rows("second")), aside(pipeline, "second")) == ([0, 2, 4], [1, 3, 5])

@@ -38,10 +38,10 @@ def load(tmp_path):
 
 
 def test_all_names_of_the_module_are_one_when_a_file_loads(load):
-    definitions, problems = load(FILE)
+    loaded = load(FILE)
 
-    assert problems == ()
-    assert [str(dataset.name) for dataset in definitions.datasets] == ["orders"]
+    assert loaded.problems == ()
+    assert [str(dataset.name) for dataset in loaded.definitions.datasets] == ["orders"]
 
 
 @pytest.mark.parametrize("text", [FILE, "import dlt\nraise OSError"], ids=["loads", "raises"])
@@ -65,9 +65,9 @@ def test_a_module_is_the_own_one_when_another_project_has_one_of_the_name(load, 
         folder.mkdir(exist_ok=True)
         (folder / "naming_of_tables.py").write_text(f"NAME = 'of_{project}'\n", encoding="utf-8")
         text = "import dlt\nfrom naming_of_tables import NAME\n\n\n@dlt.table(name=NAME)\ndef table(): ...\n"
-        definitions, problems = load(text, folder)
-        assert problems == ()
-        names += [str(dataset.name) for dataset in definitions.datasets]
+        loaded = load(text, folder)
+        assert loaded.problems == ()
+        names += [str(dataset.name) for dataset in loaded.definitions.datasets]
 
     assert names == ["of_a", "of_b", "of_a"]
     assert str(tmp_path / "b") not in sys.path

@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from deltalake import DeltaTable
+import pyarrow as pa
+import pyarrow.parquet as pq
+from deltalake import DeltaTable, QueryBuilder
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from headrace.errors import PipelineError
@@ -62,6 +64,33 @@ def open_table(path: str) -> DeltaTable | None:
         raise PipelineError("STORAGE.TABLE_UNREADABLE", path=path, reason=reason) from error
 
 
+def rows_in(table: DeltaTable) -> int:
+    """How many rows a table has, by its log and the footers of its files.
+
+    A query would refuse tables whose types were widened, which delta-rs does not read.
+    """
+    if "deletionVectors" in (table.protocol().reader_features or ()):
+        result: Any = QueryBuilder().register("t", table).execute("SELECT count(*) AS n FROM t")
+        return int(pa.table(result.read_all()).column("n")[0].as_py())
+    files = pa.table(table.get_add_actions(flatten=True))
+    counts: list[int | None] = files.column("num_records").to_pylist()
+    known = [count for count in counts if count is not None]
+    if len(known) == len(counts):
+        return sum(known)
+    return sum(pq.read_metadata(path.removeprefix("file://")).num_rows for path in table.file_uris())
+
+
+def size_of(table: DeltaTable) -> int:
+    """Bytes of the files that a table consists of now."""
+    return sum(pa.table(table.get_add_actions(flatten=True)).column("size_bytes").to_pylist())
+
+
+def is_made(path: str) -> bool:
+    """True when the table at a path has a commit; a crash while it is made leaves a log without one."""
+    log = Path(path) / "_delta_log"
+    return (log / "_last_checkpoint").is_file() or any(file.stem.isdigit() for file in log.glob("*.json"))
+
+
 def committed_transaction(path: str, app_id: str) -> int | None:
     """The greatest transaction version that *app_id* has committed to a table, or None."""
     table = open_table(path)
@@ -76,11 +105,15 @@ def data_changed(path: str, first: int, last: int) -> bool:
     return any(_changes_data(path, version) for version in range(first, last + 1))
 
 
+def commit_file(table: Path, version: int) -> Path:
+    """Where one commit of a table is, or will be."""
+    return table / "_delta_log" / f"{version:020d}.json"
+
+
 def commit_actions(path: str, version: int) -> list[dict[str, Any]] | None:
     """The actions of one commit, or None when the log no longer has it."""
-    file = Path(path) / "_delta_log" / f"{version:020d}.json"
     try:
-        text = file.read_text(encoding="utf-8")
+        text = commit_file(Path(path), version).read_text(encoding="utf-8")
     except FileNotFoundError:
         return None
     return [json.loads(line) for line in text.split("\n") if line.strip()]

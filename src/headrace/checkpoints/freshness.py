@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import json
-import os
-from collections.abc import Callable, Iterator
-from fnmatch import fnmatchcase
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from headrace.checkpoints.delta_log import TableState, committed_transaction, data_changed, table_state
+from headrace.checkpoints.inventory import first_record, flows_of
 from headrace.checkpoints.layouts import TableLayout, table_layout
-from headrace.checkpoints.offsets import Progress, files_seen, local_path, newest_listing, read_progress
+from headrace.checkpoints.listing import listed_files
+from headrace.checkpoints.offsets import Progress, files_seen, newest_listing, read_progress
 from headrace.checkpoints.records import FlowRecord, read_record
-from headrace.graph.resolved import Mode, ResolvedFlow, ResolvedGraph, Source, SourceKind
+from headrace.graph.resolved import MadeWith, Mode, ResolvedFlow, ResolvedGraph, Source, SourceKind
 from headrace.model.names import Naming, QualifiedName
-from headrace.plan.build import News
+from headrace.plan.deployed import News
 from headrace.settings.storage import StorageLayout
 
 # A resting flow is started once in a while so that its offset does not age out of its source's log.
@@ -73,7 +73,17 @@ class StoredState:
 
     def progress_of(self, flow: ResolvedFlow) -> FlowRecord:
         """A flow's record, or a fresh one; in the epoch that the event log knows when the record was lost."""
-        return self.record(flow) or FlowRecord(epoch=self._known_epoch(flow.name, str(flow.target)) or 0)
+        record = self.record(flow) or self._first_record(flow)[0]
+        named = replace(record, flow=flow.name, dataset=str(flow.target), mode=flow.mode.value)
+        return replace(named, identity=record.identity or record.flow or flow.name)
+
+    def _first_record(self, flow: ResolvedFlow) -> tuple[FlowRecord, bool]:
+        siblings = flows_of(self._layout, self._naming, flow.target)
+        return first_record(flow.name, siblings, self._known_epoch(flow.name, str(flow.target)))
+
+    def transaction(self, record: FlowRecord) -> str:
+        """The application id that a flow commits under in the epoch of its record."""
+        return transaction_id(self._pipeline_id, record.identity, record.epoch)
 
     def checkpoint(self, flow: ResolvedFlow, epoch: int) -> Path:
         """Where a flow's checkpoint of an epoch lies."""
@@ -87,9 +97,14 @@ class StoredState:
     def ran(self, flow: ResolvedFlow) -> bool:
         """True when the flow has progress: it was run before."""
         record = self.record(flow)
-        if record is None:
-            return self._known_epoch(flow.name, str(flow.target)) is not None
-        return record.started_at > 0
+        return self._first_record(flow)[1] if record is None else record.started_at > 0
+
+    def made_with(self, flow: ResolvedFlow) -> MadeWith | None:
+        """What the checkpoint of a flow was made with; None when no batch was planned yet, or that was not noted."""
+        record = self.record(flow)
+        if record is None or record.made_with is None:
+            return None
+        return record.made_with if read_progress(self.checkpoint(flow, record.epoch)) is not None else None
 
     def lost_checkpoint(self, flow: ResolvedFlow) -> str | None:
         """Where the checkpoint of a stream that ran before is missing, or None when it is there.
@@ -99,13 +114,12 @@ class StoredState:
         """
         if flow.mode not in (Mode.APPEND, Mode.COMPLETE):
             return None
-        epoch = self.progress_of(flow).epoch
-        checkpoint = self.checkpoint(flow, epoch)
+        progress = self.progress_of(flow)
+        checkpoint = self.checkpoint(flow, progress.epoch)
         if (checkpoint / "metadata").is_file():
             return None
         path = self._layout.table(self._naming, flow.target)
-        app_id = transaction_id(self._pipeline_id, flow.name, epoch)
-        has_run = self.ran(flow) or committed_transaction(path, app_id) is not None
+        has_run = self.ran(flow) or committed_transaction(path, self.transaction(progress)) is not None
         return str(checkpoint) if has_run else None
 
     def news(self, graph: ResolvedGraph, flow: ResolvedFlow) -> News:
@@ -114,41 +128,18 @@ class StoredState:
         if record is None or not record.started_at:
             return News(started=True, reason="first run")
         if flow.mode is Mode.ONCE:
-            return self._news_of_once(flow, record)
+            path = self._layout.table(self._naming, flow.target)
+            return _news_of_once(path, self.transaction(self.progress_of(flow)))
         if record.fingerprint != flow.analysis.fingerprint:
             return News(started=True, reason="its code or settings changed")
         if flow.mode is Mode.REPLACE:
-            return self._news_of_view(graph, flow, record)
+            return _news_of_view(graph, flow, record, self.table)
         return self._news_of_stream(flow, record)
-
-    def _news_of_once(self, flow: ResolvedFlow, record: FlowRecord) -> News:
-        path = self._layout.table(self._naming, flow.target)
-        app_id = transaction_id(self._pipeline_id, flow.name, record.epoch)
-        if committed_transaction(path, app_id) is None:
-            return News(started=True, reason="runs once and has not yet")
-        return News(started=False, reason="ran once")
-
-    def _news_of_view(self, graph: ResolvedGraph, flow: ResolvedFlow, record: FlowRecord) -> News:
-        if flow.analysis.unrepeatable:
-            return News(started=True, reason=f"recomputed each time: {flow.analysis.unrepeatable}")
-        target = self.table(flow.target)
-        if target is None or target.table_id != record.target_id:
-            return News(started=True, reason="its table is not the one that it wrote")
-        for given in graph.stored_inputs(flow):
-            table = self.table(given.name)
-            known = record.inputs.get(str(given.name))
-            if table is None or known is None:
-                return News(started=True, reason=f'"{given.name}" is new to it')
-            if table.table_id != known.table_id or table.version < known.version:
-                return News(started=True, reason=f'"{given.name}" is another table')
-            if data_changed(table.path, known.version + 1, table.version):
-                return News(started=True, reason=f'"{given.name}" changed')
-        return News(started=False, reason="inputs, code and settings are unchanged")
 
     def _news_of_stream(self, flow: ResolvedFlow, record: FlowRecord) -> News:
         if self._now() - record.started_at > LONGEST_REST_S:
             return News(started=True, reason="started at least weekly")
-        if _TIMERS & set(flow.analysis.stateful):
+        if any(operator.kind in _TIMERS for operator in flow.analysis.operators):
             return News(started=True, reason="its state may have timers")
         checkpoint = self.checkpoint(flow, record.epoch)
         progress = read_progress(checkpoint)
@@ -161,19 +152,46 @@ class StoredState:
         if record.sources != tuple(source.digest for source in sources) or len(offsets) != len(sources):
             return News(started=True, reason="its sources changed")
         for number, (source, offset) in enumerate(zip(sources, offsets, strict=True)):
-            reason = self._news_of_source(source, offset, checkpoint, number)
+            if source.kind is SourceKind.DATASET:
+                reason = _news_of_table(source, self.table(self._naming.canonical(source.detail)), offset)
+            elif source.kind is SourceKind.FILES:
+                reason = _news_of_files(source.detail, offset, checkpoint, number)
+            else:
+                reason = f"{source.detail} cannot be compared without starting"
             if reason:
                 return News(started=True, reason=reason)
         if record.running:
             return News(started=True, reason="its last run was interrupted")
         return News(started=False, reason="nothing new in its sources")
 
-    def _news_of_source(self, source: Source, offset: Any, checkpoint: Path, number: int) -> str | None:
-        if source.kind is SourceKind.DATASET:
-            return _news_of_table(source, self.table(self._naming.canonical(source.detail)), offset)
-        if source.kind is SourceKind.FILES:
-            return _news_of_files(source.detail, offset, checkpoint, number)
-        return f"{source.detail} cannot be compared without starting"
+
+def _news_of_view(
+    graph: ResolvedGraph,
+    flow: ResolvedFlow,
+    record: FlowRecord,
+    table_of: Callable[[QualifiedName], TableState | None],
+) -> News:
+    if flow.analysis.unrepeatable:
+        return News(started=True, reason=f"recomputed each time: {flow.analysis.unrepeatable}")
+    target = table_of(flow.target)
+    if target is None or target.table_id != record.target_id:
+        return News(started=True, reason="its table is not the one that it wrote")
+    for given in graph.stored_inputs(flow):
+        table = table_of(given.name)
+        known = record.inputs.get(str(given.name))
+        if table is None or known is None:
+            return News(started=True, reason=f'"{given.name}" is new to it')
+        if table.table_id != known.table_id or table.version < known.version:
+            return News(started=True, reason=f'"{given.name}" is another table')
+        if data_changed(table.path, known.version + 1, table.version):
+            return News(started=True, reason=f'"{given.name}" changed')
+    return News(started=False, reason="inputs, code and settings are unchanged")
+
+
+def _news_of_once(table: str, app_id: str) -> News:
+    if committed_transaction(table, app_id) is None:
+        return News(started=True, reason="runs once and has not yet")
+    return News(started=False, reason="ran once")
 
 
 def _news_of_table(source: Source, table: TableState | None, offset: Any) -> str | None:
@@ -193,7 +211,7 @@ def _pending(flow: ResolvedFlow, progress: Progress | None) -> str | None:
         return None
     if not progress.completed:
         return f"batch {progress.batch_id} is unfinished"
-    if progress.watermark_moved and flow.analysis.stateful:
+    if progress.watermark_moved and flow.analysis.operators:
         return "its watermark has closed results"
     return None
 
@@ -203,59 +221,7 @@ def _news_of_files(detail: str, offset: Any, checkpoint: Path, number: int) -> s
     if processed != newest_listing(checkpoint, number):
         return "listed files are unprocessed"
     try:
-        fresh = _listed(detail) - files_seen(checkpoint, number)
+        fresh = listed_files(detail) - files_seen(checkpoint, number)
     except OSError as error:
         return f'"{error.filename}" cannot be listed'
     return f"{len(fresh)} new file{'s' if len(fresh) > 1 else ''}" if fresh else None
-
-
-def _listed(detail: str) -> frozenset[str]:
-    """The files that Spark's file source would list (``InMemoryFileIndex.allFiles``).
-
-    Those directly below the paths; in folders below only when asked to look there, or when they are partitions.
-
-    Raises:
-        OSError: a path leads nowhere, or to a folder that may not be read or is a link, which Spark follows without
-            end if it leads upwards.
-    """
-    said = json.loads(detail)
-    found: set[str] = set()
-    for pattern in said["paths"]:
-        roots = _matches(local_path(pattern))
-        if not roots:
-            raise FileNotFoundError(0, "no such path", pattern)
-        for root in roots:
-            if root.is_dir():
-                found.update(_files_below(str(root), recursive=said["recursive"]))
-            elif not _hidden(root.name):
-                found.add(str(root))
-    return frozenset(found)
-
-
-def _matches(pattern: str) -> list[Path]:
-    """What a pattern of ``*`` and ``?`` matches; unlike Python's, Hadoop's also match names that begin with a dot."""
-    roots = [Path("/")]
-    for part in Path(pattern).parts[1:]:
-        if "*" in part or "?" in part:
-            folders = [root for root in roots if root.is_dir()]
-            roots = [entry for folder in folders for entry in folder.iterdir() if fnmatchcase(entry.name, part)]
-        else:
-            roots = [root / part for root in roots if (root / part).exists()]
-    return roots
-
-
-def _files_below(root: str, *, recursive: bool) -> Iterator[str]:
-    def refuse(error: OSError) -> None:
-        raise error
-
-    for folder, folders, files in os.walk(root, onerror=refuse):
-        yield from (f"{folder}/{name}" for name in files if not _hidden(name))
-        folders[:] = [name for name in folders if not _hidden(name) and (recursive or "=" in name)]
-        for name in folders:
-            if Path(folder, name).is_symlink():
-                raise OSError(0, "is a link", f"{folder}/{name}")
-
-
-def _hidden(name: str) -> bool:
-    """Spark's rule for names that it does not list (``HadoopFSUtils.shouldFilterOutPathName``)."""
-    return (name.startswith("_") and "=" not in name) or name.startswith(".") or name.endswith("._COPYING_")

@@ -6,6 +6,7 @@ Layout after Spark's ``OffsetSeqLog``, ``CommitLog`` and ``FileStreamSourceLog``
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,18 +45,27 @@ def read_progress(checkpoint: Path) -> Progress | None:
     return Progress(newest, completed=True, offsets=tuple(positions), watermark_moved=moved)
 
 
+def first_offsets(checkpoint: Path, batch: int = 0) -> tuple[Any, ...]:
+    """The positions at the end of the first batch, or of another one; nothing when Spark has cleaned it up."""
+    try:
+        return tuple(_json_lines(checkpoint / "offsets" / str(batch))[1:])
+    except (FileNotFoundError, ValueError):
+        return ()
+
+
 def files_seen(checkpoint: Path, source: int) -> frozenset[str]:
     """Paths that a file source of a checkpoint has listed; a line that cannot be read counts as none."""
     log = checkpoint / "sources" / str(source)
     compacted = max((int(f.stem) for f in log.glob("*.compact") if f.stem.isdigit()), default=None)
     entries = [] if compacted is None else [log / f"{compacted}.compact"]
     entries += [log / str(number) for number in _numbers(log) if compacted is None or number > compacted]
-    seen = set()
-    for entry in entries:
-        for line in entry.read_text(encoding="utf-8").split("\n")[1:]:
-            with suppress(ValueError):
-                seen.add(local_path(json.loads(line)["path"]))
-    return frozenset(seen)
+    return frozenset(path for entry in entries for path in _listed_in(entry))
+
+
+def files_first_seen(checkpoint: Path, source: int) -> frozenset[str]:
+    """Paths in a file source's first listing; nothing when Spark has put it together with later ones."""
+    first = checkpoint / "sources" / str(source) / "0"
+    return frozenset(_listed_in(first)) if first.is_file() else frozenset()
 
 
 def newest_listing(checkpoint: Path, source: int) -> int:
@@ -71,6 +81,12 @@ def newest_listing(checkpoint: Path, source: int) -> int:
 def local_path(url: str) -> str:
     """The local path behind a ``file:`` URL, or the text itself."""
     return unquote(urlsplit(url).path) if url.startswith("file:") else url
+
+
+def _listed_in(listing: Path) -> Iterator[str]:
+    for line in listing.read_text(encoding="utf-8").split("\n")[1:]:
+        with suppress(ValueError):
+            yield local_path(json.loads(line)["path"])
 
 
 def _json_lines(file: Path) -> list[Any]:

@@ -9,9 +9,11 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+from headrace.graph.resolved import MadeWith, Mode, StatefulOperator
 
 _FORMAT = 2
 
@@ -34,6 +36,12 @@ class FlowRecord:
     materialized view was computed from, ``target_id`` is the table that it was written to. ``confs`` were in force
     when the checkpoint was made and are applied again (D8). ``sources`` are digests of the sources. ``running`` is
     set from the start of a stream until all that it committed is in the event log.
+
+    ``flow`` and ``dataset`` are the names under which the record was written, ``mode`` is the flow's. ``identity`` is
+    the name that the flow's transactions and its rows in quarantine carry: the one it began with, whatever it was
+    renamed to. ``formerly`` has its other names in the event log, each with the last epoch that it ran in under it.
+    ``first_epoch`` is the first one whose rows are in the table; ``cut`` says that rows were lost when it began.
+    ``made_with`` is the part of the query that its checkpoint depends on; None when that was not noted.
     """
 
     epoch: int = 0
@@ -46,6 +54,32 @@ class FlowRecord:
     resetting: bool = False
     target_id: str = ""
     running: bool = False
+    flow: str = ""
+    dataset: str = ""
+    mode: str = ""
+    identity: str = ""
+    formerly: Mapping[str, int] = field(default_factory=dict)
+    first_epoch: int = 0
+    cut: bool = False
+    made_with: MadeWith | None = None
+
+    def cleared(self, epoch: int, *, cut: bool) -> FlowRecord:
+        """The record of a flow whose table was cleared: nothing is read yet in the new epoch."""
+        return replace(self._fresh(epoch), first_epoch=epoch, cut=cut)
+
+    def restarted(self, epoch: int) -> FlowRecord:
+        """The record of a flow that begins a new epoch while its table keeps its rows."""
+        return replace(self._fresh(epoch), first_epoch=self.first_epoch, cut=self.cut)
+
+    def _fresh(self, epoch: int) -> FlowRecord:
+        return FlowRecord(
+            epoch=epoch,
+            flow=self.flow,
+            dataset=self.dataset,
+            mode=self.mode,
+            identity=self.identity,
+            formerly=self.formerly,
+        )
 
     def to_json(self) -> dict[str, Any]:
         """The record as stored."""
@@ -61,6 +95,14 @@ class FlowRecord:
             "resetting": self.resetting,
             "target_id": self.target_id,
             "running": self.running,
+            "flow": self.flow,
+            "dataset": self.dataset,
+            "mode": self.mode,
+            "identity": self.identity,
+            "formerly": dict(self.formerly),
+            "first_epoch": self.first_epoch,
+            "cut": self.cut,
+            "made_with": None if self.made_with is None else _made_json(self.made_with),
         }
 
 
@@ -84,7 +126,27 @@ def read_record(file: Path) -> FlowRecord | None:
         resetting=bool(raw["resetting"]),
         target_id=str(raw.get("target_id", "")),
         running=bool(raw.get("running", False)),
+        flow=str(raw.get("flow", "")),
+        dataset=str(raw.get("dataset", "")),
+        mode=str(raw.get("mode", "")),
+        identity=str(raw.get("identity", "")),
+        formerly={str(name): int(epoch) for name, epoch in raw.get("formerly", {}).items()},
+        # Before records had it, nothing but a full refresh began an epoch.
+        first_epoch=int(raw.get("first_epoch", raw["epoch"])),
+        cut=bool(raw.get("cut", False)),
+        made_with=_made_from(raw["made_with"]) if raw.get("made_with") else None,
     )
+
+
+def next_epoch(file: Path, record: FlowRecord) -> int:
+    """The epoch that comes after that of a record: the next one in which nothing was ever read.
+
+    A crash may have left a checkpoint that no record names.
+    """
+    epoch = record.epoch + 1
+    while (file.parent / str(epoch)).exists():
+        epoch += 1
+    return epoch
 
 
 def write_record(file: Path, record: FlowRecord) -> None:
@@ -96,3 +158,12 @@ def write_record(file: Path, record: FlowRecord) -> None:
         stream.flush()
         os.fsync(stream.fileno())
     draft.replace(file)
+
+
+def _made_json(made: MadeWith) -> dict[str, Any]:
+    operators = [[known.kind, known.digest, known.description, known.types] for known in made.operators]
+    return {"mode": made.mode.value, "operators": operators}
+
+
+def _made_from(raw: Any) -> MadeWith:
+    return MadeWith(Mode(raw["mode"]), tuple(StatefulOperator(*map(str, entry)) for entry in raw["operators"]))

@@ -24,13 +24,14 @@ REDRAWS_PER_S = 5
 _STYLES = {
     FlowState.RUNNING: "cyan",
     FlowState.STARTING: "cyan",
+    FlowState.IDLE: "dim",
     FlowState.RETRYING: "yellow",
     FlowState.COMPLETED: "green",
     FlowState.FAILED: "bold red",
     FlowState.SKIPPED: "yellow",
     FlowState.CANCELED: "yellow",
 }
-_ACTIVE = (FlowState.STARTING, FlowState.RUNNING)
+_ACTIVE = (FlowState.STARTING, FlowState.RUNNING, FlowState.IDLE)
 
 
 class Display(Protocol):

@@ -13,6 +13,7 @@ import typer
 from headrace import __version__
 from headrace.cli import jars, quarantine
 from headrace.cli.arguments import asks_for_json, hoisted
+from headrace.cli.backfill import backfill
 from headrace.cli.failures import DONE, INTERRUPTED, report, report_defect, report_usage
 from headrace.cli.init import init
 from headrace.cli.invocation import Invocation, Loudness, Output, invocation_of
@@ -27,6 +28,7 @@ _VERBS: tuple[tuple[str, Callable[..., None]], ...] = (
     ("validate", validate),
     ("plan", plan),
     ("run", run),
+    ("backfill", backfill),
     ("graph", graph),
     ("status", status),
     ("events", events),

@@ -17,7 +17,9 @@ from headrace.events.reader import EventReader
 from headrace.events.types import Event
 from headrace.graph.select import Selection
 from headrace.model.outcome import Outcome
+from headrace.model.preview import Preview
 from headrace.model.rows import Rows
+from headrace.plan.loads import Backfill
 from headrace.settings.discover import find_settings
 from headrace.settings.load import load_settings
 from headrace.settings.settings import Settings
@@ -59,17 +61,23 @@ class OpenProject(Protocol):
         full_refresh: Sequence[str] = (),
         *,
         full_refresh_all: bool = False,
+        reset_checkpoint: Sequence[str] = (),
+        accept_data_loss: bool = False,
+        continuous: bool | None = None,
         on_event: Callable[[Event], None] | None = None,
     ) -> Outcome:
         """One update."""
 
+    def backfill(self, wanted: Backfill, *, on_event: Callable[[Event], None] | None = None) -> Outcome:
+        """An update that loads a range of one stream's input as a batch."""
+
     def graph(self) -> DescribedGraph:
         """Datasets, flows and what reads what."""
 
-    def sql(self, query: str, *, write: bool = False) -> Rows:
-        """A query over the pipeline's tables."""
+    def sql(self, query: str, *, write: bool = False, private: bool = False) -> Rows:
+        """A query over the pipeline's tables and persisted views."""
 
-    def preview(self, name: str, rows: int = 20) -> Rows:
+    def preview(self, name: str, rows: int = 20) -> Preview:
         """One dataset computed on real input; nothing is written."""
 
     def explain(self, name: str) -> Described:

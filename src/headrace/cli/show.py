@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from difflib import get_close_matches
 from enum import Enum
 from typing import Annotated
 
@@ -14,6 +15,7 @@ from headrace.cli.tables import WIDEST_CELL, rows_table
 from headrace.errors import Condition, PipelineError, conditions
 from headrace.model.rows import Rows
 
+_CODE = re.compile(r"[A-Z]+\.[A-Z_]+")
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 
 
@@ -44,10 +46,11 @@ def sql(
     context: typer.Context,
     query: Annotated[str, typer.Argument(metavar="QUERY", help="One statement.")],
     write: Annotated[bool, typer.Option("--write", help="Allow a statement that changes something.")] = False,  # noqa: FBT002 - an option of the command line
+    private: Annotated[bool, typer.Option("--private", help="Show private tables too.")] = False,  # noqa: FBT002 - an option of the command line
 ) -> None:
     """Ask the pipeline's tables with SELECT, WITH, DESCRIBE, SHOW or EXPLAIN."""
     invocation = invocation_of(context)
-    show_rows(invocation, invocation.open().sql(query, write=write))
+    show_rows(invocation, invocation.open().sql(query, write=write, private=private))
 
 
 def preview(
@@ -57,7 +60,10 @@ def preview(
 ) -> None:
     """Compute one dataset on real input and show some rows; nothing is written."""
     invocation = invocation_of(context)
-    show_rows(invocation, invocation.open().preview(name, rows))
+    found = invocation.open().preview(name, rows)
+    show_rows(invocation, found.rows)
+    for remark in found.remarks():
+        invocation.say(invocation.redact(remark))
 
 
 def explain(
@@ -66,10 +72,14 @@ def explain(
 ) -> None:
     """Explain a dataset, or the code of an error: its meaning, cause and fix."""
     invocation = invocation_of(context)
-    condition = conditions().get(name)
+    condition = conditions().get(name.upper())
     if condition is not None:
         invocation.result(_condition_text(condition), _condition_json(condition))
         return
+    groups = {code.split(".")[0] for code in conditions()}
+    if _CODE.fullmatch(name) and name.split(".")[0] in groups:
+        near = get_close_matches(name, list(conditions()), n=1, cutoff=0.0)[0]
+        raise PipelineError("CLI.UNKNOWN_CODE", code=name, near=near)
     found = invocation.open().explain(name)
     invocation.described(found.describe(), found.to_json())
 
@@ -84,7 +94,7 @@ def _condition_text(condition: Condition) -> str:
     parts = _condition_json(condition)
     labels = (("meaning", "meaning"), ("cause", "detail"), ("fix", "hint"))
     lines = [f"{condition.code}: {parts['message']}"]
-    lines += [f"  {label}: {parts[key]}" for label, key in labels if parts[key]]
+    lines += [f"  {label}: {' '.join(text.split())}" for label, key in labels if (text := parts[key])]
     return "\n".join(lines)
 
 

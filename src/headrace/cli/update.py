@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -25,6 +25,19 @@ FullRefresh = Annotated[
     list[str] | None, typer.Option("--full-refresh", metavar="A,B", help="Clear these datasets and compute them anew.")
 ]
 FullRefreshAll = Annotated[bool, typer.Option("--full-refresh-all", help="Clear everything and compute it anew.")]
+ResetCheckpoint = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--reset-checkpoint",
+        metavar="FLOW[=START]",
+        help="Drop the progress of these flows and keep their tables. START: earliest (default), latest, version:N or "
+        "timestamp:T. Several with commas; may be repeated.",
+    ),
+]
+AcceptDataLoss = Annotated[
+    bool, typer.Option("--accept-data-loss", help="Let a full refresh clear what cannot be read again.")
+]
+Continuous = Annotated[bool, typer.Option("--continuous", help="Go on until stopped, as `continuous: true` does.")]
 Settings = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Set a key of `configuration`; may be repeated.")
 ]
@@ -44,11 +57,18 @@ def plan(
     refresh: Refresh = None,
     full_refresh: FullRefresh = None,
     full_refresh_all: FullRefreshAll = False,  # noqa: FBT002 - an option of the command line
+    reset_checkpoint: ResetCheckpoint = None,
+    accept_data_loss: AcceptDataLoss = False,  # noqa: FBT002 - the same
     settings: Settings = None,
 ) -> None:
     """Say what `run` would do and why, step by step; writes nothing."""
     selection, configuration = request_of(
-        refresh or (), full_refresh or (), everything=full_refresh_all, settings=settings or ()
+        refresh or (),
+        full_refresh or (),
+        everything=full_refresh_all,
+        settings=settings or (),
+        resets=reset_checkpoint or (),
+        lossy=accept_data_loss,
     )
     invocation = invocation_of(context)
     found = invocation.open(configuration).plan(selection)
@@ -60,11 +80,19 @@ def run(
     refresh: Refresh = None,
     full_refresh: FullRefresh = None,
     full_refresh_all: FullRefreshAll = False,  # noqa: FBT002 - an option of the command line
+    reset_checkpoint: ResetCheckpoint = None,
+    accept_data_loss: AcceptDataLoss = False,  # noqa: FBT002 - the same
+    continuous: Continuous = False,  # noqa: FBT002 - the same
     settings: Settings = None,
 ) -> None:
     """Run one update: take what is new, and say what became of every flow."""
     selection, configuration = request_of(
-        refresh or (), full_refresh or (), everything=full_refresh_all, settings=settings or ()
+        refresh or (),
+        full_refresh or (),
+        everything=full_refresh_all,
+        settings=settings or (),
+        resets=reset_checkpoint or (),
+        lossy=accept_data_loss,
     )
     invocation = invocation_of(context)
     display = display_for(invocation, time.monotonic)
@@ -74,14 +102,22 @@ def run(
             selection.refresh,
             selection.full_refresh,
             full_refresh_all=selection.full_refresh_all,
+            reset_checkpoint=selection.reset_checkpoint,
+            accept_data_loss=selection.accept_data_loss,
+            continuous=continuous or None,
             on_event=display.on_event,
         )
-    _show(outcome, invocation)
-    raise typer.Exit(_EXIT_CODES.get(outcome.state, FAILED))
+    finish(outcome, invocation)
 
 
 def request_of(
-    refresh: Sequence[str], full_refresh: Sequence[str], *, everything: bool, settings: Sequence[str]
+    refresh: Sequence[str],
+    full_refresh: Sequence[str],
+    *,
+    everything: bool,
+    settings: Sequence[str],
+    resets: Sequence[str] = (),
+    lossy: bool = False,
 ) -> tuple[Selection, dict[str, str]]:
     """The selection and the configuration behind the options.
 
@@ -89,7 +125,7 @@ def request_of(
         Problems: CLI.CONFLICT or CLI.OVERLAP when options contradict each other, CLI.USAGE for an empty list,
             CLI.NOT_KEY_VALUE, or CLI.KEY_TWICE when a key was given two values.
     """
-    selection = Selection(names_in(refresh), names_in(full_refresh), everything)
+    selection = Selection(names_in(refresh), names_in(full_refresh), everything, names_in(resets), lossy)
     problems: list[PipelineError] = []
     for option, given, names in (
         ("--refresh", refresh, selection.refresh),
@@ -99,6 +135,8 @@ def request_of(
             problems.append(PipelineError("CLI.USAGE", reason=f'option "{option}" names no dataset'))
         if given and everything:
             problems.append(PipelineError("CLI.CONFLICT", first="--full-refresh-all", second=option))
+    if resets and not selection.reset_checkpoint:
+        problems.append(PipelineError("CLI.USAGE", reason='option "--reset-checkpoint" names no flow'))
     cleared = {name.casefold() for name in selection.full_refresh}
     twice = [name for name in selection.refresh if name.casefold() in cleared]
     problems += [PipelineError("CLI.OVERLAP", name=name) for name in twice]
@@ -126,6 +164,12 @@ def log_of(outcome: Outcome, folder: Path | None) -> Path | None:
         return None
     own = folder / f"{outcome.update_id}.log"
     return own if own.is_file() else folder
+
+
+def finish(outcome: Outcome, invocation: Invocation) -> NoReturn:
+    """Say what became of an update, and exit with its code."""
+    _show(outcome, invocation)
+    raise typer.Exit(_EXIT_CODES.get(outcome.state, FAILED))
 
 
 def _show(outcome: Outcome, invocation: Invocation) -> None:

@@ -19,6 +19,7 @@ from headrace.cli.update import log_of
 from headrace.events.reader import EventReader
 from headrace.events.types import TERMINAL_UPDATE_STATES, UpdateCreated, UpdateMoved
 from headrace.model.outcome import UpdateState
+from headrace.plan.inactive import INACTIVE
 
 POLL_S = 0.5
 _ENDS = frozenset(state.value for state in TERMINAL_UPDATE_STATES)
@@ -27,14 +28,17 @@ Row = Mapping[str, Any]
 
 
 def status(context: typer.Context) -> None:
-    """Show the last update, its flows, and what was dropped or quarantined; exits with 1 when it failed."""
+    """Show the last update, its flows, what was set aside, and what is inactive; exits with 1 when it failed."""
     invocation = invocation_of(context)
-    outcome = invocation.place.reader().outcome()
+    reader = invocation.place.reader()
+    outcome = reader.outcome()
     if outcome is None:
         invocation.result("no update yet", None)
         return
     text = outcome_text(outcome, log=log_of(outcome, invocation.place.logs()))
-    invocation.result(text, outcome.to_json())
+    inactive = [said.message for said in reader.warnings(outcome.update_id) if said.code in INACTIVE]
+    lines = [text, *(f"inactive: {printable(message)}" for message in inactive)]
+    invocation.result("\n".join(lines), {**outcome.to_json(), "inactive": inactive})
     raise typer.Exit(FAILED if outcome.state is UpdateState.FAILED else DONE)
 
 

@@ -33,6 +33,7 @@ class DatasetType(str, Enum):
     STREAMING_TABLE = "STREAMING_TABLE"
     MATERIALIZED_VIEW = "MATERIALIZED_VIEW"
     TEMPORARY_VIEW = "TEMPORARY_VIEW"
+    PERSISTED_VIEW = "VIEW"
 
 
 def details_of(event: Event) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import datetime, timezone
 from types import TracebackType
@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 FLUSH_INTERVAL_S = 0.5
-# Above this many files, closing the log puts the small ones together.
+# Above this many files, closing the log puts the small ones together; an update that goes on does so now and then.
 COMPACT_ABOVE_FILES = 64
+COMPACT_EVERY_APPENDS = 500
 
 # Statistics on two columns only: ids are in time order and so skip files for every question, and statistics on all
 # leaves doubled the time of an append. A file that reached the target size is not rewritten by the next compaction.
@@ -62,16 +63,19 @@ class EventLog:
         clock: Callable[[], datetime],
         new_id: Callable[[], str],
         redact: Callable[[str], str] = str,
+        told: Callable[[Mapping[str, Any]], None] = lambda _row: None,
     ) -> None:
         self._path = path
         self._origin = origin
         self._clock = clock
         self._new_id = new_id
         self._redact = redact
+        self._told = told
         self._instance = new_id()
         self._table: DeltaTable | None = None
         self._opened = False
         self._last_seq_no = 0
+        self._appends = 0
         self._pending: list[dict[str, Any]] = []
         self._order = threading.Lock()
         self._writing = threading.Lock()
@@ -90,7 +94,9 @@ class EventLog:
                 raise RuntimeError("the event log is closed")
             self._open()
             stamp = self._stamp()
-            self._pending.append(to_row(event, origin=self._origin, stamp=stamp, redact=self._redact))
+            row = to_row(event, origin=self._origin, stamp=stamp, redact=self._redact)
+            self._pending.append(row)
+            self._told(row)
         if durable(event):
             self.flush()
         return stamp.timestamp
@@ -162,6 +168,7 @@ class EventLog:
 
     def _append(self, rows: list[dict[str, Any]]) -> None:
         data = pa.Table.from_pylist(rows, SCHEMA)
+        self._appends += 1
         if self._table is not None:
             write_deltalake(self._table, data, mode="append")
             return
@@ -176,6 +183,14 @@ class EventLog:
             # The events are kept; the next durable one, or close, reports it to the update.
             with suppress(PipelineError):
                 self.flush()
+            if self._appends >= COMPACT_EVERY_APPENDS:
+                self._compact_now()
+
+    def _compact_now(self) -> None:
+        with self._writing:
+            self._appends = 0
+            if self._table is not None:
+                _compact(self._table)
 
 
 def _last_seq_no(table: DeltaTable) -> int:
@@ -189,13 +204,17 @@ def _last_seq_no(table: DeltaTable) -> int:
 
 
 def _compact(table: DeltaTable) -> None:
-    """Rewrite small files as few; no row is lost, and readers of the older version keep their files for a week."""
+    """Rewrite small files as few; no row is lost, and readers of the older version keep their files for a week.
+
+    Files that were put together longer ago than that are deleted.
+    """
     try:
         table.update_incremental()
         if len(table.file_uris()) <= COMPACT_ABOVE_FILES:
             return
         table.optimize.compact()
         table.create_checkpoint()
+        table.vacuum(dry_run=False)
     except REFUSALS as error:
         # Tidying is a favour to readers: the next update tries again.
         _LOGGER.info("the event log was not compacted: %s", error)

@@ -13,7 +13,7 @@ from headrace.errors import PipelineError
 from headrace.events.envelope import from_row, id_floor, seq_no_of
 from headrace.events.refusals import REFUSALS, reason_of
 from headrace.events.replay import Replay, Tally
-from headrace.events.types import BatchDone, FlowMoved, UpdateCreated
+from headrace.events.types import BatchDone, FlowMoved, UpdateCreated, Warned
 from headrace.model.outcome import FlowCounts, Outcome
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -83,6 +83,13 @@ class EventReader:
                 replay.apply(event, row["timestamp"])
         return replay.outcome()
 
+    def warnings(self, update_id: str) -> list[Warned]:
+        """What an update warned of, in the order in which it did."""
+        first = self._created(update_id)
+        where = f"event_type = '{Warned.event_type}'" + (f" AND id >= '{id_floor(first)}'" if first else "")
+        rows = (row for row in self._rows(", ".join(_COLUMNS), where) if row["origin"]["update_id"] == update_id)
+        return [event for row in rows if isinstance(event := from_row(row), Warned)]
+
     def batch_counts(self, flow: str, epoch: int, batch_id: int) -> FlowCounts | None:
         """What was counted for a batch when it was recorded first; None when it was not recorded."""
         condition = f"origin['epoch'] = {int(epoch)} AND origin['batch_id'] = {int(batch_id)}"
@@ -92,8 +99,11 @@ class EventReader:
         return None
 
     def last_epoch(self, flow: str, dataset: str) -> int | None:
-        """The newest epoch in which batches of a flow into a dataset are recorded; None when none are."""
-        condition = f"event_type = '{BatchDone.event_type}' AND origin['epoch'] IS NOT NULL"
+        """The newest epoch in which batches of a flow into a dataset are recorded; None when none are.
+
+        Epochs below zero are loads, which are no progress of the flow.
+        """
+        condition = f"event_type = '{BatchDone.event_type}' AND origin['epoch'] >= 0"
         origins = [row["origin"] for row in self._rows(", ".join(_KEYS), condition)]
         wanted = (flow, dataset)
         return max((o["epoch"] for o in origins if (o["flow_name"], o["dataset_name"]) == wanted), default=None)

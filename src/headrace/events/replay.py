@@ -24,22 +24,24 @@ from headrace.model.outcome import (
     UpdateState,
 )
 
-BatchKey = tuple[str, int, int]
-
 
 class Tally:
-    """Adds up batches; a batch that was recorded before is passed over."""
+    """Adds up batches in the order in which they were recorded; one that was recorded before is passed over.
+
+    A flow's batches have growing numbers within an epoch, so the newest of each epoch is all that is remembered: an
+    update may go on for months.
+    """
 
     def __init__(self) -> None:
         self.totals: dict[str, FlowCounts] = {}
-        self._seen: set[BatchKey] = set()
+        self._newest: dict[tuple[str, int], int] = {}
 
     def add(self, batch: BatchDone) -> None:
         """Count a batch once, however often it was recorded."""
-        key = (batch.flow, batch.epoch, batch.batch_id)
-        if key in self._seen:
+        epoch = (batch.flow, batch.epoch)
+        if batch.batch_id <= self._newest.get(epoch, -1):
             return
-        self._seen.add(key)
+        self._newest[epoch] = batch.batch_id
         self.totals[batch.flow] = self.totals.get(batch.flow, FlowCounts()).plus(batch.counts)
 
 

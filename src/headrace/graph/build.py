@@ -15,11 +15,15 @@ from headrace.graph.session_names import session_name
 from headrace.model.datasets import Dataset, Definitions, Flow, Kind
 from headrace.model.expectations import Action
 from headrace.model.names import MAX_PART_LENGTH, Naming, QualifiedName
+from headrace.model.properties import KNOWN_PROPERTIES, PREFIX, is_switch
+from headrace.model.triggers import INTERVAL_KEY, TRIGGER_KEY, InvalidInterval, TriggerKind, parse_interval_s
 from headrace.settings.storage import StorageLayout
 
 QUARANTINE_SUFFIX = "_quarantine"
 # What `headrace sql` calls the event log and the views over it.
 EVENT_LOG_NAMES = frozenset({"event_log", *VIEWS})
+# Of the vendor and of Spark; what they promise cannot be had from a Delta table yet.
+_LATER_TRIGGERS = frozenset({"realtime", "continuous"})
 # A flow's own dataset may have three parts.
 _FLOW_NAME = re.compile(r"\w(?:[\w .\-]*\w)?")
 
@@ -69,7 +73,7 @@ def _fitting(graph: Graph) -> Definitions:
 
 def _unfit_target(graph: Graph, flow: Flow) -> bool:
     target = graph.datasets.get(flow.target)
-    return target is None or target.kind in (Kind.MATERIALIZED_VIEW, Kind.TEMPORARY_VIEW)
+    return target is None or target.kind is Kind.MATERIALIZED_VIEW or target.kind.is_view
 
 
 def _datasets_exist(graph: Graph) -> Iterator[PipelineError]:
@@ -157,6 +161,13 @@ def _expectations_fit(graph: Graph) -> Iterator[PipelineError]:
                     dataset=dataset.name,
                 )
             seen.add(expectation.name)
+            if dataset.kind is Kind.PERSISTED_VIEW:
+                yield PipelineError(
+                    "EXPECTATION.PERSISTED_VIEW",
+                    location=expectation.location,
+                    name=expectation.name,
+                    dataset=dataset.name,
+                )
             if dataset.kind is Kind.TEMPORARY_VIEW and expectation.action is Action.QUARANTINE:
                 yield PipelineError(
                     "EXPECTATION.VIEW_QUARANTINE",
@@ -172,10 +183,27 @@ def _layout_fits(graph: Graph) -> Iterator[PipelineError]:
             yield PipelineError("DATASET.PARTITION_AND_CLUSTER", location=dataset.location, name=dataset.name)
 
 
+def _triggers_are_known(graph: Graph) -> Iterator[PipelineError]:
+    said = [(dataset.properties, dataset.location, f'"{dataset.name}"') for dataset in graph.definitions.datasets]
+    said += [(flow.spark_conf, flow.location, f'flow "{flow.name}"') for flow in graph.definitions.flows]
+    for confs, location, what in said:
+        if INTERVAL_KEY in confs:
+            try:
+                parse_interval_s(confs[INTERVAL_KEY])
+            except InvalidInterval as invalid:
+                yield PipelineError(
+                    "TRIGGER.BAD_INTERVAL", location=location, what=what, value=confs[INTERVAL_KEY], reason=invalid
+                )
+        if TRIGGER_KEY in confs and TriggerKind.of(confs[TRIGGER_KEY]) is None:
+            kind = confs[TRIGGER_KEY].strip()
+            code = "TRIGGER.UNSUPPORTED" if kind.casefold() in _LATER_TRIGGERS else "TRIGGER.UNKNOWN"
+            yield PipelineError(code, location=location, what=what, value=kind)
+
+
 def _names_stay_apart(graph: Graph) -> Iterator[PipelineError]:
     known: dict[str, Dataset] = {}
     for dataset in graph.datasets.values():
-        view = dataset.kind is Kind.TEMPORARY_VIEW
+        view = dataset.kind.is_view
         name = session_name(graph.naming, dataset.name, view=view)
         # A plan may name a table of the default schema as it names a view: by one part.
         key = f"{graph.naming.schema}{name.key}".casefold() if view else name.key
@@ -208,6 +236,23 @@ def _tables_do_not_nest(graph: Graph) -> Iterator[PipelineError]:
             )
 
 
+def _properties_are_known(graph: Graph) -> Iterator[PipelineError]:
+    for dataset in graph.definitions.datasets:
+        for key, value in dataset.properties.items():
+            if key in KNOWN_PROPERTIES:
+                if not is_switch(value):
+                    yield PipelineError("DATASET.PROPERTY_VALUE", location=dataset.location, name=dataset.name, key=key)
+            elif key.casefold().startswith(PREFIX):
+                yield PipelineError(
+                    "DATASET.UNKNOWN_PROPERTY",
+                    location=dataset.location,
+                    name=dataset.name,
+                    key=key,
+                    known=", ".join(KNOWN_PROPERTIES),
+                    near=next(iter(get_close_matches(key.casefold(), KNOWN_PROPERTIES, n=1)), "one of the known ones"),
+                )
+
+
 RULES: tuple[Rule, ...] = (
     _datasets_exist,
     _names_are_unique,
@@ -218,6 +263,8 @@ RULES: tuple[Rule, ...] = (
     _datasets_have_flows,
     _expectations_fit,
     _layout_fits,
+    _properties_are_known,
+    _triggers_are_known,
     _names_stay_apart,
     _tables_do_not_nest,
 )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from typing import Protocol
+from collections.abc import Callable, Collection, Sequence
+from typing import Protocol, TypeAlias
 
 from headrace.errors import PipelineError, Problems, problems_of
 from headrace.graph.build import Graph, suggestion
@@ -11,6 +11,7 @@ from headrace.graph.resolved import Analysis, Mode, ResolvedDataset, ResolvedFlo
 from headrace.model.datasets import Dataset, Flow, Kind
 from headrace.model.names import QualifiedName
 from headrace.model.schema import Schema, SchemaConflict
+from headrace.model.type_changes import schema_change
 
 
 class MissingInput(Exception):
@@ -20,6 +21,13 @@ class MissingInput(Exception):
         self.name = name
         self.spelled = spelled
         super().__init__(spelled)
+
+
+Kept: TypeAlias = Callable[[Dataset, Sequence[ResolvedFlow]], "Schema | None"]
+
+
+def _nothing_kept(_dataset: Dataset, _flows: Sequence[ResolvedFlow]) -> Schema | None:
+    return None
 
 
 class Analyzer(Protocol):
@@ -57,6 +65,7 @@ def resolve(
     *,
     problems: tuple[PipelineError, ...],
     only: Collection[QualifiedName] = (),
+    kept: Kept = _nothing_kept,
 ) -> ResolvedGraph:
     """The resolved graph; the result does not depend on the order of declaration.
 
@@ -66,11 +75,13 @@ def resolve(
         path_of: where the table of a stored dataset lies.
         problems: what is already known to be wrong, reported together with what is found here.
         only: datasets to resolve, with all that they read (default: every dataset).
+        kept: the columns of the table of a dataset that keeps its rows, or None when it has none; it is given the
+            flows that feed the dataset.
 
     Raises:
         Problems: everything that is wrong with the project.
     """
-    resolution = _Resolution(graph, analyzer, path_of)
+    resolution = _Resolution(graph, analyzer, path_of, kept)
     for name in graph.datasets:
         if not only or name in only:
             resolution.visit(name)
@@ -83,8 +94,11 @@ def resolve(
 class _Resolution:
     """The worklist: datasets are visited depth first, driven by the inputs that queries turn out to miss."""
 
-    def __init__(self, graph: Graph, analyzer: Analyzer, path_of: Callable[[QualifiedName], str]) -> None:
+    def __init__(
+        self, graph: Graph, analyzer: Analyzer, path_of: Callable[[QualifiedName], str], kept: Kept
+    ) -> None:
         self._graph = graph
+        self._kept = kept
         self._analyzer = analyzer
         self._path_of = path_of
         self._path: list[QualifiedName] = []
@@ -120,22 +134,47 @@ class _Resolution:
         dataset = dataset.with_kind(_decided_kind(dataset, complete))
         flows = [ResolvedFlow(flow, _mode(dataset, flow, analysis), analysis) for flow, analysis in complete]
         wrong = [problem for flow in flows for problem in _flow_problems(dataset, flow, flows)]
+        wrong += self._temporary_inputs(dataset, flows)
         if wrong:
             raise Problems(wrong)
         schema = _merged_schema(dataset, flows)
-        published = declared if declared is not None else schema
+        published = declared if declared is not None else schema.commented(dataset.column_comments)
         _check_declared(dataset, declared, schema)
+        queried, published = published, self._with_kept(dataset, flows, published)
         # Rows are brought to the published columns before they are judged.
         broken_rules = self._analyzer.check_expectations(dataset, published)
         if broken_rules:
             raise Problems(broken_rules)
-        _check_layout(dataset, published)
+        _check_layout(dataset, queried)
         _check_not_null(dataset, declared, flows)
         self._analyzer.publish(dataset, published, None if dataset.kind.stored else flows[0].flow)
         path = self._path_of(dataset.name) if dataset.kind.stored else None
-        self.datasets[dataset.name] = ResolvedDataset(dataset, published, path)
+        more = queried if queried != published else None
+        self.datasets[dataset.name] = ResolvedDataset(dataset, published, path, more)
         self.flows.extend(flows)
         return True
+
+    def _with_kept(self, dataset: Dataset, flows: list[ResolvedFlow], schema: Schema) -> Schema:
+        """The columns that the table has once the flows have written: its own, in their order, and new ones."""
+        if dataset.kind is not Kind.STREAMING_TABLE or any(flow.mode is Mode.COMPLETE for flow in flows):
+            return schema
+        table = self._kept(dataset, flows)
+        if table is None:
+            return schema
+        change = schema_change(table, schema)
+        # What cannot be brought together is for the plan to say.
+        return schema if change.refused else change.result
+
+    def _temporary_inputs(self, dataset: Dataset, flows: list[ResolvedFlow]) -> list[PipelineError]:
+        """What a persisted view reads that is not there when it is asked later."""
+        if dataset.kind is not Kind.PERSISTED_VIEW:
+            return []
+        return [
+            PipelineError("VIEW.READS_TEMPORARY", location=dataset.location, name=dataset.name, view=given.name)
+            for flow in flows
+            for given in flow.analysis.inputs
+            if self.datasets[given.name].kind is Kind.TEMPORARY_VIEW
+        ]
 
     def _analyze(self, flow: Flow) -> Analysis | None:
         """The analysis of a flow, once what it reads is there; None when it, or an input, is broken."""
@@ -183,7 +222,7 @@ def _decided_kind(dataset: Dataset, flows: list[tuple[Flow, Analysis]]) -> Kind:
 
 
 def _mode(dataset: Dataset, flow: Flow, analysis: Analysis) -> Mode:
-    if dataset.kind is Kind.TEMPORARY_VIEW:
+    if dataset.kind.is_view:
         return Mode.VIEW
     if dataset.kind is Kind.MATERIALIZED_VIEW:
         return Mode.REPLACE
@@ -199,6 +238,8 @@ def _flow_problems(dataset: Dataset, flow: ResolvedFlow, flows: list[ResolvedFlo
         code = "FLOW.STREAM_FOR_MATERIALIZED_VIEW"
     elif flow.mode is Mode.REPLACE and len(flows) > 1:
         code = "FLOW.SEVERAL_INTO_MATERIALIZED_VIEW"
+    elif dataset.kind is Kind.PERSISTED_VIEW and streaming:
+        code = "FLOW.STREAM_FOR_PERSISTED_VIEW"
     elif flow.mode is Mode.VIEW and len(flows) > 1:
         code = "FLOW.SEVERAL_INTO_VIEW"
     elif flow.mode is Mode.ONCE and streaming:

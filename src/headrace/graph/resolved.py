@@ -56,6 +56,21 @@ class Source:
 
 
 @dataclass(frozen=True)
+class StatefulOperator:
+    """An operator that keeps state between batches.
+
+    ``kind`` is such as "aggregate" or "join". ``digest`` is equal for operators that can use each other's state: it
+    stands for what decides the layout and the meaning of the state, and for nothing around it. ``description`` is for
+    the reader, and ``types`` too, when two operators differ in nothing else.
+    """
+
+    kind: str
+    digest: str = ""
+    description: str = ""
+    types: str = ""
+
+
+@dataclass(frozen=True)
 class Analysis:
     """What calling a flow's query once on empty inputs has shown."""
 
@@ -67,12 +82,20 @@ class Analysis:
     external: tuple[str, ...] = ()
     # The streaming result cannot be appended: an aggregation without a watermark.
     complete: bool = False
-    # Operators that keep state between batches, such as "deduplicate" and "aggregate".
-    stateful: tuple[str, ...] = ()
+    # Operators that keep state between batches, in Spark's order.
+    operators: tuple[StatefulOperator, ...] = ()
     # Identifies the query; a different text means that the result may differ.
     fingerprint: str = ""
     # None when the same inputs always give the same result, otherwise why not.
     unrepeatable: str | None = None
+
+
+@dataclass(frozen=True)
+class MadeWith:
+    """The part of a streaming query that its checkpoint, and the rows that it has written, depend on."""
+
+    mode: Mode
+    operators: tuple[StatefulOperator, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -93,14 +116,24 @@ class ResolvedFlow:
         """The dataset it feeds."""
         return self.flow.target
 
+    @property
+    def made_with(self) -> MadeWith:
+        """What a checkpoint depends on that is made now."""
+        return MadeWith(self.mode, self.analysis.operators)
+
 
 @dataclass(frozen=True)
 class ResolvedDataset:
-    """A dataset with its kind decided and its schema known; ``path`` is None for a view."""
+    """A dataset with its kind decided and its schema known; ``path`` is None for a view.
+
+    A table that keeps its rows keeps its columns: ``schema`` has those that the code no longer speaks of too, and the
+    wider type where the code has a narrower one. ``queried`` is what the code alone says, None when that is the same.
+    """
 
     dataset: Dataset
     schema: Schema
     path: str | None
+    queried: Schema | None = None
 
     @property
     def name(self) -> QualifiedName:
@@ -111,6 +144,16 @@ class ResolvedDataset:
     def kind(self) -> Kind:
         """What it is; never ``Kind.TABLE``."""
         return self.dataset.kind
+
+    @property
+    def in_code(self) -> Schema:
+        """The columns as declared, or else as its flows return them."""
+        return self.schema if self.queried is None else self.queried
+
+    @property
+    def label(self) -> str:
+        """What it is, in prose."""
+        return f"private {self.kind.label}" if self.dataset.private else self.kind.label
 
 
 @dataclass(frozen=True)
@@ -143,7 +186,7 @@ class ResolvedGraph:
         """The tables that a flow reads, directly or through views; streaming when any path to it is."""
         found: dict[QualifiedName, bool] = {}
         for given in flow.analysis.inputs:
-            if self.by_name[given.name].kind is Kind.TEMPORARY_VIEW:
+            if self.by_name[given.name].kind.is_view:
                 for view_flow in self.flows_into(given.name):
                     for inner in self.stored_inputs(view_flow):
                         found[inner.name] = found.get(inner.name, False) or inner.streaming
@@ -157,7 +200,7 @@ class ResolvedGraph:
         pending = [flow]
         while pending:
             for given in pending.pop().analysis.inputs:
-                if self.by_name[given.name].kind is Kind.TEMPORARY_VIEW and given.name not in wanted:
+                if self.by_name[given.name].kind.is_view and given.name not in wanted:
                     wanted.add(given.name)
                     pending.extend(self.flows_into(given.name))
         return tuple(view for view in self.flows if view.target in wanted)
@@ -166,7 +209,7 @@ class ResolvedGraph:
         """The graph as stable text: a line a dataset, indented lines for its flows and what they read."""
         lines = []
         for dataset in self.datasets:
-            lines.append(f"{dataset.name}  ({dataset.kind.label})")
+            lines.append(f"{dataset.name}  ({dataset.label})")
             for flow in self.flows_into(dataset.name):
                 own = "" if flow.name == str(dataset.name) else f"flow {flow.name}: "
                 lines.append(f"  <- {own}{_reads(flow)}")
@@ -179,6 +222,7 @@ class ResolvedGraph:
             Kind.STREAMING_TABLE: '[["{}"]]',
             Kind.MATERIALIZED_VIEW: '[("{}")]',
             Kind.TEMPORARY_VIEW: '(["{}"])',
+            Kind.PERSISTED_VIEW: '[/"{}"/]',
         }
         lines = ["flowchart LR"]
         lines += [f"  {ids[d.name]}{shapes[d.kind].format(_escaped(str(d.name)))}" for d in self.datasets]
@@ -191,7 +235,10 @@ class ResolvedGraph:
     def to_json(self) -> dict[str, Any]:
         """The graph as the contract's JSON object."""
         return {
-            "datasets": [{"name": str(d.name), "kind": d.kind.value, "path": d.path} for d in self.datasets],
+            "datasets": [
+                {"name": str(d.name), "kind": d.kind.value, "path": d.path, "private": d.dataset.private}
+                for d in self.datasets
+            ],
             "flows": [
                 {"name": f.name, "target": str(f.target), "inputs": [str(i.name) for i in f.analysis.inputs]}
                 for f in self.flows

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+import shlex
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 
-from headrace.errors import PipelineError, Problems
+from headrace.errors import PipelineError, raise_all
 from headrace.graph.build import did_you_mean
 from headrace.graph.resolved import ResolvedGraph
+from headrace.graph.starts import EARLIEST, Start, start_of
 from headrace.model.names import InvalidName, Naming, QualifiedName
 
 
@@ -18,6 +21,21 @@ class Selection:
     refresh: tuple[str, ...] = ()
     full_refresh: tuple[str, ...] = ()
     full_refresh_all: bool = False
+    # FLOW or FLOW=START.
+    reset_checkpoint: tuple[str, ...] = ()
+    accept_data_loss: bool = False
+
+    @property
+    def command(self) -> str:
+        """The command line that asks for it."""
+        words = ["headrace", "run"]
+        for option, names in (
+            ("--refresh", self.refresh),
+            ("--full-refresh", self.full_refresh),
+            ("--reset-checkpoint", self.reset_checkpoint),
+        ):
+            words += [option, ",".join(names)] if names else []
+        return shlex.join([*words, "--full-refresh-all"] if self.full_refresh_all else words)
 
 
 @dataclass(frozen=True)
@@ -28,23 +46,39 @@ class Selected:
     full_refresh: frozenset[QualifiedName]
     # Protected by pipelines.reset.allowed=false, so only refreshed by a full refresh of everything.
     kept: frozenset[QualifiedName] = frozenset()
+    # Flows whose progress is dropped while their tables are kept.
+    starts: Mapping[str, Start] = field(default_factory=dict)
+    accept_data_loss: bool = False
+    # What the user would type to select the same.
+    command: str = "headrace run"
 
     def without(self, names: frozenset[QualifiedName]) -> Selected:
         """The same but for *names*, which are left as they are."""
-        return Selected(self.refresh - names, self.full_refresh - names, self.kept)
+        return replace(self, refresh=self.refresh - names, full_refresh=self.full_refresh - names)
 
 
 def select(graph: ResolvedGraph, selection: Selection, naming: Naming) -> Selected:
     """The datasets behind a selection.
 
     Raises:
-        Problems: unknown names, names in both lists, a table that may not be reset.
+        Problems: unknown names, names in both lists, a table that may not be reset, a start that is none.
     """
     stored = {dataset.name: dataset for dataset in graph.datasets if dataset.kind.stored}
-    if selection.full_refresh_all:
-        kept = frozenset(name for name, dataset in stored.items() if not dataset.dataset.resettable)
-        return Selected(frozenset(stored), frozenset(stored) - kept, kept)
+    # Persisted views: each refresh stores their definitions, and there are no rows to clear.
+    views = frozenset(dataset.name for dataset in graph.datasets if dataset.kind.kept) - frozenset(stored)
     problems: list[PipelineError] = []
+    starts = _starts(selection.reset_checkpoint, graph, naming, problems)
+    nothing = Selected(
+        frozenset(),
+        frozenset(),
+        starts=starts,
+        accept_data_loss=selection.accept_data_loss,
+        command=selection.command,
+    )
+    if selection.full_refresh_all:
+        raise_all(problems)
+        kept = frozenset(name for name, dataset in stored.items() if not dataset.dataset.resettable)
+        return replace(nothing, refresh=frozenset(stored) | views, full_refresh=frozenset(stored) - kept, kept=kept)
     full = _names(selection.full_refresh, graph, naming, problems)
     refresh = _names(selection.refresh, graph, naming, problems)
     problems += [PipelineError("SELECTION.OVERLAP", name=name) for name in sorted(full & refresh)]
@@ -53,11 +87,10 @@ def select(graph: ResolvedGraph, selection: Selection, naming: Naming) -> Select
             problems.append(
                 PipelineError("SELECTION.NOT_RESETTABLE", location=stored[name].dataset.location, name=name)
             )
-    if problems:
-        raise Problems(problems)
+    raise_all(problems)
     if not full and not refresh:
-        return Selected(frozenset(stored), frozenset())
-    return Selected(refresh | full, full)
+        return replace(nothing, refresh=frozenset(stored) | views)
+    return replace(nothing, refresh=refresh | full, full_refresh=full - views)
 
 
 def dataset_name(graph: ResolvedGraph, text: str, naming: Naming) -> QualifiedName:
@@ -76,6 +109,15 @@ def dataset_name(graph: ResolvedGraph, text: str, naming: Naming) -> QualifiedNa
     return name
 
 
+def cleared_names(selection: Selection, naming: Naming) -> frozenset[QualifiedName]:
+    """The datasets that a selection names for a full refresh; what is no name is for :func:`select` to say."""
+    found = set()
+    for text in selection.full_refresh:
+        with suppress(InvalidName):
+            found.add(naming.canonical(text))
+    return frozenset(found)
+
+
 def _names(
     texts: Iterable[str], graph: ResolvedGraph, naming: Naming, problems: list[PipelineError]
 ) -> frozenset[QualifiedName]:
@@ -86,9 +128,42 @@ def _names(
         except InvalidName:
             name = QualifiedName(text)
         dataset = graph.by_name.get(name)
-        if dataset is None or not dataset.kind.stored:
-            known = [str(d.name) for d in graph.datasets if d.kind.stored]
+        if dataset is None or not dataset.kind.kept:
+            known = [str(d.name) for d in graph.datasets if d.kind.kept]
             problems.append(PipelineError("SELECTION.UNKNOWN", name=text, suggestion=did_you_mean(text, known)))
         else:
             found.add(dataset.name)
     return frozenset(found)
+
+
+def _starts(
+    texts: Iterable[str], graph: ResolvedGraph, naming: Naming, problems: list[PipelineError]
+) -> dict[str, Start]:
+    found: dict[str, Start] = {}
+    for text in texts:
+        # A flow may have any name, also one with an equals sign in it.
+        whole = _flow_name(text, graph, naming)
+        named, equals, choice = (text, "", "") if whole is not None else text.rpartition("=")
+        spelled = named if equals or whole else text
+        flow = whole or _flow_name(spelled, graph, naming)
+        start = start_of(choice) if equals else EARLIEST
+        if flow is None:
+            known = [flow.name for flow in graph.stored_flows]
+            problems.append(PipelineError("RESET.UNKNOWN_FLOW", flow=spelled, suggestion=did_you_mean(spelled, known)))
+        elif start is None:
+            problems.append(PipelineError("RESET.BAD_START", flow=flow, start=choice))
+        elif found.setdefault(flow, start) != start:
+            problems.append(PipelineError("RESET.TWICE", flow=flow, first=found[flow], second=start))
+    return found
+
+
+def _flow_name(text: str, graph: ResolvedGraph, naming: Naming) -> str | None:
+    """The name of a flow that is run; one without a name of its own has its dataset's, however that is spelled."""
+    names = {flow.name for flow in graph.stored_flows}
+    if text in names:
+        return text
+    try:
+        dataset = str(naming.canonical(text))
+    except InvalidName:
+        return None
+    return next((name for name in names if name.casefold() == dataset.casefold()), None)

@@ -13,6 +13,8 @@ from headrace.model.location import Location
 from headrace.model.names import Naming, QualifiedName
 
 _EMPTY: Mapping[str, str] = MappingProxyType({})
+# A table property of ours: the table is for the pipeline alone.
+PRIVATE_PROPERTY = "headrace.private"
 
 
 class Kind(str, Enum):
@@ -22,6 +24,7 @@ class Kind(str, Enum):
     STREAMING_TABLE = "streaming_table"
     MATERIALIZED_VIEW = "materialized_view"
     TEMPORARY_VIEW = "temporary_view"
+    PERSISTED_VIEW = "persisted_view"
 
     @property
     def label(self) -> str:
@@ -31,14 +34,25 @@ class Kind(str, Enum):
     @property
     def stored(self) -> bool:
         """True when the dataset is a table in the storage."""
+        return not self.is_view
+
+    @property
+    def is_view(self) -> bool:
+        """True when the dataset stores no rows: it is computed by what reads it."""
+        return self in (Kind.TEMPORARY_VIEW, Kind.PERSISTED_VIEW)
+
+    @property
+    def kept(self) -> bool:
+        """True when an update leaves something in the storage: a table, or the definition of a view."""
         return self is not Kind.TEMPORARY_VIEW
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """A streaming table, a materialized view or a temporary view.
+    """A streaming table, a materialized view or a view.
 
-    ``schema`` is a DDL string or a Spark ``StructType``, kept opaque here.
+    ``schema`` is a DDL string or a Spark ``StructType``, kept opaque here. ``column_comments`` are those of columns
+    whose types are left to the query.
     """
 
     name: QualifiedName
@@ -50,10 +64,16 @@ class Dataset:
     partition_by: tuple[str, ...] = ()
     cluster_by: tuple[str, ...] = ()
     expectations: tuple[Expectation, ...] = ()
+    column_comments: Mapping[str, str] = field(default_factory=lambda: _EMPTY)
 
     def with_kind(self, kind: Kind) -> Dataset:
         """The same dataset with its kind decided."""
         return replace(self, kind=kind)
+
+    @property
+    def private(self) -> bool:
+        """True when the table is for the pipeline alone: it is read in it, and not shown to who asks its tables."""
+        return is_private(self.properties)
 
     @property
     def resettable(self) -> bool:
@@ -89,6 +109,8 @@ class SqlQuery:
     by_name: bool = True
     # Where in its file the text begins; two queries are equal wherever they stand.
     line: int = field(default=0, compare=False)
+    # False for a text that nobody has looked at yet: it may be no query.
+    checked: bool = field(default=True, compare=False)
 
     @property
     def language(self) -> str:
@@ -124,3 +146,8 @@ class Definitions:
     def plus(self, other: Definitions) -> Definitions:
         """Both, in order."""
         return Definitions(self.datasets + other.datasets, self.flows + other.flows)
+
+
+def is_private(properties: Mapping[str, str]) -> bool:
+    """True when the properties of a table say that it is for its pipeline alone."""
+    return properties.get(PRIVATE_PROPERTY, "false").strip().lower() == "true"

@@ -25,6 +25,7 @@ class FlowState(str, Enum):
     QUEUED = "QUEUED"
     STARTING = "STARTING"
     RUNNING = "RUNNING"
+    IDLE = "IDLE"
     RETRYING = "RETRYING"
     COMPLETED = "COMPLETED"
     FAILED = "FAILED"

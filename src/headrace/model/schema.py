@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -22,7 +23,7 @@ class Column:
     @property
     def type_text(self) -> str:
         """The type as SQL spells it, such as ``struct<a:int,b:array<string>>``."""
-        return _type_text(json.loads(self.json_type))
+        return type_text(json.loads(self.json_type))
 
     def __str__(self) -> str:
         return f"{self.name} {self.type_text}"
@@ -66,6 +67,11 @@ class Schema:
     def nullable(self) -> Schema:
         """The same columns, each of which may be null."""
         return Schema(tuple(replace(column, nullable=True) for column in self.columns))
+
+    def commented(self, comments: Mapping[str, str]) -> Schema:
+        """The same columns, with comments for those that are named."""
+        by_name = {name.casefold(): comment for name, comment in comments.items()}
+        return Schema(tuple(replace(c, comment=by_name.get(c.name.casefold(), c.comment)) for c in self.columns))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -115,15 +121,16 @@ def _nullable(json_type: Any) -> Any:
     return [_nullable(entry) for entry in json_type] if isinstance(json_type, list) else json_type
 
 
-def _type_text(json_type: Any) -> str:
+def type_text(json_type: Any) -> str:
+    """A type as SQL spells it, from Spark's JSON of it."""
     if isinstance(json_type, str):
         return {"integer": "int", "long": "bigint", "short": "smallint", "byte": "tinyint"}.get(json_type, json_type)
     kind = json_type["type"]
     if kind == "struct":
-        inner = ",".join(f"{field['name']}:{_type_text(field['type'])}" for field in json_type["fields"])
+        inner = ",".join(f"{field['name']}:{type_text(field['type'])}" for field in json_type["fields"])
         return f"struct<{inner}>"
     if kind == "array":
-        return f"array<{_type_text(json_type['elementType'])}>"
+        return f"array<{type_text(json_type['elementType'])}>"
     if kind == "map":
-        return f"map<{_type_text(json_type['keyType'])},{_type_text(json_type['valueType'])}>"
+        return f"map<{type_text(json_type['keyType'])},{type_text(json_type['valueType'])}>"
     return str(kind)

@@ -23,7 +23,9 @@ from headrace.pipelines.decorators import (
     temporary_view,
     view,
 )
+from headrace.pipelines.hooks import on_event_hook
 from headrace.pipelines.unsupported import refusing
+from headrace.pipelines.views import persisted_view
 
 apply_changes = refusing("apply_changes")
 apply_changes_from_snapshot = refusing("apply_changes_from_snapshot")
@@ -31,8 +33,6 @@ create_auto_cdc_flow = refusing("create_auto_cdc_flow")
 create_auto_cdc_from_snapshot_flow = refusing("create_auto_cdc_from_snapshot_flow")
 create_sink = refusing("create_sink")
 foreach_batch_sink = refusing("foreach_batch_sink")
-on_event_hook = refusing("on_event_hook")
-persisted_view = refusing("persisted_view")
 replace_flow = refusing("replace_flow")
 update_flow = refusing("update_flow")
 

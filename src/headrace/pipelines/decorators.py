@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar, overload
 
 from headrace.errors import PipelineError
-from headrace.model.datasets import Dataset, Flow, Kind, PythonQuery
+from headrace.model.datasets import PRIVATE_PROPERTY, Dataset, Flow, Kind, PythonQuery
 from headrace.model.expectations import Action, Expectation
 from headrace.model.location import Location
 from headrace.pipelines.registry import Registry, current_reader, current_registry
@@ -22,8 +22,6 @@ Decorator = Callable[[F], F]
 # Arguments of the vendor's decorators that have no effect here yet, and why. Given a value they are refused.
 REFUSED_ARGUMENTS: Mapping[str, str] = {
     "path": "tables live in the pipeline's storage, so that checkpoints and tables stay together",
-    "private": "private datasets are not there yet; use a temporary view, or a table in a schema of its own",
-    "temporary": "private datasets are not there yet; use a temporary view, or a table in a schema of its own",
     "row_filter": "row filters are a feature of the vendor's catalog; filter in a view for readers",
     "replace_where": "REPLACE WHERE flows are not there yet; use a materialized view",
     "cluster_by_auto": "automatic clustering is a service of the vendor; name the columns with cluster_by",
@@ -41,7 +39,8 @@ def table(query_function: Any = None, /, **options: Any) -> Any:
     Args:
         query_function: the decorated function, when used without parentheses.
         options: ``name`` (default: the function's), ``comment``, ``schema`` (DDL or StructType),
-            ``table_properties``, ``partition_cols``, ``cluster_by``, ``spark_conf``, ``format`` (only ``delta``).
+            ``table_properties``, ``partition_cols``, ``cluster_by``, ``spark_conf``, ``format`` (only ``delta``),
+            ``private`` (older: ``temporary``): the table is for the pipeline alone.
 
     Raises:
         PipelineError: DEFINITION.OUTSIDE when called outside of a pipeline's files.
@@ -225,6 +224,8 @@ _DATASET_OPTIONS = {
     "spark_conf",
     "format",
 }
+# Of tables alone; both words mean the same.
+_PRIVATE_OPTIONS = {"private", "temporary"}
 
 
 def _define(kind: Kind, word: str, query_function: Any, options: dict[str, Any]) -> Any:
@@ -279,7 +280,7 @@ def _dataset(
         location=location,
         comment=options.get("comment"),
         schema=options.get("schema"),
-        properties=_texts(options.get("table_properties")),
+        properties=_properties(options),
         partition_by=_columns(options.get("partition_cols")),
         cluster_by=_columns(options.get("cluster_by")),
         expectations=tuple(expectations),
@@ -305,6 +306,8 @@ def _check_option(registry: Registry, word: str, option: str, value: Any, locati
                     reason=REFUSED_ARGUMENTS[option],
                 )
             )
+    elif option in _PRIVATE_OPTIONS and word not in ("temporary_view", "view"):
+        pass
     elif option not in _DATASET_OPTIONS:
         registry.problems.append(
             PipelineError("DEFINITION.UNKNOWN_ARGUMENT", location=location, what=word, argument=option)
@@ -335,6 +338,13 @@ def _place_of(function: Callable[[], Any], registry: Registry, fallback: Locatio
 
 def _columns(value: Any) -> tuple[str, ...]:
     return (value,) if isinstance(value, str) else tuple(value or ())
+
+
+def _properties(options: Mapping[str, Any]) -> Mapping[str, str]:
+    properties = dict(_texts(options.get("table_properties")))
+    if any(options.get(option) for option in _PRIVATE_OPTIONS):
+        properties[PRIVATE_PROPERTY] = "true"
+    return properties
 
 
 def _texts(values: Mapping[str, Any] | None) -> Mapping[str, str]:

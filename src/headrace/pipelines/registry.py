@@ -18,6 +18,7 @@ from typing import Any, Protocol
 from headrace.errors import PipelineError
 from headrace.model.datasets import Dataset, Definitions, Flow
 from headrace.model.expectations import Expectation
+from headrace.model.hooks import EventHook
 from headrace.model.location import Location
 from headrace.model.names import InvalidName, Naming, QualifiedName
 
@@ -41,6 +42,7 @@ class Registry:
     naming: Naming
     root: Path
     problems: list[PipelineError] = field(default_factory=list)
+    hooks: list[EventHook] = field(default_factory=list)
     _datasets: list[tuple[Dataset, Function | None]] = field(default_factory=list)
     _flows: list[Flow] = field(default_factory=list)
     _expectations: dict[Function, list[Expectation]] = field(default_factory=dict)

@@ -18,8 +18,6 @@ REASONS: Mapping[str, str] = {
     "apply_changes": "change data capture is not there yet; merge in a script of your own",
     "create_auto_cdc_from_snapshot_flow": "change data capture is not there yet; merge in a script of your own",
     "apply_changes_from_snapshot": "change data capture is not there yet; merge in a script of your own",
-    "on_event_hook": "event hooks are not there yet; follow the log with `headrace events --follow`",
-    "persisted_view": "persisted views are not there yet; use a materialized view",
 }
 
 

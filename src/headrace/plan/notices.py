@@ -6,9 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from headrace.graph.resolved import ResolvedGraph
+from headrace.model.triggers import INTERVAL_KEY, TRIGGER_KEY
 
 _PREFIX = "pipelines."
-_HONOURED = frozenset({"pipelines.reset.allowed"})
+_TRIGGERS = frozenset({INTERVAL_KEY, TRIGGER_KEY})
+_MAINTENANCE = frozenset({"pipelines.autoOptimize.managed", "pipelines.autoOptimize.zOrderCols"})
+_HONOURED = frozenset({"pipelines.reset.allowed"}) | _TRIGGERS | _MAINTENANCE
 
 
 @dataclass(frozen=True)
@@ -28,5 +31,5 @@ def without_effect(graph: ResolvedGraph) -> Iterator[Notice]:
                 yield Notice(f'table property "{key}" of "{dataset.name}" has no effect', str(dataset.name))
     for flow in graph.flows:
         for key in flow.flow.spark_conf:
-            if key.startswith(_PREFIX):
+            if key.startswith(_PREFIX) and key not in _TRIGGERS:
                 yield Notice(f'conf "{key}" of flow "{flow.name}" has no effect', str(flow.target), flow.name)

@@ -8,6 +8,13 @@ from typing import Any
 
 from headrace.graph.resolved import ResolvedFlow, ResolvedGraph
 from headrace.model.names import QualifiedName
+from headrace.model.triggers import AVAILABLE_NOW, Trigger, TriggerKind
+from headrace.model.type_changes import FieldChange
+from headrace.model.views import ViewDefinition
+from headrace.plan.inactive import Inactive
+from headrace.plan.loads import Load
+from headrace.plan.reach import Loss, Restart, SourceStart
+from headrace.plan.renames import Rename
 
 
 class TableChange(str, Enum):
@@ -22,8 +29,8 @@ class TableChange(str, Enum):
 class TableStep:
     """A table is created, changed, or cleared.
 
-    ``columns`` are those that are added, ``properties`` and ``comment`` what is set; ``cluster_by`` is None unless the
-    clustering changes.
+    ``columns`` are those that are added, ``widened`` those that get a wider type and ``relaxed`` those that may be NULL
+    from now on; ``properties`` and ``comment`` are what is set; ``cluster_by`` is None unless the clustering changes.
     """
 
     dataset: QualifiedName
@@ -33,10 +40,36 @@ class TableStep:
     properties: tuple[tuple[str, str], ...] = ()
     comment: str | None = None
     cluster_by: tuple[str, ...] | None = None
+    widened: tuple[FieldChange, ...] = ()
+    relaxed: tuple[str, ...] = ()
+    # Rows are cleared that cannot be read again.
+    cut: bool = False
 
     def describe(self) -> str:
         """One line for the reader."""
         return f"{self.change.value:<10} {self.dataset}: {self.reason}"
+
+
+class ViewChange(str, Enum):
+    """What happens to the stored definition of a persisted view."""
+
+    CREATE = "create"
+    REPLACE = "replace"
+    REMOVE = "remove"
+
+
+@dataclass(frozen=True)
+class ViewStep:
+    """A definition is stored, replaced or removed; ``definition`` is None when it is removed."""
+
+    dataset: QualifiedName
+    change: ViewChange
+    reason: str
+    definition: ViewDefinition | None = None
+
+    def describe(self) -> str:
+        """One line for the reader."""
+        return f"{self.change.value:<10} view {self.dataset}: {self.reason}"
 
 
 class Decision(str, Enum):
@@ -58,10 +91,22 @@ class FlowStep:
     reset: bool = False
     # Started only when its inputs have news by then: an upstream flow runs first and may bring nothing.
     conditional: bool = False
+    trigger: Trigger = AVAILABLE_NOW
+    # Progress is dropped and the table kept.
+    restart: Restart | None = None
+    # Its query is run as a batch over a range instead of the stream.
+    load: Load | None = None
 
     def describe(self) -> str:
-        """One line for the reader."""
-        return f"{self.decision.value:<10} {self.flow.name}: {self.reason}"
+        """One line for the reader, and one for each source whose reading starts elsewhere."""
+        often = f", {self.trigger.describe()}" if self.trigger.kind is TriggerKind.INTERVAL else ""
+        lines = [f"{self.decision.value:<10} {self.flow.name}: {self.reason}{often}"]
+        return "\n".join([*lines, *(f"             reads {s.describe()}" for s in self.sources_read_anew)])
+
+    @property
+    def sources_read_anew(self) -> tuple[SourceStart, ...]:
+        """Where the sources of a flow start whose progress is dropped while its table is kept."""
+        return self.restart.sources if self.restart else ()
 
 
 @dataclass(frozen=True)
@@ -71,11 +116,20 @@ class Plan:
     graph: ResolvedGraph
     tables: tuple[TableStep, ...]
     flows: tuple[FlowStep, ...]
+    # The update goes on until it is stopped.
+    continuous: bool = False
+    views: tuple[ViewStep, ...] = ()
+    # What full refreshes clear.
+    losses: tuple[Loss, ...] = ()
+    # What the storage holds and the code does not define.
+    inactive: tuple[Inactive, ...] = ()
+    # Carried over before anything else.
+    renames: tuple[Rename, ...] = ()
 
     @property
     def empty(self) -> bool:
         """True when ``run`` would do nothing."""
-        return not self.tables and all(step.decision is not Decision.START for step in self.flows)
+        return not self.tables and not self.views and all(step.decision is not Decision.START for step in self.flows)
 
     def step_for(self, flow: str) -> FlowStep:
         """The step of a flow."""
@@ -87,12 +141,15 @@ class Plan:
 
     def describe(self) -> str:
         """The plan as stable text; what is left alone comes last."""
-        lines = [step.describe() for step in self.tables]
+        lines = [rename.describe() for rename in self.renames]
+        lines += [step.describe() for step in self.tables]
+        lines += [step.describe() for step in self.views]
+        lines += [loss.describe() for loss in self.losses]
         lines += [step.describe() for step in self.flows if step.decision is Decision.START]
         lines += [step.describe() for step in self.flows if step.decision is not Decision.START]
         if self.empty:
             lines.append("nothing to do")
-        return "\n".join(lines)
+        return "\n".join([*lines, *(left.describe() for left in self.inactive)])
 
     def to_json(self) -> dict[str, Any]:
         """The plan for programs."""
@@ -104,8 +161,14 @@ class Plan:
                     "change": step.change.value,
                     "reason": step.reason,
                     "columns": list(step.columns),
+                    "widened": [{"column": str(f), "from": f.before, "to": f.after} for f in step.widened],
+                    "properties": dict(step.properties),
                 }
                 for step in self.tables
+            ],
+            "views": [
+                {"dataset": str(step.dataset), "change": step.change.value, "reason": step.reason}
+                for step in self.views
             ],
             "flows": [
                 {
@@ -114,7 +177,12 @@ class Plan:
                     "decision": step.decision.value,
                     "reason": step.reason,
                     "reset": step.reset,
+                    "trigger": step.trigger.describe(),
+                    "restart": step.restart.to_json() if step.restart else None,
                 }
                 for step in self.flows
             ],
+            "losses": [loss.to_json() for loss in self.losses],
+            "renames": [rename.to_json() for rename in self.renames],
+            "inactive": [left.to_json() for left in self.inactive],
         }

@@ -2,28 +2,52 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from headrace.graph.resolved import Mode, ResolvedDataset, ResolvedFlow
+from headrace.model.schema import Schema
+from headrace.model.type_changes import SchemaChange, schema_change
 
 _EFFECTS = {
     Mode.APPEND: "adds what is new in its sources; a full refresh clears the table and reads them from the start",
     Mode.COMPLETE: "replaces the table with the whole aggregate in each batch; add a watermark to append instead",
     Mode.ONCE: "appends its rows exactly once, and again after a full refresh",
     Mode.REPLACE: "replaces the table in one commit when its inputs, code or settings changed, otherwise does nothing",
-    Mode.VIEW: "stores nothing; computed by the flows that read it",
+    Mode.VIEW: "stores no rows; computed by what reads it",
 }
+_UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
+
+
+@dataclass(frozen=True)
+class TableFacts:
+    """A table in the storage, as its log has it."""
+
+    version: int
+    rows: int
+    size_bytes: int
+    schema: Schema
+
+    def describe(self) -> str:
+        """Version, rows and size in words."""
+        return f"version {self.version}, {self.rows} row{'' if self.rows == 1 else 's'}, {_size(self.size_bytes)}"
+
+    def to_json(self) -> dict[str, Any]:
+        """The table for programs."""
+        return {"version": self.version, "rows": self.rows, "size_bytes": self.size_bytes}
 
 
 @dataclass(frozen=True)
 class FlowExplanation:
-    """One flow of the dataset."""
+    """One flow of the dataset; ``positions`` has a source and where its reading stands, for each source."""
 
     flow: ResolvedFlow
     epoch: int
     checkpoint: str | None
     next_update: str
+    trigger: str | None = None
+    positions: tuple[tuple[str, str], ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """The flow for programs."""
@@ -35,11 +59,12 @@ class FlowExplanation:
             "language": self.flow.flow.query.language,
             "inputs": [{"name": str(i.name), "streaming": i.streaming} for i in analysis.inputs],
             "external": list(analysis.external),
-            "stateful": list(analysis.stateful),
+            "stateful": [operator.description for operator in analysis.operators],
             "unrepeatable": analysis.unrepeatable,
             "epoch": self.epoch,
             "checkpoint": self.checkpoint,
-            "trigger": "availableNow" if self.flow.mode in (Mode.APPEND, Mode.COMPLETE) else None,
+            "positions": [{"source": source, "position": position} for source, position in self.positions],
+            "trigger": self.trigger,
             "refresh": _EFFECTS[self.flow.mode],
             "next_update": self.next_update,
         }
@@ -47,11 +72,22 @@ class FlowExplanation:
 
 @dataclass(frozen=True)
 class Explanation:
-    """A dataset with its flows."""
+    """A dataset with its flows; ``table`` is None for a view and before the first update."""
 
     dataset: ResolvedDataset
     flows: tuple[FlowExplanation, ...]
-    version: int | None
+    table: TableFacts | None = None
+    read_by: tuple[str, ...] = ()
+    # Why the next update would be refused, as far as this dataset is concerned.
+    problems: tuple[str, ...] = ()
+
+    @property
+    def _change(self) -> SchemaChange | None:
+        return None if self.table is None else schema_change(self.table.schema, self.dataset.in_code)
+
+    @property
+    def _replaced(self) -> bool:
+        return all(flow.flow.mode in (Mode.REPLACE, Mode.COMPLETE) for flow in self.flows)
 
     def to_json(self) -> dict[str, Any]:
         """The explanation for programs."""
@@ -59,47 +95,103 @@ class Explanation:
         return {
             "dataset": str(self.dataset.name),
             "kind": self.dataset.kind.value,
+            "private": declared.private,
             "comment": declared.comment,
             "location": declared.location.to_json(),
             "path": self.dataset.path,
             "format": "delta" if self.dataset.path else None,
-            "version": self.version,
+            "version": self.table.version if self.table else None,
+            "table": self.table.to_json() if self.table else None,
             "partition_by": list(declared.partition_by),
             "cluster_by": list(declared.cluster_by),
             "properties": dict(declared.properties),
-            "schema": [{"name": c.name, "type": c.type_text} for c in self.dataset.schema.columns],
+            "schema": [self._column(name) for name in self._names()],
+            "schema_changes": list(self._schema_changes()),
             "expectations": [
                 {"name": e.name, "action": e.action.value, "predicate": e.text} for e in declared.expectations
             ],
             "flows": [flow.to_json() for flow in self.flows],
+            "read_by": list(self.read_by),
+            "problems": list(self.problems),
         }
+
+    def _names(self) -> list[str]:
+        """The columns of the code, then those that the table has beside them."""
+        known = list(self.dataset.in_code.names)
+        table = self.table.schema.names if self.table else ()
+        return known + [name for name in table if self.dataset.in_code.find(name) is None]
+
+    def _column(self, name: str) -> dict[str, Any]:
+        coded = self.dataset.in_code.find(name)
+        held = self.table.schema.find(name) if self.table else None
+        return {
+            "name": name,
+            "type": coded.type_text if coded else None,
+            "table_type": held.type_text if held else None,
+        }
+
+    def _schema_changes(self) -> Iterator[str]:
+        """How the deployed table differs from the code, and what comes of it."""
+        change = self._change
+        if change is None:
+            return
+        fate = "the next computation brings" if self._replaced else "the next update adds"
+        yield from (f'{fate} "{field}" {field.after}' for field in change.added)
+        verb = "the next computation changes" if self._replaced else "the next update widens"
+        yield from (f'{verb} "{field}" from {field.before} to {field.after}' for field in change.widened)
+        refused = "the next computation changes" if self._replaced else "cannot be brought together:"
+        for field in change.refused:
+            yield f'{refused} "{field}", {field.before or "absent"} in the table, {field.after or "absent"} in the code'
 
     def describe(self) -> str:
         """The explanation as stable text."""
-        said = self.to_json()
-        lines = [f"{said['dataset']}  ({self.dataset.kind.label})"]
-        if said["comment"]:
-            lines.append(f"  {said['comment']}")
-        lines.append(f"  defined at   {self.dataset.dataset.location}")
-        if said["path"]:
-            state = "not there yet" if self.version is None else f"version {self.version}"
-            lines.append(f"  table        {said['path']} (delta, {state})")
-        lines += [f"  {key:<12} {', '.join(said[key])}" for key in ("partition_by", "cluster_by") if said[key]]
+        declared = self.dataset.dataset
+        lines = [f"{self.dataset.name}  ({self.dataset.label})"]
+        lines += [f"  {declared.comment}"] if declared.comment else []
+        lines.append(f"  defined at   {declared.location}")
+        if self.dataset.path:
+            state = "not there yet" if self.table is None else self.table.describe()
+            lines.append(f"  table        {self.dataset.path} (delta, {state})")
+        for key, columns in (("partition_by", declared.partition_by), ("cluster_by", declared.cluster_by)):
+            lines += [f"  {key:<12} {', '.join(columns)}"] if columns else []
+        lines += [f"  property     {key} = {value}" for key, value in declared.properties.items()]
+        lines.append(f"  read by      {', '.join(self.read_by) or 'nothing'}")
         lines.append("  columns")
-        lines += [f"    {column['name']}  {column['type']}" for column in said["schema"]]
-        if said["expectations"]:
+        lines += [f"    {_column_text(self._column(name))}" for name in self._names()]
+        lines += [f"    {change}" for change in self._schema_changes()]
+        if declared.expectations:
             lines.append("  expectations")
-            lines += [f"    {e['action']:<10} {e['name']}: {e['predicate']}" for e in said["expectations"]]
-        for flow in said["flows"]:
-            lines.append(f"  flow {flow['flow']} ({flow['mode']}, {flow['language']})")
-            reads = [f"{i['name']}{' (stream)' if i['streaming'] else ''}" for i in flow["inputs"]]
-            lines.append(f"    reads        {', '.join([*reads, *flow['external']]) or 'nothing'}")
-            if flow["stateful"]:
-                lines.append(f"    keeps state  {', '.join(flow['stateful'])}")
-            if flow["checkpoint"]:
-                lines.append(f"    checkpoint   {flow['checkpoint']} (epoch {flow['epoch']})")
-            if flow["trigger"]:
-                lines.append(f"    trigger      {flow['trigger']}")
-            lines.append(f"    refresh      {flow['refresh']}")
-            lines.append(f"    next update  {flow['next_update']}")
+            lines += [f"    {e.action.value:<10} {e.name}: {e.text}" for e in declared.expectations]
+        for flow in self.flows:
+            lines += _flow_lines(flow)
+        lines += [f"  problem      {problem}" for problem in self.problems]
         return "\n".join(lines)
+
+
+def _column_text(column: dict[str, Any]) -> str:
+    if column["type"] is None:
+        return f"{column['name']}  {column['table_type']}  (in the table alone)"
+    differs = column["table_type"] not in (None, column["type"])
+    return f"{column['name']}  {column['type']}" + (f"  ({column['table_type']} in the table)" if differs else "")
+
+
+def _flow_lines(flow: FlowExplanation) -> Iterator[str]:
+    said = flow.to_json()
+    yield f"  flow {said['flow']} ({said['mode']}, {said['language']})"
+    reads = [f"{given['name']}{' (stream)' if given['streaming'] else ''}" for given in said["inputs"]]
+    yield f"    reads        {', '.join([*reads, *said['external']]) or 'nothing'}"
+    yield from (f"    keeps state  {operator}" for operator in said["stateful"])
+    if said["checkpoint"]:
+        yield f"    checkpoint   {said['checkpoint']} (epoch {said['epoch']})"
+    yield from (f"    stands at    {source}: {position}" for source, position in flow.positions)
+    if said["trigger"]:
+        yield f"    trigger      {said['trigger']}"
+    yield f"    refresh      {said['refresh']}"
+    yield f"    next update  {said['next_update']}"
+
+
+def _size(size_bytes: int) -> str:
+    size, unit = float(size_bytes), 0
+    while size >= 1024 and unit < len(_UNITS) - 1:
+        size, unit = size / 1024, unit + 1
+    return f"{size_bytes} bytes" if unit == 0 else f"{size:.1f} {_UNITS[unit]}"

@@ -5,20 +5,24 @@ from __future__ import annotations
 import sys
 import traceback
 import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from headrace import pipelines
 from headrace.errors import PipelineError, Problems
-from headrace.model.datasets import Definitions
 from headrace.model.location import Location
 from headrace.model.names import Naming
 from headrace.pipelines.registry import Registry, collecting
+from headrace.project.cells import Notebooks, is_notebook
 from headrace.project.imports import import_from
+from headrace.project.loaded import Loaded, Needs
+from headrace.spark.listeners import noting_listeners
 from headrace.sql.load import load_sql
 
+_NONE: Mapping[str, str] = MappingProxyType({})
 # Modules whose place ours take while a project's files load (D15).
 _STAND_INS = ("dlt", "pyspark.pipelines")
 
@@ -31,31 +35,50 @@ def load_files(
     naming: Naming,
     configuration: Mapping[str, str],
     globals_: Mapping[str, Any],
-) -> tuple[Definitions, tuple[PipelineError, ...]]:
+    parameters: Mapping[str, str] = _NONE,
+    needed: Iterable[tuple[str, Location]] = (),
+) -> Loaded:
     """What the files declare, in the order of *files*, and every problem met while loading them.
 
     Args:
-        files: .py and .sql files.
+        files: .py and .sql files, and notebooks.
         root: the project's folder; locations are relative to it.
         import_root: the folder whose modules the files may import.
         naming: the pipeline's default catalog and schema.
         configuration: what ``${name}`` in SQL files stands for.
         globals_: names that Python files find without an import, such as ``spark``.
+        parameters: what ``:name`` in SQL files stands for.
+        needed: packages that the settings ask for, as behind ``pip install``, and where they do.
     """
     registry = Registry(naming, root)
+    needs = Needs(registry.problems)
+    needs.check_all(needed, root)
+    notebooks = Notebooks(registry, needs, configuration, parameters)
     import_from(root, import_root)
-    with collecting(registry), _stand_ins():
+    with collecting(registry), _stand_ins(), noting_listeners():
         for number, file in enumerate(files):
-            if file.suffix == ".sql":
-                load_sql(file.read_text(encoding="utf-8"), registry.relative(file), registry, configuration)
+            if is_notebook(file):
+                with _module(file, number, globals_) as module:
+                    notebooks.load(file, module)
+            elif file.suffix == ".sql":
+                text = file.read_text(encoding="utf-8")
+                load_sql(text, registry.relative(file), registry, configuration, parameters)
             else:
-                _load_python(file, number, registry, globals_)
+                with _module(file, number, globals_) as module:
+                    _run_python(file, module, registry)
     definitions = registry.definitions()
-    return definitions, tuple(registry.problems)
+    return Loaded(
+        definitions,
+        tuple(registry.problems),
+        notices=tuple(needs.notices),
+        notebooks=tuple(dict.fromkeys(notebooks.files)),
+        hooks=tuple(registry.hooks),
+    )
 
 
-def _load_python(file: Path, number: int, registry: Registry, globals_: Mapping[str, Any]) -> None:
-    name = registry.relative(file)
+@contextmanager
+def _module(file: Path, number: int, globals_: Mapping[str, Any]) -> Iterator[types.ModuleType]:
+    """A namespace of its own for a file."""
     module = types.ModuleType(f"headrace_file_{number}_{file.stem.replace('-', '_')}")
     module.__file__ = str(file)
     module.__dict__.update(globals_)
@@ -63,7 +86,17 @@ def _load_python(file: Path, number: int, registry: Registry, globals_: Mapping[
     # travel to Python workers by value: workers cannot import it.
     sys.modules[module.__name__] = module
     try:
-        exec(compile(file.read_text(encoding="utf-8"), str(file), "exec"), module.__dict__)  # noqa: S102 - D14
+        yield module
+    finally:
+        sys.modules.pop(module.__name__, None)
+
+
+def _run_python(file: Path, module: types.ModuleType, registry: Registry) -> None:
+    name = registry.relative(file)
+    try:
+        # The future statements of this very module are not the user's.
+        code = compile(file.read_text(encoding="utf-8"), str(file), "exec", dont_inherit=True)
+        exec(code, module.__dict__)  # noqa: S102 - a pipeline file is code (D14)
     except SyntaxError as error:
         place = Location(name, error.lineno or 0)
         registry.problems.append(PipelineError("FILE.SYNTAX", location=place, reason=error.msg))
@@ -76,8 +109,6 @@ def _load_python(file: Path, number: int, registry: Registry, globals_: Mapping[
         reason = f"{type(error).__name__}: {error}"
         place = _raised_at(error, file, name)
         registry.problems.append(PipelineError("FILE.RAISED", location=place, file=name, reason=reason))
-    finally:
-        sys.modules.pop(module.__name__, None)
 
 
 def _raised_at(error: BaseException, file: Path, name: str) -> Location:

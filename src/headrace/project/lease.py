@@ -34,6 +34,20 @@ ORPHAN_PATIENCE_S = 5.0
 
 
 @dataclass(frozen=True)
+class LeaseTerms:
+    """How often a holder says that it lives, and how long it is believed to without saying so.
+
+    All updates of a pipeline have the same terms, or one takes from the other what it still holds.
+    """
+
+    renew_every_s: float = RENEW_EVERY_S
+    expires_after_s: float = EXPIRES_AFTER_S
+
+
+USUAL_TERMS = LeaseTerms()
+
+
+@dataclass(frozen=True)
 class Process:
     """A process, told apart from a later one with the same id by when it started."""
 
@@ -91,14 +105,22 @@ class Lease:
         host: this machine's name.
         now: the time of day in seconds.
         orphan_patience_s: how long the JVM of a holder that died may take to notice.
+        terms: how often to renew, and when a holder on another host has lost it.
     """
 
     def __init__(
-        self, file: Path, host: str, now: Callable[[], float], *, orphan_patience_s: float = ORPHAN_PATIENCE_S
+        self,
+        file: Path,
+        host: str,
+        now: Callable[[], float],
+        *,
+        orphan_patience_s: float = ORPHAN_PATIENCE_S,
+        terms: LeaseTerms | None = None,
     ) -> None:
         self._file = file
         self._host = host
         self._now = now
+        self._terms = terms or LeaseTerms()
         self._orphan_patience_s = orphan_patience_s
         self._on_lost: Callable[[], None] | None = None
         self._lock: IO[str] | None = None
@@ -117,7 +139,7 @@ class Lease:
         self._file.parent.mkdir(parents=True, exist_ok=True)
         before = read_holder(self._file)
         elsewhere = before is not None and before.host != self._host and not before.released
-        if before is not None and elsewhere and self._now() - before.renewed_at < EXPIRES_AFTER_S:
+        if before is not None and elsewhere and self._now() - before.renewed_at < self._terms.expires_after_s:
             raise held_by(before)
         self._lock = self._locked(before, needed=not elsewhere)
         python = Process.of(os.getpid())
@@ -189,7 +211,7 @@ class Lease:
 
     def _renew_often(self) -> None:
         last = time.monotonic()
-        while not self._ended.wait(RENEW_EVERY_S):
+        while not self._ended.wait(self._terms.renew_every_s):
             try:
                 with self._writing:
                     if not self._holds():
@@ -200,7 +222,7 @@ class Lease:
                         self._write(self._mine)
                 last = time.monotonic()
             except OSError:
-                if time.monotonic() - last > EXPIRES_AFTER_S:
+                if time.monotonic() - last > self._terms.expires_after_s:
                     self._lose()
                     return
 

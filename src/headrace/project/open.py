@@ -3,29 +3,34 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from dataclasses import replace
 from pathlib import Path
 
 from pyspark.errors import PySparkException
 
-from headrace.checkpoints.freshness import StoredState
 from headrace.errors import PipelineError
-from headrace.events.reader import EventReader
 from headrace.events.types import Event
-from headrace.graph.resolved import Mode, ResolvedGraph
-from headrace.graph.select import Selection, dataset_name, select
+from headrace.graph.resolved import ResolvedGraph
+from headrace.graph.select import Selection, dataset_name
 from headrace.model.outcome import Outcome
+from headrace.model.preview import Preview
 from headrace.model.rows import Rows
-from headrace.plan.build import build_plan
+from headrace.plan.loads import Backfill
 from headrace.plan.steps import Plan
-from headrace.project.explain import Explanation, FlowExplanation
+from headrace.project.asking import ask
+from headrace.project.explain import Explanation
+from headrace.project.explaining import explanation
 from headrace.project.lease import Lease
-from headrace.project.preview import preview_rows
+from headrace.project.looking import StoredProject
+from headrace.project.planning import Planning
+from headrace.project.preview import Previewer
+from headrace.project.recompute import recomputed
 from headrace.project.rehearsal import REAL, Rehearsal
 from headrace.project.resolving import Resolver
-from headrace.project.stored import make_storage, quarantined, quarantines, row_count, stored_tables, unusable
+from headrace.project.stored import make_storage, unusable
 from headrace.project.update import Update, host_name
 from headrace.settings.discover import find_settings
 from headrace.settings.load import load_settings
@@ -33,13 +38,15 @@ from headrace.settings.settings import Settings
 from headrace.sql.readonly import check_readonly
 
 
-class Project:
+class Project(StoredProject):
     """A pipeline in a folder. Opening reads the settings; a session comes with the first verb that needs one."""
 
     def __init__(self, settings: Settings, environ: Mapping[str, str], rehearsal: Rehearsal = REAL) -> None:
-        self.settings = settings
+        super().__init__(settings)
         self._environ = environ
         self._rehearsal = rehearsal
+        self._planning = Planning(settings, rehearsal)
+        self._state = self._planning.state
         self._secrets = settings.open_secrets(environ)
         # Texts of the project may have secrets in them: who prints one calls this first.
         self.redact: Callable[[str], str] = self._secrets.redact
@@ -75,8 +82,8 @@ class Project:
         Raises:
             Problems: everything that is wrong with the project, at once.
         """
-        graph = self._resolver.resolve(unusable(self.settings)).graph
-        self._plan(graph, Selection())
+        graph = self._resolver.resolve(self._planning.kept(Selection()), unusable(self.settings)).graph
+        self._planning.plan(graph, Selection())
         return graph
 
     # Datasets, flows and what reads what are the same value.
@@ -88,7 +95,9 @@ class Project:
         Raises:
             Problems: everything that is wrong with the project, or with the selection.
         """
-        return self._plan(self._resolver.resolve(unusable(self.settings)).graph, selection or Selection())
+        selection = selection or Selection()
+        resolved = self._resolver.resolve(self._planning.kept(selection), unusable(self.settings))
+        return self._planning.plan(resolved.graph, selection)
 
     def run(
         self,
@@ -96,119 +105,121 @@ class Project:
         full_refresh: Sequence[str] = (),
         *,
         full_refresh_all: bool = False,
+        reset_checkpoint: Sequence[str] = (),
+        accept_data_loss: bool = False,
+        continuous: bool | None = None,
+        stop: threading.Event | None = None,
         on_event: Callable[[Event], None] | None = None,
     ) -> Outcome:
-        """One update: every selected flow takes what is new.
+        """One update: every selected flow takes what is new, once or until the update is stopped.
 
         Args:
             refresh: tables to refresh (default: all).
             full_refresh: tables to clear first and to compute from the start.
             full_refresh_all: do that for all tables whose properties allow it.
+            reset_checkpoint: flows whose progress is dropped while their tables are kept, each as ``FLOW`` or
+                ``FLOW=START``; a start is ``earliest``, ``latest``, ``version:N`` or ``timestamp:T``.
+            accept_data_loss: let a full refresh clear rows that its sources do not have any more.
+            continuous: go on until stopped by a signal or by *stop* (default: what the settings say).
+            stop: ends the update early once it is set, from any thread: batches that run may end within the grace time.
             on_event: gets every event as it happens.
 
         Raises:
             Problems: everything that is wrong with the project; nothing was written.
             PipelineError: LEASE.HELD when another update of the pipeline runs.
         """
-        selection = Selection(tuple(refresh), tuple(full_refresh), full_refresh_all)
-        # Whatever is wrong is found before anything is written, the lease included.
-        resolved = self._resolver.resolve(unusable(self.settings))
-        self._plan(resolved.graph, selection)
-        make_storage(self.settings)
-        with Lease(Path(self.settings.layout.lease), host_name(self._environ), time.time) as lease:
-            plan = self._plan(resolved.graph, selection)
-            update = Update(self.settings, self._secrets, resolved, self._state, lease, self._rehearsal.at)
-            return update.run(plan, selection, on_event)
+        resets = tuple(reset_checkpoint)
+        selection = Selection(tuple(refresh), tuple(full_refresh), full_refresh_all, resets, accept_data_loss)
 
-    def status(self) -> Outcome | None:
-        """The newest update by the event log, or None when there was none; needs no session."""
-        return self.events().outcome()
+        def planned(graph: ResolvedGraph) -> Plan:
+            return self._planning.plan(graph, selection, continuous=continuous)
 
-    def events(self) -> EventReader:
-        """The event log; needs no session."""
-        return EventReader(self.settings.layout.events)
+        return self._update(selection, planned, on_event, stop)
 
-    def sql(self, query: str, *, write: bool = False) -> Rows:
-        """A query over the pipeline's tables and its event log.
+    def backfill(self, wanted: Backfill, *, on_event: Callable[[Event], None] | None = None) -> Outcome:
+        """An update that runs the query of one stream as a batch over a range, into the same table, exactly once.
+
+        A stream that has read nothing yet begins behind the range afterwards, without a gap and without an overlap.
+
+        Raises:
+            Problems, PipelineError: as :meth:`run`, and BACKFILL.* when the range cannot be loaded.
+        """
+
+        def planned(graph: ResolvedGraph) -> Plan:
+            return self._planning.load(graph, wanted)
+
+        return self._update(Selection(), planned, on_event, None)
+
+    def sql(self, query: str, *, write: bool = False, private: bool = False) -> Rows:
+        """A query over the pipeline's tables, its persisted views and its event log.
 
         Args:
             query: one statement.
             write: allow statements that change something.
+            private: show the private tables too.
 
         Raises:
-            PipelineError: SQL.NOT_READ_ONLY, SQL.FAILED.
+            PipelineError: SQL.NOT_READ_ONLY, SQL.PRIVATE, SQL.FAILED; VIEW.UNUSABLE.
         """
         if not write:
             check_readonly(query)
-        catalog = self._resolver.catalog()
-        tables = dict(stored_tables(self.settings.layout, self.settings.naming))
-        catalog.know(tables, ())
-        for name, path in tables.items():
-            catalog.register_path(name, path)
-        catalog.register_event_views(self.settings.layout.events)
         try:
-            frame = catalog.session.sql(catalog.names.spelled_query(query, self.settings.naming))
-            return Rows(tuple(frame.columns), tuple(tuple(row) for row in frame.collect()))
+            return ask(query, self._resolver.catalog(), self.settings, private=private)
         except PySparkException as error:
             reason = str(error).strip().splitlines()[0]
             raise PipelineError("SQL.FAILED", reason=self._secrets.redact(reason)) from error
 
-    def preview(self, name: str, rows: int = 20) -> Rows:
+    def preview(self, name: str, rows: int = 20) -> Preview:
         """Rows of one dataset computed on the tables as they are now; nothing is written.
 
         Raises:
             Problems: the project is wrong.
-            PipelineError: DATASET.UNKNOWN, PREVIEW.INPUT_MISSING.
+            PipelineError: DATASET.UNKNOWN, or what a flow would fail with.
         """
-        resolved = self._resolver.resolve()
-        dataset = resolved.graph.by_name[dataset_name(resolved.graph, name, self.settings.naming)]
-        return preview_rows(resolved.graph, dataset, resolved.catalog, self._state, rows)
+        resolved = self._resolver.resolve(self._planning.kept(Selection()))
+        dataset = dataset_name(resolved.graph, name, self.settings.naming)
+        root, redact = self.settings.root, self._secrets.redact
+        return Previewer(resolved.graph, resolved.catalog, self._state, root, redact).preview(dataset, rows)
 
     def explain(self, name: str) -> Explanation:
-        """Kind, path, flows, checkpoint, schema, trigger and refresh effect of one dataset.
+        """Kind, table, schema, flows, their checkpoints and positions, trigger and refresh effect of one dataset.
 
         Raises:
             Problems: the project is wrong.
             PipelineError: DATASET.UNKNOWN.
         """
-        graph = self._resolver.resolve().graph
+        graph = self._resolver.resolve(self._planning.kept(Selection())).graph
         dataset = graph.by_name[dataset_name(graph, name, self.settings.naming)]
-        table = self._state.table(dataset.name) if dataset.kind.stored else None
-        flows = []
-        for flow in graph.flows_into(dataset.name):
-            epoch = self._state.progress_of(flow).epoch
-            streams = flow.mode in (Mode.APPEND, Mode.COMPLETE)
-            checkpoint = str(self._state.checkpoint(flow, epoch)) if streams else None
-            news = "computed by its readers" if flow.mode is Mode.VIEW else self._state.news(graph, flow).reason
-            flows.append(FlowExplanation(flow, epoch, checkpoint, news))
-        return Explanation(dataset, tuple(flows), table.version if table else None)
+        return explanation(graph, dataset, self._planning, self.settings)
 
-    def quarantine_list(self) -> tuple[tuple[str, int, Mapping[str, int]], ...]:
-        """Each dataset with rows set aside: name, rows, and how many broke each rule; needs no session."""
-        return quarantines(self.settings.layout, self.settings.naming)
+    def recompute(self, name: str) -> Rows:
+        """All rows of one dataset as its queries give them when streams are read as batches; nothing is written.
 
-    def quarantine_show(self, name: str, rows: int = 20) -> Rows:
-        """The newest rows that were set aside for a dataset; needs no session.
+        What the streams of a dataset have brought over many updates is, in the end, these rows.
 
         Raises:
-            PipelineError: QUARANTINE.NONE.
+            Problems: the project is wrong.
+            PipelineError: DATASET.UNKNOWN, RECOMPUTE.INPUT_MISSING.
         """
-        return quarantined(self.settings.layout, self.settings.naming, name, rows)
+        resolved = self._resolver.resolve(self._planning.kept(Selection()))
+        dataset = dataset_name(resolved.graph, name, self.settings.naming)
+        return recomputed(resolved.graph, dataset, resolved.catalog, self._state)
 
-    def tables(self) -> tuple[tuple[str, str, int | None], ...]:
-        """Name, path and rows of every table in the storage; needs no session."""
-        found = stored_tables(self.settings.layout, self.settings.naming)
-        return tuple((str(name), path, row_count(path)) for name, path in found)
-
-    @cached_property
-    def _state(self) -> StoredState:
-        settings = self.settings
-
-        def known_epoch(flow: str, dataset: str) -> int | None:
-            return self.events().last_epoch(flow, dataset)
-
-        return StoredState(settings.layout, settings.naming, settings.id, time.time, known_epoch)
-
-    def _plan(self, graph: ResolvedGraph, selection: Selection) -> Plan:
-        selected = select(graph, selection, self.settings.naming)
-        return build_plan(graph, self._state, selected.without(self._rehearsal.given))
+    def _update(
+        self,
+        selection: Selection,
+        planned: Callable[[ResolvedGraph], Plan],
+        on_event: Callable[[Event], None] | None,
+        stop: threading.Event | None,
+    ) -> Outcome:
+        # Whatever is wrong is found before anything is written, the lease included.
+        resolved = self._resolver.resolve(self._planning.kept(selection), unusable(self.settings))
+        planned(resolved.graph)
+        make_storage(self.settings)
+        host, terms = host_name(self._environ), self._rehearsal.terms
+        with Lease(Path(self.settings.layout.lease), host, time.time, terms=terms) as lease:
+            renamed = self._planning.renames(resolved.graph)
+            self._planning.carry_out(renamed, self._rehearsal.at)
+            plan = replace(planned(resolved.graph), renames=renamed)
+            update = Update(self.settings, self._secrets, resolved, self._state, lease, self._rehearsal.at)
+            return update.run(plan, selection, on_event, stop)

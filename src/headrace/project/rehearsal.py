@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from headrace.model.datasets import Definitions
 from headrace.model.names import QualifiedName
+from headrace.project.lease import USUAL_TERMS, LeaseTerms
 from headrace.runtime.seam import Seam, walk_past
 
 
@@ -24,12 +25,14 @@ class Rehearsal:
         rewrite: may put other datasets and flows in the place of those that the files declare.
         given: datasets whose tables are there already, so that no update touches them.
         only: the datasets to look at; others are resolved only when these read them. Empty: all.
+        terms: how long a holder of the lease is believed to live.
     """
 
     at: Seam = walk_past
     rewrite: Callable[[Definitions], Definitions] = as_declared
     given: frozenset[QualifiedName] = frozenset()
     only: frozenset[QualifiedName] = frozenset()
+    terms: LeaseTerms = USUAL_TERMS
 
 
 REAL = Rehearsal()

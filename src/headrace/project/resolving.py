@@ -13,9 +13,9 @@ from pathlib import Path
 
 from headrace.errors import PipelineError, Problems
 from headrace.graph.build import build
-from headrace.graph.resolve import resolve
+from headrace.graph.resolve import Kept, resolve
 from headrace.graph.resolved import ResolvedGraph
-from headrace.model.datasets import Kind
+from headrace.model.hooks import EventHook
 from headrace.model.names import QualifiedName
 from headrace.project.files import load_files
 from headrace.project.modules import ship_modules, source_modules
@@ -26,15 +26,21 @@ from headrace.settings.settings import Settings
 from headrace.settings.sources import source_files
 from headrace.spark.analyzer import StubAnalyzer
 from headrace.spark.catalog import Catalog
+from headrace.spark.listeners import remove_listeners
 from headrace.spark.session import open_session
 
 
 @dataclass(frozen=True)
 class Resolved:
-    """A project that was loaded: its session, names and graph."""
+    """A project that was loaded: its session, names and graph.
+
+    ``notices`` are said once per update, each with its code; ``hooks`` are told what happens in it.
+    """
 
     catalog: Catalog
     graph: ResolvedGraph
+    notices: tuple[tuple[str, str], ...] = ()
+    hooks: tuple[EventHook, ...] = ()
 
 
 class Resolver:
@@ -65,12 +71,14 @@ class Resolver:
         stubs = Path(tempfile.gettempdir()) / f"headrace-stubs-{os.getpid()}"
         catalog = Catalog(session, settings.layout, settings.naming, stubs)
         catalog.clear()
+        remove_listeners()
         return catalog
 
-    def resolve(self, known: tuple[PipelineError, ...] = ()) -> Resolved:
+    def resolve(self, kept: Kept, known: tuple[PipelineError, ...] = ()) -> Resolved:
         """The graph, resolved on empty stand-ins that are registered in the catalog now.
 
         Args:
+            kept: the columns of tables that keep their rows.
             known: what is already known to be wrong, reported together with what is found here.
 
         Raises:
@@ -82,26 +90,34 @@ class Resolver:
         session = catalog.session
         # First, because a UDF takes the list of shipped modules along when a query calls it for the first time.
         ship_modules(session, settings.root_path, catalog.stubs.with_name(f"{catalog.stubs.name}-modules"))
-        definitions, problems = load_files(
+        loaded = load_files(
             files,
             root=settings.root,
             import_root=settings.root_path,
             naming=settings.naming,
             configuration=settings.resolved_configuration(self._secrets, self._environ),
             globals_={"spark": session, "dbutils": DbUtils(self._secrets)},
+            parameters=settings.resolved_parameters(self._secrets, self._environ),
+            needed=settings.dependencies,
         )
-        definitions = self._rehearsal.rewrite(definitions)
+        definitions = self._rehearsal.rewrite(loaded.definitions)
         graph, more = build(definitions, settings.naming)
-        views = [dataset.name for dataset in definitions.datasets if dataset.kind is Kind.TEMPORARY_VIEW]
+        more += tuple(
+            PipelineError("GRAPH.RESERVED_NAME", location=dataset.location, name=dataset.name)
+            for dataset in graph.datasets.values()
+            if dataset.name == settings.event_log
+        )
+        views = [dataset.name for dataset in definitions.datasets if dataset.kind.is_view]
         catalog.know([dataset.name for dataset in definitions.datasets], views)
-        modules = source_modules(settings.root_path)
+        modules = sorted({*source_modules(settings.root_path), *loaded.notebooks})
         analyzer = StubAnalyzer(catalog, definitions, settings.root, modules, self._parameters())
         try:
             only = self._rehearsal.only
-            resolved = resolve(graph, analyzer, self._path_of, problems=(*known, *problems, *more), only=only)
+            wrong = (*known, *loaded.problems, *more)
+            resolved = resolve(graph, analyzer, self._path_of, problems=wrong, only=only, kept=kept)
         except Problems as found:
             raise Problems([self._redacted(error) for error in found]) from None
-        return Resolved(catalog, resolved)
+        return Resolved(catalog, resolved, loaded.notices, loaded.hooks)
 
     def _parameters(self) -> str:
         """A digest of the values that queries can read or that change what they return; secrets are among them."""

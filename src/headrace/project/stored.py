@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder
 
-from headrace.checkpoints.delta_log import open_table
+from headrace.checkpoints.delta_log import open_table, rows_in
+from headrace.checkpoints.inventory import stored_tables
 from headrace.errors import PipelineError
 from headrace.graph.build import QUARANTINE_SUFFIX, did_you_mean
 from headrace.model.location import Location
-from headrace.model.names import InvalidName, Naming, QualifiedName
+from headrace.model.names import InvalidName, Naming
 from headrace.model.rows import Rows
 from headrace.settings.settings import Settings
 from headrace.settings.storage import StorageLayout
@@ -53,21 +54,10 @@ def make_storage(settings: Settings) -> None:
         raise PipelineError("STORAGE.UNUSABLE", path=storage, reason=error.strerror or error) from error
 
 
-def stored_tables(layout: StorageLayout, naming: Naming) -> Iterator[tuple[QualifiedName, str]]:
-    """Every Delta table below the storage's ``tables``: its canonical name and path, sorted by path."""
-    root = Path(layout.root) / "tables"
-    for log in sorted(root.glob("*/*/_delta_log")) + sorted(root.glob("*/*/*/_delta_log")):
-        parts = log.parent.relative_to(root).parts
-        try:
-            yield naming.canonical(".".join(f"`{part}`" for part in parts)), str(log.parent)
-        except InvalidName:
-            continue
-
-
 def row_count(path: str) -> int | None:
     """How many rows a table has by its log, or None when there is no table."""
     table = open_table(path)
-    return None if table is None else _count(table)
+    return None if table is None else rows_in(table)
 
 
 def quarantines(layout: StorageLayout, naming: Naming) -> tuple[tuple[str, int, Mapping[str, int]], ...]:
@@ -77,7 +67,7 @@ def quarantines(layout: StorageLayout, naming: Naming) -> tuple[tuple[str, int, 
         if name.name.endswith(QUARANTINE_SUFFIX):
             table = DeltaTable(path)
             rules = {row["rule"]: row["n"] for row in _query(table, _BY_RULE)}
-            found.append((str(name)[: -len(QUARANTINE_SUFFIX)], _count(table), rules))
+            found.append((str(name)[: -len(QUARANTINE_SUFFIX)], rows_in(table), rules))
     return tuple(found)
 
 
@@ -103,10 +93,6 @@ def quarantined(layout: StorageLayout, naming: Naming, text: str, rows: int) -> 
         raise PipelineError("QUARANTINE.UNREADABLE", name=text, table=wanted, reason=error) from error
     columns = tuple(field.name for field in DeltaTable(known[wanted]).schema().fields)
     return Rows(columns, tuple(tuple(row[column] for column in columns) for row in found))
-
-
-def _count(table: DeltaTable) -> int:
-    return int(_query(table, "SELECT count(*) AS n FROM q")[0]["n"])
 
 
 def _query(table: DeltaTable, query: str) -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -17,6 +17,7 @@ from types import FrameType
 from typing import Any
 
 from headrace.checkpoints.freshness import StoredState
+from headrace.checkpoints.views import apply_view_step
 from headrace.errors import InternalError, PipelineError
 from headrace.events.envelope import Origin
 from headrace.events.log import EventLog
@@ -28,18 +29,22 @@ from headrace.graph.select import Selection
 from headrace.model.outcome import Outcome, UpdateState
 from headrace.plan.notices import without_effect
 from headrace.plan.steps import Plan
+from headrace.project.hooks import Hooks
 from headrace.project.lease import Lease
+from headrace.project.planning import known_counts
 from headrace.project.resolving import Resolved
+from headrace.project.said import plan_said
 from headrace.runtime.board import Board
 from headrace.runtime.loop import first_error, run, state_of
 from headrace.runtime.seam import Seam
 from headrace.settings.secrets import Secrets
 from headrace.settings.settings import Settings
 from headrace.spark.flows import ThreadedFlows
-from headrace.spark.session import jvm_pid
+from headrace.spark.session import jvm_pid, make_active
 from headrace.spark.surroundings import Surroundings
 
 _CAUSE = "USER_ACTION"
+_LOOK_FOR_STOP_EVERY_S = 0.2
 
 
 @dataclass(frozen=True)
@@ -53,8 +58,14 @@ class Update:
     lease: Lease
     at: Seam
 
-    def run(self, plan: Plan, selection: Selection, on_event: Callable[[Event], None] | None) -> Outcome:
-        """Run the plan; every event goes to the log and to *on_event*."""
+    def run(
+        self,
+        plan: Plan,
+        selection: Selection,
+        on_event: Callable[[Event], None] | None,
+        stop: threading.Event | None,
+    ) -> Outcome:
+        """Run the plan until it is done or *stop* is set; every event goes to the log and to *on_event*."""
         settings = self.settings
         update_id = str(uuid.uuid4())
         session = self.resolved.catalog.session
@@ -66,11 +77,12 @@ class Update:
             clock=now,
             new_id=lambda: str(uuid.uuid4()),
             redact=self.secrets.redact,
+            told=lambda row: hooks.tell(row),  # noqa: PLW0108 - there are no hooks before the log
         )
         # The outcome is what the log says: the same events, replayed as any other process would.
         replay = Replay(update_id)
         order = threading.Lock()
-        with log:
+        with log, ExitStack() as told:
 
             def emit(event: Event) -> None:
                 with order:
@@ -78,26 +90,36 @@ class Update:
                 if on_event is not None:
                     on_event(event)
 
+            hooks = told.enter_context(Hooks(self.resolved.hooks, emit, lambda: make_active(session)))
             emit(UpdateCreated(_CAUSE, _settings_said(settings), _selection_said(selection)))
-            for said in (*_warnings(settings, self.resolved.graph), *_definitions_said(self.resolved.graph)):
+            for said in (
+                *_warnings(settings, self.resolved.graph),
+                *(Warned(code, message) for code, message in self.resolved.notices),
+                *plan_said(plan),
+                *_definitions_said(self.resolved.graph),
+            ):
                 emit(said)
             emit(UpdateMoved(UpdateState.RUNNING))
             try:
-                board = self._run_plan(plan, update_id, emit)
+                ending = _Ending(stop)
+                board = self._run_plan(plan, update_id, emit, ending)
                 self.lease.check()
             except BaseException as error:
                 # Whoever reads the log must not wait for this update.
                 said_error = error.to_json() if isinstance(error, PipelineError) else None
                 emit(UpdateMoved(UpdateState.FAILED, said_error))
                 raise
-            emit(UpdateMoved(state_of(board), first_error(board)))
+            emit(UpdateMoved(state_of(board, interrupted=ending.interrupted), first_error(board)))
         outcome = replay.outcome()
         if outcome is None:
             raise InternalError("the update left no event")
         return outcome
 
-    def _run_plan(self, plan: Plan, update_id: str, emit: Callable[[Event], None]) -> Board:
+    def _run_plan(self, plan: Plan, update_id: str, emit: Callable[[Event], None], ending: _Ending) -> Board:
         settings = self.settings
+        for step in plan.views:
+            self.lease.check()
+            apply_view_step(step, settings.layout, settings.naming)
         around = Surroundings(
             update_id=update_id,
             pipeline_id=settings.id,
@@ -108,17 +130,20 @@ class Update:
             naming=settings.naming,
             root=settings.root,
             emit=emit,
-            known_counts=EventReader(settings.layout.events).batch_counts,
+            known_counts=known_counts(EventReader(settings.layout.events), self.state, self.resolved.graph),
             now=time.time,
             redact=self.secrets.redact,
             traces=Path(settings.layout.logs) / f"{update_id}.log",
             at=self.at,
             fence=self.lease.check,
+            grace_s=settings.stop_grace_s,
+            max_parallel_flows=settings.max_parallel_flows,
         )
         flows = ThreadedFlows(around)
         self.lease.when_lost(flows.abandon)
+        flows.announce(plan.tables)
         try:
-            with _stopping_on_signals(flows.ask_to_stop):
+            with ending.asked_with(flows.ask_to_stop):
                 return run(
                     plan,
                     flows,
@@ -144,25 +169,43 @@ class _Clock:
         return now()
 
 
-@contextmanager
-def _stopping_on_signals(stop: Callable[[], None]) -> Iterator[None]:
-    """Ask for a stop on SIGINT and SIGTERM while the block runs; a second SIGINT interrupts at once."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before: dict[signal.Signals, Any] = {}
+class _Ending:
+    """Who may end an update early: SIGINT, SIGTERM, and whoever holds the event *stop*."""
 
-    def handle(number: int, _frame: FrameType | None) -> None:
-        stop()
-        signal.signal(number, before[signal.Signals(number)])
+    def __init__(self, stop: threading.Event | None) -> None:
+        self._stop = stop
+        self._over = threading.Event()
+        # A person stopped it in the middle, as against a service manager at its end.
+        self.interrupted = False
 
-    for number in (signal.SIGINT, signal.SIGTERM):
-        before[number] = signal.signal(number, handle)
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    @contextmanager
+    def asked_with(self, ask: Callable[[], None]) -> Iterator[None]:
+        """Call *ask* when the update is to end while the block runs; a second signal interrupts at once."""
+        if self._stop is not None:
+            threading.Thread(target=self._watch, args=(self._stop, ask), name="headrace-stop", daemon=True).start()
+        before: dict[signal.Signals, Any] = {}
+
+        def handle(number: int, _frame: FrameType | None) -> None:
+            self.interrupted = self.interrupted or number == signal.SIGINT
+            ask()
+            signal.signal(number, before[signal.Signals(number)])
+
+        # Python gives signals to its main thread alone.
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                before[number] = signal.signal(number, handle)
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+            self._over.set()
+
+    def _watch(self, stop: threading.Event, ask: Callable[[], None]) -> None:
+        while not self._over.is_set():
+            if stop.wait(_LOOK_FOR_STOP_EVERY_S):
+                ask()
+                return
 
 
 def _settings_said(settings: Settings) -> dict[str, object]:
@@ -172,6 +215,7 @@ def _settings_said(settings: Settings) -> dict[str, object]:
         "schema": settings.schema,
         "profile": settings.profile,
         "development": settings.development,
+        "continuous": settings.continuous,
         "python": platform.python_version(),
     }
 
@@ -219,6 +263,8 @@ def _selection_said(selection: Selection) -> dict[str, object]:
         "refresh": list(selection.refresh),
         "full_refresh": list(selection.full_refresh),
         "full_refresh_all": selection.full_refresh_all,
+        "reset_checkpoint": list(selection.reset_checkpoint),
+        "accept_data_loss": selection.accept_data_loss,
     }
 
 

@@ -25,6 +25,10 @@ class FlowStatus:
     state: FlowState = FlowState.QUEUED
     reason: str | None = None
     attempts: int = 0
+    # Since a batch was done last.
+    failures_in_a_row: int = 0
+    # In a continuous update: what reads the table may start.
+    current: bool = False
     began_at: datetime | None = None
     duration_s: float = 0.0
     retry_at: float | None = None
@@ -66,6 +70,11 @@ class Board:
         waiting = [flow for flow, status in self.statuses.items() if self._may_start(flow, status, now)]
         return tuple(waiting[: max(room, 0)])
 
+    def marked_current(self, flow: str) -> Board:
+        """The board with one flow's table ready to be read; no event."""
+        after = replace(self.statuses[flow], current=True)
+        return replace(self, statuses=MappingProxyType({**self.statuses, flow: after}))
+
     def moved(self, flow: str, state: FlowState, emit: Emit, **changes: Any) -> Board:
         """The board with one flow in another state; the event of the move is emitted here.
 
@@ -104,7 +113,8 @@ class Board:
             return status.retry_at is None or status.retry_at <= now
         if status.state is not FlowState.QUEUED:
             return False
-        return all(self.statuses[up].state in CURRENT for up in self._upstream(flow))
+        upstream = [self.statuses[up] for up in self._upstream(flow)]
+        return all(above.current or above.state in CURRENT for above in upstream)
 
     def _upstream(self, flow: str) -> tuple[str, ...]:
         graph: ResolvedGraph = self.plan.graph

@@ -11,7 +11,18 @@ from headrace.model.outcome import FlowState, UpdateState
 from headrace.plan.steps import Decision, Plan
 from headrace.runtime import retry
 from headrace.runtime.board import Board
-from headrace.runtime.ports import Canceled, Completed, Emit, Failed, FlowStarter, NothingNew, Report, Started
+from headrace.runtime.ports import (
+    Canceled,
+    Completed,
+    Current,
+    Emit,
+    Failed,
+    FlowStarter,
+    Idle,
+    NothingNew,
+    Report,
+    Started,
+)
 
 
 class Clock(Protocol):
@@ -32,8 +43,8 @@ def run(plan: Plan, starter: FlowStarter, clock: Clock, emit: Emit, *, limit: in
         starter: starts flows and reports on them.
         clock: for waiting and durations.
         emit: gets every move of a flow.
-        limit: how many flows run at a time, at least 1.
-        max_retries: how often a flow is tried again after a failure that may pass.
+        limit: how many flows run at a time, at least 1; in a continuous update all of them do.
+        max_retries: how often a flow is tried again after a failure that may pass; in a continuous update without end.
     """
     loop = _Loop(Board.for_plan(plan), starter, clock, emit, limit, max_retries)
     loop.settle_unstarted()
@@ -50,11 +61,18 @@ def run(plan: Plan, starter: FlowStarter, clock: Clock, emit: Emit, *, limit: in
     return loop.board
 
 
-def state_of(board: Board) -> UpdateState:
-    """How the update ended."""
+def state_of(board: Board, *, interrupted: bool = True) -> UpdateState:
+    """How the update ended.
+
+    Args:
+        board: where its flows ended.
+        interrupted: False when a continuous update was stopped as it should be, which completes it.
+    """
     states = {status.state for status in board.statuses.values()}
     if FlowState.FAILED in states:
         return UpdateState.FAILED
+    if board.plan.continuous and not interrupted:
+        return UpdateState.COMPLETED
     return UpdateState.CANCELED if FlowState.CANCELED in states else UpdateState.COMPLETED
 
 
@@ -88,7 +106,8 @@ class _Loop:
 
     def begin_ready(self) -> None:
         """Start what may start."""
-        for flow in self.board.ready(self._clock.monotonic(), self._limit):
+        limit = len(self.board.statuses) if self.board.plan.continuous else self._limit
+        for flow in self.board.ready(self._clock.monotonic(), limit):
             attempt = self.board.statuses[flow].attempts + 1
             began = self.board.statuses[flow].began_at or self._clock.now()
             step = self.board.plan.step_for(flow)
@@ -114,6 +133,14 @@ class _Loop:
         match report:
             case Started():
                 self._move(report.flow, FlowState.RUNNING)
+            case Current():
+                # In an update that ends, what reads a table waits for all of it.
+                if self.board.plan.continuous:
+                    self.board = self.board.marked_current(report.flow)
+            case Idle():
+                # Still idle after a look that found nothing new: no move, so no event.
+                if self.board.statuses[report.flow].state is not FlowState.IDLE:
+                    self._move(report.flow, FlowState.IDLE)
             case Completed():
                 self._end(report.flow, FlowState.COMPLETED)
             case NothingNew():
@@ -133,14 +160,17 @@ class _Loop:
 
     def _fail(self, failure: Failed) -> None:
         status = self.board.statuses[failure.flow]
-        again = retry.retryable(failure) and status.attempts <= self._max_retries and not self._starter.stopping
-        if again:
-            wait_s = retry.delay_s(status.attempts)
+        continuous = self.board.plan.continuous
+        in_a_row = 1 if continuous and failure.progressed else status.failures_in_a_row + 1
+        left = continuous or in_a_row <= self._max_retries
+        if retry.retryable(failure) and left and not self._starter.stopping:
+            wait_s = retry.delay_s(in_a_row)
             self._move(
                 failure.flow,
                 FlowState.RETRYING,
                 reason=f"tried again in {wait_s:g} s: {failure.error.message}",
                 retry_at=self._clock.monotonic() + wait_s,
+                failures_in_a_row=in_a_row,
                 error=failure.error.to_json(),
             )
         else:

@@ -21,8 +21,25 @@ class Started:
 
 
 @dataclass(frozen=True)
+class Current:
+    """A flow that goes on has brought a first batch, or found nothing to bring: what reads its table may start."""
+
+    flow: str
+
+
+@dataclass(frozen=True)
+class Idle:
+    """A view of a continuous update is current; it is looked at again later."""
+
+    flow: str
+
+
+@dataclass(frozen=True)
 class Completed:
-    """A flow has taken everything that was there when it started; its batches were events of their own."""
+    """A flow has taken everything that was there when it started, or was stopped between two batches.
+
+    Its batches were events of their own.
+    """
 
     flow: str
 
@@ -48,6 +65,8 @@ class Failed:
     condition: str | None = None
     sql_state: str | None = None
     transient: bool = False
+    # Batches were done since the flow was started: its earlier failures are over.
+    progressed: bool = False
 
 
 @dataclass(frozen=True)
@@ -57,7 +76,7 @@ class Canceled:
     flow: str
 
 
-Report: TypeAlias = "Started | Completed | NothingNew | Failed | Canceled"
+Report: TypeAlias = "Started | Current | Idle | Completed | NothingNew | Failed | Canceled"
 
 
 class FlowStarter(Protocol):
@@ -66,7 +85,8 @@ class FlowStarter(Protocol):
     def begin(self, step: FlowStep, table: TableStep | None, attempt: int) -> None:
         """Start a flow and return at once; *attempt* counts from 1, table changes are made in the first one.
 
-        Exactly one of Completed, NothingNew, Failed and Canceled follows, after at most one Started.
+        Exactly one of Completed, NothingNew, Failed and Canceled follows, after at most one Started; a flow that goes
+        on reports Current once, and a view that does Idle and Started in turn.
         """
 
     def wait(self, timeout_s: float | None) -> Sequence[Report]:

@@ -8,13 +8,18 @@ from typing import TypeAlias
 
 
 class Point(str, Enum):
-    """Between two writes that a crash can part; the value says what was just stored."""
+    """Between two writes that a crash can part; the value says what was just stored, or is stored next."""
 
+    TO_SET_ASIDE = "to set aside"  # a batch is judged, its quarantine rows are stored next
+    TO_WRITE = "to write"  # the rows of a batch go into its target next
     QUARANTINED = "quarantined"  # a batch's quarantine rows are stored, its target is not
     WRITTEN = "written"  # a batch is in its target, its counts are not in the event log
     COUNTED = "counted"  # a batch is counted, Spark (or the flow's record) does not know that it is done
     RESET_BEGUN = "reset begun"  # a reset is announced, nothing is cleared
     RESET_ASIDE = "reset aside"  # the quarantine table is cleared, the table is not
+    RENAMED = "renamed"  # one of the folders of a renamed dataset or flow is moved
+    SEEDED = "seeded"  # the checkpoint of a flow's new epoch is stored, the flow is still in its old one
+    FENCED = "fenced"  # the stream begins behind a load, the load is not recorded as done
     RESET_CLEARED = "reset cleared"  # both are cleared, the flows are still in their old epochs
 
 

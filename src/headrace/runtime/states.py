@@ -1,11 +1,14 @@
 """The life of a flow within an update, as data.
 
 QUEUED ---> STARTING ---> RUNNING ---> COMPLETED
-  |            |  |          |  |
-  |            |  |          |  +---> FAILED | RETRYING | CANCELED
-  |            |  +---> UP_TO_DATE | COMPLETED | FAILED | RETRYING | CANCELED
+  |            |             |
+  |            |             +---> IDLE | FAILED | RETRYING | CANCELED
+  |            +---> IDLE | UP_TO_DATE | COMPLETED | FAILED | RETRYING | CANCELED
   +---> SKIPPED | UP_TO_DATE | EXCLUDED | CANCELED
+IDLE ---> RUNNING | COMPLETED | FAILED | RETRYING | CANCELED
 RETRYING ---> STARTING | CANCELED
+
+IDLE is a view of a continuous update until it is looked at again.
 """
 
 from __future__ import annotations
@@ -20,8 +23,9 @@ NEXT: Mapping[FlowState, frozenset[FlowState]] = {
     FlowState.QUEUED: frozenset(
         {FlowState.STARTING, FlowState.SKIPPED, FlowState.UP_TO_DATE, FlowState.EXCLUDED, FlowState.CANCELED}
     ),
-    FlowState.STARTING: _ENDED | {FlowState.RUNNING, FlowState.UP_TO_DATE},
-    FlowState.RUNNING: _ENDED,
+    FlowState.STARTING: _ENDED | {FlowState.RUNNING, FlowState.UP_TO_DATE, FlowState.IDLE},
+    FlowState.RUNNING: _ENDED | {FlowState.IDLE},
+    FlowState.IDLE: _ENDED | {FlowState.RUNNING},
     FlowState.RETRYING: frozenset({FlowState.STARTING, FlowState.CANCELED}),
     FlowState.COMPLETED: frozenset(),
     FlowState.FAILED: frozenset(),

@@ -14,7 +14,7 @@ _INSTEAD: Mapping[str, str] = {
     "widgets": 'Put the value into configuration and read it with spark.conf.get("key").',
     "notebook": "Import the module that holds the code.",
     "jobs": "Set values with headrace run --set KEY=VALUE.",
-    "library": "Install packages into the Python environment that runs the update.",
+    "library": "Install packages into the Python environment that runs the update; restartPython has nothing to do.",
     "data": "Look at a dataset with headrace preview.",
 }
 _SECRETS_ONLY = "Of dbutils, secrets.get, getBytes, list and listScopes work."
@@ -80,14 +80,28 @@ class SecretsUtils:
         return "dbutils.secrets"
 
 
+class LibraryUtils:
+    """``dbutils.library``, of which notebooks call ``restartPython`` behind ``%pip install``."""
+
+    def restartPython(self) -> None:  # noqa: N802 - the vendor's name
+        """Nothing: an update installs no package, so there is none that Python would have to be started again for."""
+
+    def __getattr__(self, name: str) -> NoReturn:
+        _refuse(f"library.{name}", _INSTEAD["library"])
+
+    def __repr__(self) -> str:
+        return "dbutils.library"
+
+
 class DbUtils:
     """``dbutils`` for a pipeline's files.
 
-    Any attribute but ``secrets`` raises PipelineError UNSUPPORTED.DBUTILS.
+    Any attribute but ``secrets`` and ``library`` raises PipelineError UNSUPPORTED.DBUTILS.
     """
 
     def __init__(self, secrets: Secrets) -> None:
         self.secrets = SecretsUtils(secrets)
+        self.library = LibraryUtils()
 
     def __getattr__(self, name: str) -> NoReturn:
         _refuse(name, _INSTEAD.get(name, _SECRETS_ONLY))

@@ -12,6 +12,8 @@ from enum import Enum
 from functools import cache
 from types import MappingProxyType
 
+from headrace.model.triggers import INTERVAL_KEY
+
 
 class ValueType(Enum):
     """What a value must look like; the value of the member is the phrase used in messages."""
@@ -108,7 +110,8 @@ _PIPELINE = (
         "configuration",
         _T.MAP,
         "Parameters and Spark confs, read with `spark.conf.get` and `${key}`. Every value is a text. "
-        "`pipelines.maxFlowRetryAttempts` sets `max_flow_retries`.",
+        "`pipelines.maxFlowRetryAttempts` sets `max_flow_retries`, `pipelines.trigger.interval` how often flows of a "
+        "continuous update look for new input where they do not say so themselves.",
         "empty",
         in_profile=True,
     ),
@@ -117,15 +120,14 @@ _PIPELINE = (
         "libraries", _T.SECTIONS, "The pipeline's files; each item holds one of the keys below.", "`transformations/**`"
     ),
     _used("libraries[].glob", _T.SECTION, "Files by pattern."),
-    _used("libraries[].glob.include", _T.TEXT, "A file, or `folder/**` for all .py and .sql files below a folder."),
+    _used("libraries[].glob.include", _T.TEXT, "A file, or `folder/**` for all .py, .sql and .ipynb files below it."),
     _used("libraries[].file", _T.SECTION, "One file."),
-    _used("libraries[].file.path", _T.TEXT, "A .py or .sql file, relative to the settings file."),
-    _refused(
-        "libraries[].notebook",
-        _T.ANY_MAP,
-        "A notebook.",
-        "notebooks are not read",
-        "Export the notebook as a .py or .sql file and name it with file.path.",
+    _used("libraries[].file.path", _T.TEXT, "A .py, .sql or .ipynb file, relative to the settings file."),
+    _used("libraries[].notebook", _T.SECTION, "One notebook."),
+    _used(
+        "libraries[].notebook.path",
+        _T.TEXT,
+        "A notebook, relative to the settings file; the ending (.ipynb, .py or .sql) may be left out.",
     ),
     _refused(
         "libraries[].maven",
@@ -162,6 +164,26 @@ _OURS = (
         "`2`; `0` in development",
         in_profile=True,
     ),
+    _used(
+        "stop_grace_seconds",
+        _T.NUMBER,
+        "How long a batch that runs may still take when an update is told to stop.",
+        "`10`",
+        in_profile=True,
+    ),
+    _used(
+        "renames",
+        _T.SECTION,
+        "New names, each taking over all that lies under an old one. An entry that is done has no effect any more.",
+    ),
+    _used(
+        "renames.datasets",
+        _T.MAP,
+        "Old name of a dataset to its new one: table, quarantine, checkpoints, epochs and counters go along, and a "
+        "flow without a name of its own goes with its dataset.",
+        "empty",
+    ),
+    _used("renames.flows", _T.MAP, "Old name of a flow to its new one; the flow goes on where it was.", "empty"),
     _used("secrets", _T.SECTION, "Where secrets are, beside the environment.", in_profile=True),
     _used(
         "secrets.directory",
@@ -176,24 +198,22 @@ _OURS = (
 
 _NO_SERVER = "updates run where the command line runs, so no cloud account is involved"
 _TRIGGERED = "an update is started by the command line"
-_DOWNTIME = "updates that run all the time are not there yet"
+_RESTARTS = "a continuous update is restarted by whoever started it"
 
 _SERVICE = (
-    _refused(
+    _used(
         "continuous",
         _T.BOOLEAN,
-        "Run until stopped.",
-        _DOWNTIME,
-        "Leave it out and start updates as often as needed.",
+        "An update goes on until it is stopped, as with `headrace run --continuous`.",
         "`false`",
         in_profile=True,
     ),
-    _refused(
+    _used(
         "parameters",
-        _T.ANY_MAP,
-        "Values of `:name` markers.",
-        "parameter markers are not filled in yet",
-        "Put the values into configuration and write ${key} in SQL.",
+        _T.MAP,
+        "Values of `:name` in SQL files, where they stand as texts; in `IDENTIFIER(:name)` as a name.",
+        "empty",
+        in_profile=True,
     ),
     _refused(
         "notifications",
@@ -202,25 +222,16 @@ _SERVICE = (
         "no mail is sent yet",
         "Act on the exit code of headrace run, or follow headrace events.",
     ),
-    _refused(
-        "event_log",
-        _T.ANY_MAP,
-        "Name of the event log as a table.",
-        "the event log cannot be renamed yet",
-        "Leave it out and read <storage>/system/events.",
-    ),
-    _accepted(
-        "environment",
-        _T.SECTION,
-        "Python environment of the update.",
-        "packages are those of the Python environment that runs the update",
-    ),
-    _refused(
+    _used("event_log", _T.SECTION, "What `headrace sql` calls the event log, besides `event_log`.", "none"),
+    _used("event_log.name", _T.TEXT, "The name. Required here."),
+    _used("event_log.schema", _T.TEXT, "Its schema.", "the pipeline's"),
+    _used("event_log.catalog", _T.TEXT, "Its catalog.", "the pipeline's"),
+    _used("environment", _T.SECTION, "Python environment of the update."),
+    _used(
         "environment.dependencies",
         _T.TEXTS,
-        "Python packages.",
-        "packages are not installed by an update",
-        "Install them into the Python environment that runs the update.",
+        "Python packages, as `pip install` takes them. They are compared with what is installed, and never installed.",
+        "none",
     ),
     _accepted(
         "environment.environment_version", _T.TEXT, "Version of the vendor's image.", "the environment is your own"
@@ -236,8 +247,8 @@ _SERVICE = (
         "restart_window",
         _T.ANY_MAP,
         "When a continuous update may restart.",
-        _DOWNTIME,
-        "Leave it out.",
+        _RESTARTS,
+        "Leave it out, and let your service manager restart it.",
     ),
     _refused(
         "gateway_definition",
@@ -350,6 +361,7 @@ _CLUSTERS = (
 
 # Confs of lakeflow.md 1.7 that Headrace reads from `configuration`; any other `pipelines.*` there has no effect.
 RETRIES_CONF = "pipelines.maxFlowRetryAttempts"
+HONOURED_CONFS = frozenset({RETRIES_CONF, INTERVAL_KEY})
 VENDOR_CONF_PREFIX = "pipelines."
 
 # lakeflow.md 2.1: "cannot be set by users".

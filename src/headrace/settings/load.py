@@ -13,23 +13,24 @@ from typing import Any
 from headrace.errors import PipelineError, Problems, raise_all
 from headrace.model.location import Location
 from headrace.model.names import InvalidName, check_part
+from headrace.model.triggers import INTERVAL_KEY, InvalidInterval, parse_interval_s
 from headrace.settings.check import Checker, Section, nearest
 from headrace.settings.clusters import spark_conf_of
 from headrace.settings.document import read_document
-from headrace.settings.keys import RETRIES_CONF, VENDOR_CONF_PREFIX
+from headrace.settings.keys import HONOURED_CONFS, RETRIES_CONF, VENDOR_CONF_PREFIX
+from headrace.settings.named import dependencies_of, event_log_of, libraries_of
 from headrace.settings.settings import (
     DEFAULT_FLOW_RETRIES,
     DEFAULT_PARALLEL_FLOWS,
     DEFAULT_SCHEMA,
+    DEFAULT_STOP_GRACE_S,
     DEFAULT_STORAGE,
-    Library,
     Settings,
 )
 from headrace.settings.storage import resolve_storage
 
 PROFILE_VARIABLE = "HEADRACE_PROFILE"
 _SCHEMA_KEYS = ("schema", "target", "database")
-_LIBRARY_KEYS = ("glob", "file")
 # Two pipelines of one name get one id: the storage, not the id, keeps pipelines apart.
 _IDS = uuid.UUID("5b0b4a1e-6f0c-5d0e-9a57-3f6f8c1f2d10")
 _NONE: Mapping[str, str] = MappingProxyType({})
@@ -123,15 +124,23 @@ class _Loader:
             root_path=self._root_path(section),
             catalog=self._name_part(section, "catalog", ""),
             schema=self._name_part(section, "schema", prefix) or prefix + DEFAULT_SCHEMA,
+            continuous=section.flag("continuous") or False,
+            trigger_interval_s=self._interval(section, configuration),
+            stop_grace_s=self._number(section, "stop_grace_seconds", DEFAULT_STOP_GRACE_S, least=0),
             development=development,
             configuration=MappingProxyType(configuration),
             spark_conf=MappingProxyType({**clusters.conf, **section.mapping("spark_conf")}),
-            libraries=self._libraries(section),
+            parameters=MappingProxyType(section.mapping("parameters")),
+            libraries=tuple(libraries_of(section, self.file.name, self._problem)),
+            dependencies=dependencies_of(section, self.file.name),
+            event_log=event_log_of(section, self._problem),
             profile=profile,
             master=section.text("master"),
             max_parallel_flows=self._number(section, "max_parallel_flows", DEFAULT_PARALLEL_FLOWS, least=1),
             max_flow_retries=self._retries(section, 0 if development else DEFAULT_FLOW_RETRIES, configuration),
             connectors=section.texts("connectors"),
+            renamed_datasets=MappingProxyType(section.section("renames").mapping("datasets")),
+            renamed_flows=MappingProxyType(section.section("renames").mapping("flows")),
             secrets_directory=self.file.parent / secrets if secrets else None,
             notices=(*notices.items(), *clusters.notices, *_vendor_confs(configuration)),
             places=self._places(section, clusters.places, overrides),
@@ -196,23 +205,13 @@ class _Loader:
             return default
         return int(written)
 
-    def _libraries(self, section: Section) -> tuple[Library, ...]:
-        found = []
-        for item in section.sections("libraries"):
-            given = [key for key in _LIBRARY_KEYS if key in item.values]
-            path = item.section("glob").text("include") or item.section("file").text("path")
-            if len(given) == 1 and path:
-                found.append(Library(path, given[0] == "glob", self._at(item.line)))
-            elif not item.flawed:
-                reason = "an item holds one of glob.include and file.path"
-                self._problem(
-                    "SETTINGS.WRONG_VALUE",
-                    item.line,
-                    key="libraries[]",
-                    reason=reason,
-                    instead="Write one item for each file or pattern.",
-                )
-        return tuple(found)
+    def _interval(self, section: Section, configuration: Mapping[str, str]) -> float | None:
+        written = configuration.get(INTERVAL_KEY)
+        try:
+            return None if written is None else parse_interval_s(written)
+        except InvalidInterval as invalid:
+            self._wrong(section, f"configuration.{INTERVAL_KEY}", str(invalid), 'Write it as "10 seconds".')
+            return None
 
     def _places(
         self, section: Section, clusters: Mapping[str, int], overrides: Mapping[str, str]
@@ -234,5 +233,5 @@ class _Loader:
 
 def _vendor_confs(configuration: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     for key in configuration:
-        if key.startswith(VENDOR_CONF_PREFIX) and key != RETRIES_CONF:
+        if key.startswith(VENDOR_CONF_PREFIX) and key not in HONOURED_CONFS:
             yield f"configuration.{key}", "no conf of this name is read from the settings"

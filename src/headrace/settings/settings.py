@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 from headrace.errors import PipelineError, raise_all
 from headrace.model.location import Location
-from headrace.model.names import Naming
+from headrace.model.names import Naming, QualifiedName
 from headrace.settings.secrets import DIRECTORY_VARIABLE, Secrets, resolve
 from headrace.settings.storage import StorageLayout
 
@@ -18,6 +18,7 @@ DEFAULT_STORAGE = "storage"
 DEFAULT_PARALLEL_FLOWS = 4
 # pipelines.maxFlowRetryAttempts of lakeflow.md 1.7.
 DEFAULT_FLOW_RETRIES = 2
+DEFAULT_STOP_GRACE_S = 10
 
 
 def _no_texts() -> Mapping[str, str]:
@@ -26,11 +27,15 @@ def _no_texts() -> Mapping[str, str]:
 
 @dataclass(frozen=True)
 class Library:
-    """One item of ``libraries``: a file, or with ``pattern`` a file or ``folder/**``."""
+    """One item of ``libraries``: a file, with ``pattern`` a file or ``folder/**``, or a ``notebook``.
+
+    The path of a notebook may lack its ending.
+    """
 
     path: str
     pattern: bool
     location: Location
+    notebook: bool = False
 
 
 @dataclass(frozen=True)
@@ -51,16 +56,29 @@ class Settings:
     catalog: str | None = None
     schema: str = DEFAULT_SCHEMA
     continuous: bool = False
+    # pipelines.trigger.interval of the configuration; None leaves it to the kind of each flow.
+    trigger_interval_s: float | None = None
+    # How long a running batch may take once the update is told to stop.
+    stop_grace_s: int = DEFAULT_STOP_GRACE_S
     development: bool = False
     # A person may write a password where a reference belongs: neither mapping is ever printed.
     configuration: Mapping[str, str] = field(default_factory=_no_texts, repr=False)
     spark_conf: Mapping[str, str] = field(default_factory=_no_texts, repr=False)
+    # Values of :name in SQL; never printed either.
+    parameters: Mapping[str, str] = field(default_factory=_no_texts, repr=False)
     libraries: tuple[Library, ...] = ()
+    # Lines of environment.dependencies, as behind ``pip install``.
+    dependencies: tuple[tuple[str, Location], ...] = ()
+    # What else ``headrace sql`` calls the event log.
+    event_log: QualifiedName | None = None
     profile: str | None = None
     master: str | None = None
     max_parallel_flows: int = DEFAULT_PARALLEL_FLOWS
     max_flow_retries: int = DEFAULT_FLOW_RETRIES
     connectors: tuple[str, ...] = ()
+    # Old name to new one.
+    renamed_datasets: Mapping[str, str] = field(default_factory=_no_texts)
+    renamed_flows: Mapping[str, str] = field(default_factory=_no_texts)
     secrets_directory: Path | None = None
     # Keys that are accepted without effect, and why.
     notices: tuple[tuple[str, str], ...] = ()
@@ -96,6 +114,14 @@ class Settings:
             Problems: every reference that leads nowhere.
         """
         return self._resolved("spark_conf", self.spark_conf, secrets, environ)
+
+    def resolved_parameters(self, secrets: Secrets, environ: Mapping[str, str]) -> Mapping[str, str]:
+        """``parameters`` with their references replaced; never print them.
+
+        Raises:
+            Problems: every reference that leads nowhere.
+        """
+        return self._resolved("parameters", self.parameters, secrets, environ)
 
     def _resolved(
         self, what: str, values: Mapping[str, str], secrets: Secrets, environ: Mapping[str, str]

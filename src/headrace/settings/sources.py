@@ -4,25 +4,26 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from headrace.errors import PipelineError, raise_all
 from headrace.model.location import Location
 from headrace.settings.settings import Library, Settings
 
 DEFAULT_PATTERN = "transformations/**"
-SUFFIXES = (".py", ".sql")
-_NOTEBOOK = ".ipynb"
+SUFFIXES = (".ipynb", ".py", ".sql")
+# Where the vendor's workspace keeps files; no such folder is here.
+_WORKSPACE = ("Repos", "Shared", "Users", "Workspace")
 
 
 def source_files(settings: Settings) -> tuple[Path, ...]:
-    """The .py and .sql files of the pipeline, each once, sorted by their paths.
+    """The .py, .sql and .ipynb files of the pipeline, each once, sorted by their paths.
 
-    Hidden files and ``__pycache__`` are left out of patterns, and so is any other kind of file but notebooks.
+    Hidden files and ``__pycache__`` are left out of patterns, and so is any other kind of file.
 
     Raises:
-        Problems: a file that is missing, of another kind or outside of the project, a pattern of another form, a
-            notebook, or no file at all.
+        Problems: a file that is missing, of another kind or outside of the project, a pattern of another form, or no
+            file at all.
     """
     search = _Search(settings.root)
     for library in settings.libraries or (_default(settings),):
@@ -51,6 +52,14 @@ class _Search:
     def add(self, library: Library) -> None:
         """Add the files of one library."""
         text = library.path
+        workspace = PurePosixPath(text).parts[1:2] if text.startswith("/") else ()
+        if workspace and workspace[0] in _WORKSPACE and not Path(text).exists():
+            relative = "/".join(PurePosixPath(text).parts[-2:])
+            self._problem("SETTINGS.WORKSPACE_PATH", library, path=text, relative=relative)
+            return
+        if library.notebook:
+            self._add_notebook(library)
+            return
         folder = "." if text == "**" else text.removesuffix("/**")
         if library.pattern and folder != text:
             self._add_folder(library, folder)
@@ -63,14 +72,23 @@ class _Search:
         """What was found, sorted."""
         return tuple(sorted(self._found.values(), key=lambda path: path.as_posix()))
 
+    def _add_notebook(self, library: Library) -> None:
+        """A notebook, whose path the vendor writes without its ending."""
+        text = library.path
+        candidates = [text, *(f"{text}{suffix}" for suffix in SUFFIXES)]
+        found = [path for path in candidates if path.endswith(SUFFIXES) and (self._root / path).is_file()]
+        if len(found) > 1:
+            names = " or ".join(f'"{path}"' for path in found)
+            self._problem("SETTINGS.AMBIGUOUS_PATH", library, path=text, candidates=names)
+        else:
+            self._add_file(library, found[0] if found else text)
+
     def _add_file(self, library: Library, text: str) -> None:
         file = Path(os.path.normpath(self._root / text))
         if not self._inside(file):
             self._problem("SETTINGS.OUTSIDE", library, path=text)
         elif not file.is_file():
             self._problem("SETTINGS.FILE_NOT_FOUND", library, path=text)
-        elif file.suffix == _NOTEBOOK:
-            self._problem("SETTINGS.NOTEBOOK", library, path=text)
         elif file.suffix not in SUFFIXES:
             self._problem("SETTINGS.FILE_KIND", library, path=text)
         else:
@@ -95,14 +113,12 @@ class _Search:
         for path in sorted(folder.iterdir()):
             if path.name.startswith(".") or path.name == "__pycache__":
                 continue
-            relevant = path.is_dir() or path.suffix in (*SUFFIXES, _NOTEBOOK)
+            relevant = path.is_dir() or path.suffix in SUFFIXES
             shown = path.relative_to(self._root).as_posix()
             if relevant and not self._inside(path):
                 self._problem("SETTINGS.OUTSIDE", library, path=shown)
             elif path.is_dir():
                 yield from self._walk(library, path, seen)
-            elif path.suffix == _NOTEBOOK:
-                self._problem("SETTINGS.NOTEBOOK", library, path=shown)
             elif relevant and path.is_file():
                 yield path
 

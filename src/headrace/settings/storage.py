@@ -92,6 +92,19 @@ class StorageLayout:
         """Our own file about a flow, beside its checkpoints."""
         return self._join(self._flow(naming, dataset, flow), "flow.json")
 
+    def flows(self, naming: Naming, dataset: QualifiedName) -> str:
+        """The folder of all flows that feed, or fed, a dataset."""
+        return self._join("checkpoints", *_dataset_parts(naming, dataset))
+
+    @property
+    def views(self) -> str:
+        """The folder of the definitions of persisted views."""
+        return self._join("system", "views")
+
+    def view(self, naming: Naming, name: QualifiedName) -> str:
+        """The file with the definition of a persisted view."""
+        return f"{self._join('system', 'views', *_dataset_parts(naming, name))}.json"
+
     @property
     def events(self) -> str:
         """The event log, a Delta table."""

@@ -17,7 +17,7 @@ from headrace.errors import PipelineError
 from headrace.expectations.check import check
 from headrace.graph.resolve import MissingInput
 from headrace.graph.resolved import Analysis
-from headrace.model.datasets import Dataset, Definitions, Flow, Kind
+from headrace.model.datasets import Dataset, Definitions, Flow
 from headrace.model.names import QualifiedName
 from headrace.model.schema import Schema
 from headrace.spark.catalog import Catalog
@@ -26,6 +26,7 @@ from headrace.spark.failures import definition_problem, first_line, user_locatio
 from headrace.spark.plans import fingerprint, needs_complete_mode, read_plan
 from headrace.spark.queries import call
 from headrace.spark.session import with_confs
+from headrace.spark.stateful import stateful_operators
 
 _MISSING = ("TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND", "CATALOG_NOT_FOUND", "REQUIRES_SINGLE_PART_NAMESPACE")
 
@@ -109,21 +110,24 @@ class StubAnalyzer:
         streaming = frame.isStreaming
         dataset = self._datasets.get(flow.target)
         rules = [f"{e.name} {e.action.value} {e.text}" for e in dataset.expectations] if dataset else []
+        rules += _sorted(dataset.column_comments) if dataset else []
         code = self._code_digest() if reading.python else ""
         views = [self._views.get(name, "") for name in reading.inputs]
         identity = fingerprint(
             frame, reading, str(self._catalog.stubs), self._parameters, code, *rules, *_sorted(flow.spark_conf), *views
         )
-        if dataset is not None and dataset.kind is Kind.TEMPORARY_VIEW:
+        if dataset is not None and dataset.kind.is_view:
             self._views[dataset.name] = identity
+        complete = streaming and not flow.once and needs_complete_mode(frame)
+        keeps_state = streaming and reading.keeps_state
         return Analysis(
             schema=Schema.from_json(frame.schema.json()).nullable,
             streaming=streaming,
             inputs=reading.as_inputs,
             sources=tuple(reading.sources) if streaming else (),
             external=tuple(reading.external),
-            complete=streaming and not flow.once and needs_complete_mode(frame),
-            stateful=tuple(reading.stateful),
+            complete=complete,
+            operators=stateful_operators(frame, complete=complete) if keeps_state else (),
             fingerprint=identity,
             unrepeatable=reading.unrepeatable,
         )

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import time
+import uuid
 from collections.abc import Iterable
+from functools import cached_property
 from pathlib import Path
 from threading import RLock
 
 from pyspark.sql import DataFrame, SparkSession
 
+from headrace.checkpoints.delta_log import is_made
 from headrace.events.views import VIEWS
 from headrace.graph.resolved import ResolvedDataset
 from headrace.graph.session_names import SessionName
-from headrace.model.names import Naming, QualifiedName, quoted, sql_text
+from headrace.model.names import Naming, QualifiedName, quoted
 from headrace.model.schema import Schema
 from headrace.settings.storage import StorageLayout
-from headrace.spark.delta_tables import build_table, struct_type
+from headrace.spark.delta_tables import build_table, clear_drafts, struct_type
+from headrace.spark.first_commit import make_plain_table, plain
 from headrace.spark.names import Names
+
+_DEFAULTS = "spark.databricks.delta.properties.defaults."
 
 
 class Catalog:
@@ -58,24 +65,46 @@ class Catalog:
         """The dataset's Delta table under its name; made as declared when it is not there."""
         with self._lock:
             path = self._layout.table(self._naming, dataset.name)
-            if (Path(path) / "_delta_log").is_dir():
+            if is_made(path) or self._made_plain(dataset, path):
                 self.register_path(dataset.name, path)
             else:
                 session_name = self.names.of(dataset.name)
                 self._drop(session_name)
+                clear_drafts(path)
                 build_table(self.session, "createIfNotExists", session_name.text, dataset, path)
                 self._registered[session_name.key] = path
+
+    def _made_plain(self, dataset: ResolvedDataset, path: str) -> bool:
+        """True when the table was made without Spark; what lies in its way is for Delta to name."""
+        clear_drafts(path)
+        folder = Path(path)
+        if (folder.is_dir() and any(folder.iterdir())) or not plain(dataset, self._defaults):
+            return False
+        return make_plain_table(path, dataset, self._defaults, int(time.time() * 1000), str(uuid.uuid4()))
+
+    @cached_property
+    def _defaults(self) -> dict[str, str]:
+        """Properties that the session gives to new tables."""
+        confs = self.session.conf.getAll
+        return {f"delta.{k[len(_DEFAULTS) :]}": v for k, v in confs.items() if k.startswith(_DEFAULTS)}
 
     def replace_table(self, dataset: ResolvedDataset) -> None:
         """A new, empty version of the dataset's table: schema, properties and layout as declared now, one commit."""
         with self._lock:
             path = self._layout.table(self._naming, dataset.name)
-            if not (Path(path) / "_delta_log").is_dir():
+            if not is_made(path):
                 self.register_table(dataset)
                 return
             # Delta replaces what the catalog has under the name; what it only finds at the path, it keeps.
             self.register_path(dataset.name, path)
             build_table(self.session, "createOrReplace", self.names.of(dataset.name).text, dataset, path)
+
+    def forget(self, names: Iterable[QualifiedName]) -> None:
+        """Take names out of the catalog, and out of what is known; the data stays."""
+        with self._lock:
+            for name in names:
+                self._drop(self.names.of(name))
+                self.names.forget(name)
 
     def clear(self) -> None:
         """Take every name out of the session's catalog, if the catalog is in memory and so holds nothing else."""
@@ -89,21 +118,6 @@ class Catalog:
                 else:
                     # Tables are external: the name goes, the data stays.
                     session.sql(f"DROP TABLE IF EXISTS {quoted(database.name, table.name)}")
-
-    def describe_table(self, name: QualifiedName, properties: Iterable[tuple[str, str]], comment: str | None) -> None:
-        """Set properties and the comment of a registered table."""
-        text = self.names.of(name).text
-        listed = ", ".join(f"{sql_text(key)} = {sql_text(value)}" for key, value in properties)
-        if listed:
-            self.session.sql(f"ALTER TABLE {text} SET TBLPROPERTIES ({listed})")
-        if comment is not None:
-            self.session.sql(f"COMMENT ON TABLE {text} IS {sql_text(comment)}")
-
-    def cluster_table(self, name: QualifiedName, columns: Iterable[str]) -> None:
-        """Cluster what is written to a registered table from now on; by no column means not at all."""
-        listed = ", ".join(quoted(*column.split(".")) for column in columns)
-        by = f"({listed})" if listed else "NONE"
-        self.session.sql(f"ALTER TABLE {self.names.of(name).text} CLUSTER BY {by}")
 
     def register_event_views(self, path: str) -> None:
         """The event log as a table ``event_log``, and flat views over it."""

@@ -65,9 +65,7 @@ def session_confs(cores: int) -> dict[str, str]:
         "spark.sql.streaming.stopTimeout": "10s",
         # Delta rebuilds a table's state in this many tasks; its default of 50 is for clusters.
         "spark.databricks.delta.snapshotPartitions": str(max(cores // 4, 1)),
-        # Small batches: fewer checkpoints of the log, and small files are put together now and then.
+        # Small batches: fewer checkpoints of the log. Small files are put together by ``maintenance.py``.
         "spark.databricks.delta.properties.defaults.checkpointInterval": "100",
-        "spark.databricks.delta.autoCompact.enabled": "true",
-        "spark.databricks.delta.autoCompact.minNumFiles": "50",
         **CHECKPOINT_CONFS,
     }

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from headrace.checkpoints.delta_log import is_made
 from headrace.graph.resolved import ResolvedDataset
 from headrace.model.schema import Schema
 
@@ -33,10 +36,26 @@ def build_table(session: SparkSession, how: str, name: str, dataset: ResolvedDat
     for key, value in declared.properties.items():
         builder = builder.property(key, value)
     if declared.partition_by:
-        builder = builder.partitionedBy(_texts(session, declared.partition_by))
+        builder = builder.partitionedBy(java_texts(session, declared.partition_by))
     if declared.cluster_by:
-        builder = builder.clusterBy(_texts(session, declared.cluster_by))
+        builder = builder.clusterBy(java_texts(session, declared.cluster_by))
     builder.execute()
+
+
+def clear_drafts(path: str) -> None:
+    """Take away what a crash left of the making of a table: Delta makes none where a log is.
+
+    Only drafts of the log are, which hold no row; Delta names whatever else is in its way.
+    """
+    log = Path(path) / "_delta_log"
+    if is_made(path) or not log.is_dir():
+        return
+    for draft in log.glob(".*"):
+        draft.unlink()
+    with suppress(OSError):
+        (log / "_staged_commits").rmdir()
+    with suppress(OSError):
+        log.rmdir()
 
 
 def empty_frame(session: SparkSession, schema: Schema) -> DataFrame:
@@ -52,7 +71,8 @@ def struct_type(schema: Schema) -> StructType:
     return StructType.fromJson(json.loads(schema.to_json()))
 
 
-def _texts(session: SparkSession, values: Iterable[str]) -> Any:
+def java_texts(session: SparkSession, values: Iterable[str]) -> Any:
+    """An array of Java strings, for its methods that take any number of them."""
     texts = tuple(values)
     gateway: Any = session.sparkContext._gateway  # noqa: SLF001 - varargs of Java
     array = gateway.new_array(gateway.jvm.java.lang.String, len(texts))

@@ -2,29 +2,38 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from headrace.checkpoints.delta_log import table_state
-from headrace.checkpoints.freshness import transaction_id
+from headrace.checkpoints.loads import store_load
+from headrace.checkpoints.offsets import read_progress
 from headrace.checkpoints.records import FlowRecord, write_record
-from headrace.events.types import BatchDone
 from headrace.expectations.compile import Rules
 from headrace.graph.resolved import Mode, ResolvedFlow
-from headrace.model.outcome import FlowCounts
+from headrace.model.triggers import Trigger, TriggerKind
+from headrace.plan.loads import Load
 from headrace.runtime.ports import Canceled, Completed, Report
 from headrace.runtime.seam import Point
-from headrace.spark.commits import stream_commits
+from headrace.spark.commit_counter import CommitCounter
 from headrace.spark.confs import CHECKPOINT_CONFS
+from headrace.spark.loading import complete_load, part_of
+from headrace.spark.maintenance import COMPACT_ABOVE_FILES, compact_if_due
 from headrace.spark.preparation import Preparation
 from headrace.spark.session import on_clone, with_confs
 from headrace.spark.surroundings import Surroundings
 from headrace.spark.target import Target, TargetPlace
+from headrace.spark.twin import as_batch
+from headrace.spark.watch import QueryWatch
 
-_LOOK_EVERY_S = 0.5
+# How often the progress of counting is stored while a query runs.
+_STORE_EVERY_S = 60.0
 
 
 def work_group(update_id: str, flow: str) -> str:
@@ -39,7 +48,10 @@ class Execution:
         around: what the flows of the update share.
         preparation: prepares tables and inputs.
         flow: what to run.
+        trigger: when a stream looks for new input.
+        load: a range that a stream's query is to be run over as a batch, instead of the stream.
         started: called once the query runs.
+        current: called once a stream has done a first batch or waits for input.
         patience_s: how long the running batch may still take once the flow should end early, None before that.
     """
 
@@ -48,20 +60,45 @@ class Execution:
         around: Surroundings,
         preparation: Preparation,
         flow: ResolvedFlow,
+        trigger: Trigger,
+        load: Load | None,
+        *,
         started: Callable[[], None],
+        current: Callable[[], None],
         patience_s: Callable[[], float | None],
     ) -> None:
         self._around = around
         self._preparation = preparation
         self._flow = flow
+        self._trigger = trigger
+        self._load = load
         self._started = started
+        self._current = current
         self._patience_s = patience_s
+        # True when a batch was done before the attempt failed.
+        self.progressed = False
 
     def run(self) -> Report:
         """Run the flow to its end; raises what made it fail."""
+        if self._load is not None:
+            return self._loaded(self._flow, self._load)
         if self._flow.mode in (Mode.APPEND, Mode.COMPLETE):
             return self._stream(self._flow)
         return self._batch(self._flow)
+
+    def _loaded(self, flow: ResolvedFlow, load: Load) -> Report:
+        """A stream's query as a batch over a range."""
+        around = self._around
+        record = around.state.progress_of(flow)
+        store_load(around.state.record_file(flow).parent, load)
+        with self._preparation.loading, as_batch(part_of(around, load)):
+            self._preparation.register_inputs(flow)
+            with with_confs(around.session, flow.flow.spark_conf):
+                frame = on_clone(self._preparation.frame(flow), work_group(around.update_id, flow.name))
+        self._started()
+        self._target(flow, replace(record, epoch=load.epoch), replaces=False).write(frame, 0)
+        complete_load(around, flow, load)
+        return Completed(flow.name)
 
     def _batch(self, flow: ResolvedFlow) -> Report:
         """A materialized view, or a flow that runs once."""
@@ -74,7 +111,7 @@ class Execution:
             with with_confs(around.session, flow.flow.spark_conf):
                 frame = on_clone(self._preparation.frame(flow), work_group(around.update_id, flow.name))
         self._started()
-        target = self._target(flow, record.epoch, replaces=replaces)
+        target = self._target(flow, record, replaces=replaces)
         state = table_state(around.table_path(flow.target))
         target.write(frame, state.version + 1 if replaces and state else 0)
         written = table_state(around.table_path(flow.target))
@@ -86,7 +123,9 @@ class Execution:
             resetting=False,
             target_id=written.table_id if written else "",
         )
+        around.fence()
         write_record(around.state.record_file(flow), done)
+        self.progressed = True
         return Completed(flow.name)
 
     def _stream(self, flow: ResolvedFlow) -> Report:
@@ -99,30 +138,45 @@ class Execution:
             session = around.session
             made_now = {key: str(session.conf.get(key)) for key in CHECKPOINT_CONFS}
             record = replace(record, confs={} if (checkpoint / "offsets").is_dir() else made_now)
+        if read_progress(checkpoint) is None:
+            record = replace(record, made_with=flow.made_with)
         # Whatever happens from here on, the next update starts the flow, which counts what was committed.
         record = replace(record, running=True)
+        around.fence()
         write_record(around.state.record_file(flow), record)
         dataset = around.graph.by_name[flow.target]
         target = None
         with self._preparation.loading:
             self._preparation.register_inputs(flow)
             with with_confs(around.session, {**record.confs, **flow.flow.spark_conf}):
-                writer = self._preparation.frame(flow).writeStream.queryName(flow.name).trigger(availableNow=True)
+                writer = _trigger(self._preparation.frame(flow).writeStream.queryName(flow.name), self._trigger)
                 writer = writer.option("checkpointLocation", str(checkpoint))
                 complete = flow.mode is Mode.COMPLETE
                 # Delta's own sink cannot bring a changed schema with the rows, as a whole result does.
                 if dataset.dataset.expectations or complete:
-                    target = self._target(flow, record.epoch, replaces=complete)
+                    target = self._target(flow, record, replaces=complete)
                     query = writer.foreachBatch(target.batch).outputMode("complete" if complete else "append").start()
                 else:
                     query = writer.format("delta").outputMode("append").start(around.table_path(flow.target))
         self._started()
-        counter = None if target is not None else _CommitCounter(around, flow, record, query.id)
+        return self._followed(query, record, target, began_at)
+
+    def _followed(self, query: StreamingQuery, record: FlowRecord, target: Target | None, began_at: float) -> Report:
+        """Count what a running query commits, and record where it ended."""
+        around, flow = self._around, self._flow
+        counter = None
+        if target is None:
+            counter = CommitCounter(around, flow, record.epoch, str(query.id), record.counted_version)
+        look = _Look(around, flow, record, target, counter)
+        watch = QueryWatch(query, look=look, current=self._current, patience_s=self._patience_s, now=around.now)
         try:
-            finished = self._await(query, target, counter)
-        except Exception:
+            finished = watch.until_end()
+        except Exception as error:
+            self.progressed = _batches(target, counter) > 0
             if counter is not None:
                 counter.count()
+            if target is not None and target.error is not None:
+                raise target.error from error
             raise
         counted_version = record.counted_version
         if counter is not None:
@@ -139,35 +193,15 @@ class Execution:
             started_at=began_at,
             counted_version=counted_version,
             running=False,
+            made_with=flow.made_with,
         )
+        around.fence()
         write_record(around.state.record_file(flow), done)
+        if _batches(target, counter):
+            look.tidy()
         return Completed(flow.name)
 
-    def _await(self, query: StreamingQuery, target: Target | None, counter: _CommitCounter | None) -> bool:
-        """True when the query took everything, False when it was stopped; raises what made it fail."""
-        deadline = None
-        last_batch = None
-        try:
-            while not query.awaitTermination(_LOOK_EVERY_S):  # type: ignore[arg-type]  # takes parts of a second too
-                if counter is not None:
-                    counter.count()
-                patience_s = self._patience_s()
-                if patience_s is None:
-                    continue
-                progress = query.lastProgress
-                batch = progress["batchId"] if progress else None
-                if deadline is None:
-                    deadline, last_batch = self._around.now() + patience_s, batch
-                if batch != last_batch or patience_s == 0 or self._around.now() >= deadline:
-                    query.stop()
-                    return False
-        except Exception as error:
-            if target is not None and target.error is not None:
-                raise target.error from error
-            raise
-        return True
-
-    def _target(self, flow: ResolvedFlow, epoch: int, *, replaces: bool) -> Target:
+    def _target(self, flow: ResolvedFlow, record: FlowRecord, *, replaces: bool) -> Target:
         around = self._around
         dataset = around.graph.by_name[flow.target].dataset
         place = TargetPlace(
@@ -175,8 +209,9 @@ class Execution:
             dataset=str(flow.target),
             table=around.table_path(flow.target),
             quarantine=around.layout.quarantine(around.naming, flow.target),
-            transaction=transaction_id(around.pipeline_id, flow.name, epoch),
-            epoch=epoch,
+            transaction=around.state.transaction(record),
+            epoch=record.epoch,
+            identity=record.identity,
             update_id=around.update_id,
             replaces=replaces,
             partition_by=dataset.partition_by,
@@ -185,41 +220,58 @@ class Execution:
         return Target(place, Rules(dataset.expectations), around.emit, around.known_counts, around.at, around.fence)
 
 
-class _CommitCounter:
-    """Counts the batches that Spark's own Delta sink commits, from the table's log."""
+class _Look:
+    """What is done at each look at a query that runs."""
 
-    def __init__(self, around: Surroundings, flow: ResolvedFlow, record: FlowRecord, query_id: str) -> None:
+    def __init__(
+        self,
+        around: Surroundings,
+        flow: ResolvedFlow,
+        record: FlowRecord,
+        target: Target | None,
+        counter: CommitCounter | None,
+    ) -> None:
         self._around = around
         self._flow = flow
-        self._epoch = record.epoch
-        self._query_id = query_id
-        self._looked_at = time.monotonic()
-        self._first = True
-        self.counted_version = record.counted_version
+        self._record = record
+        self._target = target
+        self._counter = counter
+        self._stored_at = around.now()
+        self._tidied_at = 0
 
-    def count(self) -> None:
-        """Record the batches that were committed since the last call."""
-        path = self._around.table_path(self._flow.target)
-        state = table_state(path)
-        if state is None or state.version <= self.counted_version:
+    def tidy(self) -> None:
+        """Put small files of the target together; what keeps that from being done is no failure of the flow."""
+        around, name = self._around, self._flow.target
+        dataset = around.graph.by_name[name].dataset
+        with suppress(PySparkException, Py4JError):
+            compact_if_due(around.session, around.table_path(name), dataset, around.fence)
+
+    def __call__(self) -> None:
+        """Count; now and then store how far, so that a crash after weeks leaves little to count again, and tidy up."""
+        done = _batches(self._target, self._counter)
+        if done - self._tidied_at >= COMPACT_ABOVE_FILES:
+            self._tidied_at = done
+            self.tidy()
+        if self._counter is None:
             return
-        commits = stream_commits(path, str(self._query_id), self.counted_version + 1, state.version)
-        now = time.monotonic()
-        for commit in commits:
-            # Before a crash, the last batches may have been recorded without the record of this having been stored.
-            if self._first and self._around.known_counts(self._flow.name, self._epoch, commit.batch_id) is not None:
-                continue
-            counts = FlowCounts(rows_written=commit.rows)
-            self._around.emit(
-                BatchDone(
-                    flow=self._flow.name,
-                    dataset=str(self._flow.target),
-                    epoch=self._epoch,
-                    batch_id=commit.batch_id,
-                    counts=counts,
-                    duration_ms=int((now - self._looked_at) * 1000),
-                )
-            )
-        self._looked_at = now
-        self._first = False
-        self.counted_version = state.version
+        self._counter.count()
+        counted_version = self._counter.counted_version
+        if counted_version > self._record.counted_version and self._around.now() - self._stored_at > _STORE_EVERY_S:
+            self._record = replace(self._record, counted_version=counted_version)
+            self._around.fence()
+            write_record(self._around.state.record_file(self._flow), self._record)
+            self._stored_at = self._around.now()
+
+
+def _batches(target: Target | None, counter: CommitCounter | None) -> int:
+    return (target.batches if target is not None else 0) + (counter.batches if counter is not None else 0)
+
+
+def _trigger(writer: DataStreamWriter, trigger: Trigger) -> DataStreamWriter:
+    match trigger.kind:
+        case TriggerKind.INTERVAL:
+            return writer.trigger(processingTime=f"{int(trigger.interval_s * 1000)} milliseconds")
+        case TriggerKind.ONCE:
+            return writer.trigger(once=True)
+        case TriggerKind.AVAILABLE_NOW:
+            return writer.trigger(availableNow=True)

@@ -23,7 +23,7 @@ from headrace.errors import PipelineError, Problems
 from headrace.expectations.compile import FAILED_MARK
 from headrace.model.datasets import Flow, SqlQuery
 from headrace.model.expectations import Expectation
-from headrace.model.location import Location
+from headrace.model.location import Location, split_cell
 from headrace.runtime.ports import Failed
 
 # Conditions that wrap another one.
@@ -45,6 +45,10 @@ _CALLED_FROM = re.compile(r"was called from\s+(?P<file>\S[^\n]*):(?P<line>\d+)$"
 # What to do about a query that cannot be resolved, by the start of Spark's condition.
 _ADVICE = {
     "UNRESOLVED_COLUMN": "Use one of the columns that the query's inputs have.",
+    "UNRESOLVABLE_TABLE_VALUED_FUNCTION": (
+        "Correct the function's name; the vendor's read_files, cloud_files, read_kafka and the like are not there yet: "
+        "read with spark.readStream from Python, with the connector named in the settings."
+    ),
     "UNRESOLVED_ROUTINE": "Correct the function's name, or define the function in a file of the pipeline.",
     "PATH_NOT_FOUND": (
         "Correct the path, or make the folder; a relative path starts at the working directory of the command."
@@ -64,6 +68,17 @@ _REBUILT_INPUT = frozenset(
         "DELTA_STREAMING_INCOMPATIBLE_SCHEMA_CHANGE",
         "DELTA_STREAMING_INCOMPATIBLE_SCHEMA_CHANGE_USE_SCHEMA_LOG",
         "DELTA_STREAMING_SCHEMA_MISMATCH_ON_RESTART",
+    }
+)
+# What Spark says when a query meets state in its checkpoint that another query has left.
+_OTHER_STATE = frozenset(
+    {
+        "STATE_STORE_INVALID_VALUE_SCHEMA_EVOLUTION",
+        "STATE_STORE_INVALID_VARIABLE_TYPE_CHANGE",
+        "STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE",
+        "STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE",
+        "STREAMING_STATEFUL_OPERATOR_MISSING_STATE_DIRECTORY",
+        "STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA",
     }
 )
 _OTHER_ADVICE = "Correct the query; nothing was read or written."
@@ -112,6 +127,10 @@ def failed(flow: Flow, error: BaseException, root: Path, rules: Sequence[Expecta
             condition=inner.condition,
             reason=first_line(inner.message),
         )
+        return Failed(flow.name, problem, inner.condition, inner.sql_state)
+    if inner.condition in _OTHER_STATE:
+        said = first_line(inner.message)
+        problem = PipelineError("FLOW.STATE_CHANGED", location=place, flow=flow.name, name=flow.target, changes=said)
         return Failed(flow.name, problem, inner.condition, inner.sql_state)
     problem = PipelineError(
         "FLOW.FAILED",
@@ -225,7 +244,7 @@ def _place_in_text(pattern: re.Pattern[str], text: str, root: Path) -> Location 
         # Modules reach the workers in an archive, with paths as below the project.
         _, archived, inside = match["file"].partition(".zip/")
         file = root / inside if archived else Path(match["file"])
-        if file.is_relative_to(root) and file.is_file():
+        if file.is_relative_to(root) and Path(split_cell(str(file))[0]).is_file():
             found = Location(str(file.relative_to(root)), int(match["line"]))
     return found
 

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import replace
 
-from headrace.errors import PipelineError
-from headrace.graph.resolved import ResolvedFlow
 from headrace.plan.steps import FlowStep, TableStep
-from headrace.runtime.ports import Canceled, Failed, NothingNew, Report, Started
-from headrace.spark.execution import Execution, work_group
-from headrace.spark.failures import failed, whole_text
+from headrace.runtime.ports import Report
+from headrace.spark.attempts import Attempt, Signals
+from headrace.spark.execution import work_group
 from headrace.spark.preparation import Preparation
 from headrace.spark.surroundings import Surroundings
 
@@ -32,11 +29,25 @@ class ThreadedFlows:
         self._stop = threading.Event()
         self._abandoned = threading.Event()
         self._threads: dict[str, threading.Thread] = {}
+        # Streams of a continuous update wait for input most of the time; views are work while they run.
+        self._room = threading.Semaphore(around.max_parallel_flows)
+
+    def announce(self, tables: Iterable[TableStep]) -> None:
+        """Called once, before any flow begins: record which tables are to be reset."""
+        self._preparation.announce(tables)
 
     def begin(self, step: FlowStep, table: TableStep | None, attempt: int) -> None:
         """Start a flow in a thread of its own."""
         name = f"flow {step.flow.name} #{attempt}"
-        thread = threading.Thread(target=self._run, args=(step, table), name=name, daemon=True)
+        run = Attempt(
+            self._around,
+            self._preparation,
+            step,
+            table,
+            report=self._reports.put,
+            signals=Signals(self._stop, self._room, self._patience_s),
+        ).run
+        thread = threading.Thread(target=run, name=name, daemon=True)
         self._threads[step.flow.name] = thread
         thread.start()
 
@@ -90,53 +101,6 @@ class ThreadedFlows:
                 # Spark's own exceptions say nothing here that the flow's report does not.
                 with suppress(Exception):
                     self._around.session.sparkContext.cancelJobGroup(work_group(self._around.update_id, flow))
-
-    def _run(self, step: FlowStep, table: TableStep | None) -> None:
-        flow = step.flow
-        try:
-            self._reports.put(self._report(step, table))
-        except BaseException as error:  # noqa: BLE001 - whatever a flow raises is that flow's failure
-            self._reports.put(self._ended_by(flow, error))
-
-    def _ended_by(self, flow: ResolvedFlow, error: BaseException) -> Report:
-        """What to report of a flow that raised; always something, or the update would wait forever."""
-        if self._stop.is_set():
-            return Canceled(flow.name)
-        try:
-            self._keep_trace(flow, error)
-            rules = self._around.graph.by_name[flow.target].dataset.expectations
-            return self._redacted(failed(flow.flow, error, self._around.root, rules))
-        except Exception:  # noqa: BLE001 - the JVM that would explain the error may be gone
-            reason = self._around.redact(f"{type(error).__name__}: {error}")[:500]
-            place = flow.flow.location
-            lost = PipelineError("FLOW.FAILED", location=place, flow=flow.name, condition="no answer", reason=reason)
-            return Failed(flow.name, lost)
-
-    def _keep_trace(self, flow: ResolvedFlow, error: BaseException) -> None:
-        text = whole_text(error)
-        traces = self._around.traces
-        with suppress(OSError):
-            traces.parent.mkdir(parents=True, exist_ok=True)
-            with traces.open("a", encoding="utf-8") as stream:
-                stream.write(f"flow {flow.name}\n{self._around.redact(text)}\n")
-
-    def _redacted(self, report: Failed) -> Failed:
-        params = {key: self._around.redact(value) for key, value in report.error.params.items()}
-        error = PipelineError(report.error.code, location=report.error.location, **params)
-        return replace(report, error=error)
-
-    def _report(self, step: FlowStep, table: TableStep | None) -> Report:
-        around, flow = self._around, step.flow
-        if step.conditional:
-            news = around.state.news(around.graph, flow)
-            if not news.started:
-                return NothingNew(flow.name, news.reason)
-        self._preparation.prepare(flow, table)
-
-        def started() -> None:
-            self._reports.put(Started(flow.name))
-
-        return Execution(around, self._preparation, flow, started, self._patience_s).run()
 
     def _patience_s(self) -> float | None:
         """How long a running batch may still take; None while nobody asked for a stop."""

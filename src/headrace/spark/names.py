@@ -28,6 +28,10 @@ class Names:
         for name in names:
             self._known[name] = session_name(self._naming, name, view=name in without_database)
 
+    def forget(self, name: QualifiedName) -> None:
+        """Let a name be unknown again."""
+        self._known.pop(name, None)
+
     def of(self, name: QualifiedName) -> SessionName:
         """The session's name of a dataset that is known."""
         return self._known[name]

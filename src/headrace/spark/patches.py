@@ -1,12 +1,16 @@
 """The additive patches of sessions that Headrace makes (D15); nothing else in PySpark is patched.
 
-Each takes effect only while a query function is being called, and is documented in docs/reference/patches.md:
+Each takes effect only while a query function is called or the project's files load, and is documented in
+docs/reference/patches.md:
 
 - ``spark.table``, ``spark.read.table``, ``spark.readStream.table`` and ``spark.sql`` accept every spelling of a
   dataset's name: three-part names and ``LIVE.x``, which Spark's session catalog refuses.
 - ``spark.sql`` accepts queries alone, because statements would run whenever the pipeline is checked.
 - The readers (``load``, ``parquet``, ``option("path", ...)`` and so on) refuse the path of a table of the pipeline
   itself, which is to be read by its name.
+- ``spark.readStream`` reads, and ``STREAM`` in ``spark.sql`` means, a table as it is now while a query is called as a
+  batch: for a backfill, and for the recomputed rows of a test.
+- ``spark.streams.addListener`` notes the listeners that the project's files add, so that they go with the project.
 - ``count``, ``collect``, ``show``, ``pivot`` without values and whatever else reads data are refused while the graph
   is resolved, because they would run on empty stand-ins and decide the pipeline's shape by them.
 """
@@ -22,10 +26,13 @@ from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 from pyspark.sql.group import GroupedData
 from pyspark.sql.readwriter import DataFrameReader, DataFrameWriter
 from pyspark.sql.session import SparkSession
+from pyspark.sql.streaming.query import StreamingQueryManager
 from pyspark.sql.streaming.readwriter import DataStreamReader, DataStreamWriter
 
 from headrace.errors import PipelineError
+from headrace.spark.listeners import noted
 from headrace.sql.readonly import check_readonly
+from headrace.sql.rewrite import without_streams
 
 Spelling = Callable[[str], str]
 
@@ -37,6 +44,10 @@ CHECK_PATH: ContextVar[Callable[[str], None] | None] = ContextVar("headrace_chec
 # Whether a Python function is being called, whose statements nothing has looked at before.
 QUERIES_ONLY: ContextVar[bool] = ContextVar("headrace_queries_only", default=False)
 RESOLVING: ContextVar[bool] = ContextVar("headrace_resolving", default=False)
+# While a query is called as a batch: makes what stands in for ``spark.readStream``, and says which view holds the part
+# of a table that is to be read, if not all of it.
+BATCH_READER: ContextVar[Callable[[Any], Any] | None] = ContextVar("headrace_batch_reader", default=None)
+PART_VIEW: ContextVar[Callable[[str], str | None]] = ContextVar("headrace_part_view")
 
 _ACTIONS = (
     "approxQuantile",
@@ -74,6 +85,8 @@ def install() -> None:
     setattr(SparkSession, _MARK, True)
     for owner in (SparkSession, DataFrameReader, DataStreamReader):
         _wrap(owner, "table", _respelled(SPELL_NAME))
+    _wrap(SparkSession, "sql", _as_batch)
+    _wrap(SparkSession, "readStream", _batch_reader)
     _wrap(SparkSession, "sql", _respelled(SPELL_QUERY))
     _wrap(SparkSession, "sql", _queries_only)
     for reader in (DataFrameReader, DataStreamReader):
@@ -81,6 +94,8 @@ def install() -> None:
             _wrap(reader, read, _checked(every=read == "parquet"))
         _wrap(reader, "option", _checked_option)
         _wrap(reader, "options", _checked_options)
+    _wrap(StreamingQueryManager, "addListener", noted)
+    _wrap(StreamingQueryManager, "addListener", _refused("streams.addListener"))
     _wrap(GroupedData, "pivot", _pivoting)
     _wrap(ClassicDataFrame, "rdd", _refused_property)
     for action in _ACTIONS:
@@ -105,6 +120,24 @@ def _respelled(spelling: ContextVar[Spelling | None]) -> Callable[[Any], Any]:
         return respelled
 
     return wrapping
+
+
+def _as_batch(original: Any) -> Any:
+    @wraps(original)
+    def reading(self: Any, text: str, *arguments: Any, **options: Any) -> Any:
+        if BATCH_READER.get() is not None:
+            text = without_streams(text, PART_VIEW.get())
+        return original(self, text, *arguments, **options)
+
+    return reading
+
+
+def _batch_reader(original: Any) -> Any:
+    def reader(self: Any) -> Any:
+        stand_in = BATCH_READER.get()
+        return original.__get__(self, type(self)) if stand_in is None else stand_in(self)
+
+    return property(reader, doc=original.__doc__)
 
 
 def _queries_only(original: Any) -> Any:

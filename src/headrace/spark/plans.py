@@ -17,16 +17,20 @@ from headrace.model.names import QualifiedName
 
 # Operators of the user's Python code; a plan does not show when that code changes.
 _PYTHON_NODES = ("MapInPandas", "MapInArrow", "FlatMapGroupsInPandas", "FlatMapCoGroupsInPandas", "Python", "InArrow")
-_STATEFUL_NODES = {
-    "Aggregate": "aggregate",
-    "Deduplicate": "deduplicate",
-    "DeduplicateWithinWatermark": "deduplicate",
-    "FlatMapGroupsInPandasWithState": "applyInPandasWithState",
-    "TransformWithStateInPySpark": "transformWithState",
-    "TransformWithStateInPandas": "transformWithState",
-    "TransformWithState": "transformWithState",
-    "GlobalLimit": "limit",
-}
+# Operators that keep state when they work on a stream; joins do when both sides are streams.
+_STATEFUL_NODES = frozenset(
+    {
+        "Aggregate",
+        "Deduplicate",
+        "DeduplicateWithinWatermark",
+        "Distinct",
+        "Except",
+        "FlatMapGroupsInPandasWithState",
+        "GlobalLimit",
+        "Intersect",
+        "TransformWithStateInPySpark",
+    }
+)
 # An absolute local path with the wildcards that mean the same to Hadoop and to everyone else.
 _LOCAL_PATH = re.compile(r"/(?!/)[^{}\[\]\\]*|file:(?://)?/(?!/)[^{}\[\]\\%?#]*")
 # File formats whose listing alone tells whether something is new.
@@ -45,7 +49,7 @@ class Reading:
     inputs: dict[QualifiedName, bool] = field(default_factory=dict)
     sources: list[Source] = field(default_factory=list)
     external: list[str] = field(default_factory=list)
-    stateful: list[str] = field(default_factory=list)
+    keeps_state: bool = False
     rows_in_code: list[str] = field(default_factory=list)
     unrepeatable: str | None = None
     python: bool = False
@@ -129,27 +133,27 @@ def _tree_text(plan: Any, session: SparkSession) -> str:
 
 
 def _walk(node: Any, found: Reading, name_behind: Callable[[str], QualifiedName | None]) -> None:
-    kind = _kind(node)
+    kind = node_kind(node)
     if kind == "SubqueryAlias" and _read_dataset(node, found, name_behind):
         return
     if kind in _STATEFUL_NODES and node.isStreaming():
-        found.stateful.append(_STATEFUL_NODES[kind])
+        found.keeps_state = True
     if kind == "Join" and node.left().isStreaming() and node.right().isStreaming():
-        found.stateful.append("join")
+        found.keeps_state = True
     found.python = found.python or any(word in kind for word in _PYTHON_NODES)
-    children = list(_items(node.children()))
+    children = list(items(node.children()))
     if not children:
         _leaf(kind, node, found)
     for child in children:
         _walk(child, found, name_behind)
-    for subquery in _items(node.subqueries()):
+    for subquery in items(node.subqueries()):
         _walk(subquery, found, name_behind)
 
 
 def _read_dataset(node: Any, found: Reading, name_behind: Callable[[str], QualifiedName | None]) -> bool:
     """Take note of a dataset of the pipeline under an alias; False when the alias is something else."""
     child = node.child()
-    child_kind = _kind(child)
+    child_kind = node_kind(child)
     if child_kind not in ("LogicalRelation", "StreamingRelation", "View", "DataSourceV2Relation"):
         return False
     name = name_behind(str(node.identifier().toString()))
@@ -162,7 +166,7 @@ def _read_dataset(node: Any, found: Reading, name_behind: Callable[[str], Qualif
         inner = Reading()
         _walk(child, inner, name_behind)
         found.sources += inner.sources
-        found.stateful += inner.stateful
+        found.keeps_state = found.keeps_state or inner.keeps_state
         found.rows_in_code += inner.rows_in_code
         found.python = found.python or inner.python
         found.unrepeatable = found.unrepeatable or inner.unrepeatable
@@ -193,7 +197,7 @@ def _leaf(kind: str, node: Any, found: Reading) -> None:
 def _stream_source(data_source: Any) -> Source:
     options = _options(data_source.options())
     kind = str(data_source.className()).lower()
-    paths = [*_items(data_source.paths())] or ([options["path"]] if "path" in options else [])
+    paths = [*items(data_source.paths())] or ([options["path"]] if "path" in options else [])
     listed = bool(paths) and all(can_be_listed(str(path)) for path in paths)
     if kind in _LISTED_FORMATS and listed and not _LISTING_OPTIONS & set(options):
         recursive = options.get("recursivefilelookup", "false").lower() == "true"
@@ -219,10 +223,12 @@ def _options(scala_map: Any) -> dict[str, str]:
     return found
 
 
-def _items(scala_sequence: Any) -> Iterator[Any]:
+def items(scala_sequence: Any) -> Iterator[Any]:
+    """The entries of a Scala sequence."""
     for place in range(scala_sequence.size()):
         yield scala_sequence.apply(place)
 
 
-def _kind(node: Any) -> str:
+def node_kind(node: Any) -> str:
+    """What a node of a plan, or of an expression, is: the name of its class."""
     return str(node.getClass().getSimpleName())

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable
 from dataclasses import replace
-from pathlib import Path
 
 from pyspark.sql import DataFrame
 
-from headrace.checkpoints.delta_log import table_state
-from headrace.checkpoints.records import FlowRecord, TableVersion, write_record
+from headrace.checkpoints.delta_log import is_made, table_state
+from headrace.checkpoints.inventory import flows_of
+from headrace.checkpoints.records import TableVersion, next_epoch, write_record
 from headrace.expectations.compile import Rules
-from headrace.graph.resolved import ResolvedDataset, ResolvedFlow
+from headrace.graph.resolved import Mode, ResolvedDataset, ResolvedFlow
 from headrace.model.expectations import Action
 from headrace.model.names import QualifiedName
+from headrace.plan.reach import Restart
 from headrace.plan.steps import TableChange, TableStep
 from headrace.runtime.seam import Point
+from headrace.spark.alterations import change_columns, cluster_table, describe_table
 from headrace.spark.delta_tables import empty_frame
 from headrace.spark.frames import flow_frame, register_views
+from headrace.spark.restarts import begin_epoch
+from headrace.spark.set_aside import widen_quarantine
 from headrace.spark.surroundings import Surroundings
 from headrace.spark.target import make_quarantine
 
@@ -28,8 +33,22 @@ class Preparation:
     def __init__(self, around: Surroundings) -> None:
         self._around = around
         self._prepared: set[QualifiedName] = set()
+        self._restarted: set[str] = set()
         # Confs and temporary views belong to the session, so flows are loaded and started one at a time.
         self.loading = threading.RLock()
+
+    def announce(self, tables: Iterable[TableStep]) -> None:
+        """Record which tables this update will reset, before one is: the next update finishes what a crash interrupts.
+
+        What reads a table comes first, because it cannot go on once that is reset, while it can be reset without it.
+        """
+        around = self._around
+        resets = {step.dataset for step in tables if step.change is TableChange.RESET}
+        around.fence()
+        for flow in reversed(around.graph.stored_flows):
+            if flow.target in resets:
+                record = replace(around.state.progress_of(flow), resetting=True)
+                write_record(around.state.record_file(flow), record)
 
     def prepare(self, flow: ResolvedFlow, table: TableStep | None) -> None:
         """Bring the target to where the plan wants it, once for all flows that feed it."""
@@ -39,48 +58,78 @@ class Preparation:
             if flow.target not in self._prepared:
                 around.fence()
                 if table is not None and table.change is TableChange.RESET:
-                    self._reset(dataset)
+                    self._reset(dataset, cut=table.cut)
                 around.catalog.register_table(dataset)
                 if table is not None and table.change is TableChange.EVOLVE:
                     self._evolve(dataset, table)
                 self._prepare_quarantine(dataset)
                 self._prepared.add(flow.target)
 
+    def restart(self, flow: ResolvedFlow, restart: Restart) -> None:
+        """Drop the progress of a flow, once however often the flow is tried."""
+        with self.loading:
+            if flow.name not in self._restarted:
+                self._around.fence()
+                begin_epoch(self._around, flow, restart)
+                self._restarted.add(flow.name)
+
     def _evolve(self, dataset: ResolvedDataset, table: TableStep) -> None:
-        """Columns, properties and the comment, without a row being touched."""
+        """Properties, the comment and columns, without a row being touched; safe to repeat after a crash."""
         around = self._around
+        # Properties come first: changes of columns may need them.
+        text = around.catalog.names.of(dataset.name).text
+        describe_table(around.session, text, table.properties, table.comment)
+        change_columns(around.session, text, table.widened, table.relaxed)
         if table.columns:
             empty = empty_frame(around.session, dataset.schema.nullable)
             path = around.table_path(dataset.name)
             empty.write.format("delta").mode("append").option("mergeSchema", "true").save(path)
-        around.catalog.describe_table(dataset.name, table.properties, table.comment)
         if table.cluster_by is not None:
-            around.catalog.cluster_table(dataset.name, table.cluster_by)
+            cluster_table(around.session, text, table.cluster_by)
 
     def _prepare_quarantine(self, dataset: ResolvedDataset) -> None:
         around = self._around
         if Rules(dataset.dataset.expectations).with_action(Action.QUARANTINE):
             path = around.layout.quarantine(around.naming, dataset.name)
-            if not (Path(path) / "_delta_log").is_dir():
+            if not is_made(path):
                 make_quarantine(around.session, path, empty_frame(around.catalog.session, dataset.schema.nullable))
+            elif any(flow.mode is not Mode.REPLACE for flow in around.graph.flows_into(dataset.name)):
+                widen_quarantine(around.session, path, dataset.schema)
 
-    def _reset(self, dataset: ResolvedDataset) -> None:
-        """Clear a table and begin a new epoch of every flow that feeds it; safe to repeat after a crash."""
+    def _reset(self, dataset: ResolvedDataset, *, cut: bool) -> None:
+        """Clear a table and begin a new epoch of every flow that feeds it; safe to repeat after a crash.
+
+        Flows that are not in the code now begin anew as well when they come back: their rows are cleared with the rest.
+        """
         around = self._around
         flows = around.graph.flows_into(dataset.name)
-        records = {flow.name: around.state.progress_of(flow) for flow in flows}
-        for flow in flows:
-            write_record(around.state.record_file(flow), replace(records[flow.name], resetting=True))
+        records = {around.state.record_file(flow): around.state.progress_of(flow) for flow in flows}
+        for file, record in records.items():
+            write_record(file, replace(record, resetting=True))
         around.at(Point.RESET_BEGUN)
+        # What is cleared has no transaction that a holder which was taken over would meet: each step asks again.
+        around.fence()
         quarantine = around.layout.quarantine(around.naming, dataset.name)
-        if (Path(quarantine) / "_delta_log").is_dir():
+        if is_made(quarantine):
             make_quarantine(around.session, quarantine, empty_frame(around.catalog.session, dataset.schema.nullable))
         around.at(Point.RESET_ASIDE)
+        around.fence()
         around.catalog.replace_table(dataset)
         around.at(Point.RESET_CLEARED)
-        for flow in flows:
-            fresh = FlowRecord(epoch=records[flow.name].epoch + 1)
-            write_record(around.state.record_file(flow), fresh)
+        around.fence()
+        stored = flows_of(around.layout, around.naming, dataset.name)
+        left = {flow.file: flow.record for flow in stored if flow.file not in records}
+        # Those of the code come last: while one of them says that it is being reset, the next update does it again.
+        for file, record in (*left.items(), *records.items()):
+            fresh = record.cleared(next_epoch(file, record), cut=cut)
+            write_record(file, replace(fresh, resetting=self._reads_from_reset(dataset)))
+
+    def _reads_from_reset(self, dataset: ResolvedDataset) -> bool:
+        """True when a stream into the dataset reads what is still to be reset, after which it cannot go on."""
+        around = self._around
+        flows = around.graph.flows_into(dataset.name)
+        inputs = {given.name for flow in flows for given in around.graph.stored_inputs(flow) if given.streaming}
+        return any(around.state.resetting(up) for name in inputs for up in around.graph.flows_into(name))
 
     def frame(self, flow: ResolvedFlow) -> DataFrame:
         """What a flow's query returns over the tables as they are registered now."""

@@ -49,7 +49,7 @@ def call(flow: Flow, catalog: Catalog, *, resolving: bool = False, columns: tupl
     query = flow.query
     make_active(catalog.session)
     # The texts of SQL files were checked when they were read.
-    queries_only = isinstance(query, PythonQuery)
+    queries_only = isinstance(query, PythonQuery) or not query.checked
     with _context(query.naming, catalog, resolving=resolving, queries_only=queries_only):
         frame = query.function() if isinstance(query, PythonQuery) else catalog.session.sql(query.text)
     if not isinstance(frame, DataFrame):

@@ -40,7 +40,10 @@ class Surroundings:
     at: Seam
     # Returns while this update may commit, raises once another has taken over.
     fence: Callable[[], None]
+    # How long a running batch may take once the update is told to stop.
     grace_s: float = 10.0
+    # How many batches of views run at a time.
+    max_parallel_flows: int = 4
 
     @property
     def session(self) -> SparkSession:

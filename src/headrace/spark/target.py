@@ -37,7 +37,10 @@ _SOURCE_TYPE = "struct<file:string,topic:string,partition:int,offset:bigint,vers
 
 @dataclass(frozen=True)
 class TargetPlace:
-    """Where the batches of a flow go, and under which identity."""
+    """Where the batches of a flow go, and under which identity.
+
+    ``identity`` is the name that the flow's rows in quarantine carry, which a rename does not change.
+    """
 
     flow: str
     dataset: str
@@ -45,6 +48,7 @@ class TargetPlace:
     quarantine: str
     transaction: str
     epoch: int
+    identity: str
     update_id: str
     replaces: bool = False
     partition_by: tuple[str, ...] = ()
@@ -80,6 +84,7 @@ class Target:
         self._fence = fence
         self._fresh = True
         self.error: BaseException | None = None
+        self.batches = 0
 
     def batch(self, frame: DataFrame, batch_id: int) -> None:
         """What foreachBatch calls; an error is kept, because py4j loses it on the way out."""
@@ -116,6 +121,7 @@ class Target:
                 duration_ms=int((time.monotonic() - began) * 1000),
             )
         )
+        self.batches += 1
         self._at(Point.COUNTED)
 
     def _write_judged(self, frame: DataFrame, batch_id: int) -> FlowCounts:
@@ -141,7 +147,6 @@ class Target:
         return counts
 
     def _commit(self, rows: DataFrame, batch_id: int) -> None:
-        self._fence()
         writer = rows.write.format("delta").mode("overwrite" if self._place.replaces else "append")
         writer = writer.option("txnAppId", self._place.transaction).option("txnVersion", str(batch_id))
         clusters_anew = False
@@ -153,6 +158,8 @@ class Target:
             writer = writer.option("overwriteSchema", "true")
             if self._place.partition_by:
                 writer = writer.partitionBy(*self._place.partition_by)
+        self._at(Point.TO_WRITE)
+        self._fence()
         writer.save(self._place.table)
         if clusters_anew:
             # Delta forgets the clustering with the old schema.
@@ -168,14 +175,13 @@ class Target:
         return state.schema.nullable == Schema.from_json(rows.schema.json()).nullable
 
     def _quarantine(self, rows: DataFrame, batch_id: int) -> None:
-        self._fence()
         place = self._place
         broken = set_aside(rows, self._rules).select(
             "row",
             "broken",
             F.lit(None).cast(_SOURCE_TYPE).alias("source"),
             F.lit(place.update_id).alias("update_id"),
-            F.lit(place.flow).alias("flow"),
+            F.lit(place.identity).alias("flow"),
             F.lit(place.epoch).alias("epoch"),
             F.lit(batch_id).cast("bigint").alias("batch_id"),
             F.current_timestamp().alias("quarantined_at"),
@@ -186,8 +192,10 @@ class Target:
             # The only flow of its table: all rows are its own, and may be of other types than before.
             writer = writer.option("overwriteSchema", "true")
         else:
-            mine = f"flow = {sql_text(place.flow)} AND epoch = {place.epoch} AND batch_id = {batch_id}"
+            mine = f"flow = {sql_text(place.identity)} AND epoch = {place.epoch} AND batch_id = {batch_id}"
             writer = writer.option("replaceWhere", mine).option("mergeSchema", "true")
+        self._at(Point.TO_SET_ASIDE)
+        self._fence()
         for attempt in range(1, _CONFLICT_TRIES + 1):
             try:
                 writer.save(place.quarantine)
@@ -211,7 +219,7 @@ class Target:
             return FlowCounts(rows_written=written if written is not None else frame.count())
         rows = judged(frame, rules, frame.sparkSession)
         counts = _aggregated(rows, rules)
-        quarantined = quarantined_rows(place.quarantine, place.flow, place.epoch, batch_id)
+        quarantined = quarantined_rows(place.quarantine, place.identity, place.epoch, batch_id)
         same = (written, quarantined) == (counts.rows_written, counts.rows_quarantined)
         if written is None or (same and _repeatable(frame, rules)):
             return counts

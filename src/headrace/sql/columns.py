@@ -9,7 +9,7 @@ from headrace.model.expectations import Action, Expectation
 from headrace.model.names import InvalidName, split_name
 from headrace.sql.cursor import Cursor, unclosed
 from headrace.sql.lexer import Token
-from headrace.sql.refusals import COLUMN_COMMENT, COLUMNS, found_ahead, unsupported
+from headrace.sql.refusals import COLUMNS, found_ahead, unsupported
 
 _ACTIONS = {("DROP", "ROW"): Action.DROP, ("FAIL", "UPDATE"): Action.FAIL, ("QUARANTINE", "ROW"): Action.QUARANTINE}
 _AFTER_TYPE = {"NOT", "NULL", "COMMENT", *(words[0] for words in COLUMNS)}
@@ -19,11 +19,13 @@ _AFTER_TYPE = {"NOT", "NULL", "COMMENT", *(words[0] for words in COLUMNS)}
 class ColumnList:
     """What the list declares: ``typed`` columns as DDL, ``named`` ones by name only, in their order.
 
-    ``untyped`` is the error of the first column without a type, for where types are needed.
+    ``comments`` are those of named columns; a typed one has it in its DDL. ``untyped`` is the error of the first column
+    without a type, for where types are needed.
     """
 
     typed: list[str] = field(default_factory=list)
     named: list[str] = field(default_factory=list)
+    comments: dict[str, str] = field(default_factory=dict)
     expectations: list[Expectation] = field(default_factory=list)
     untyped: PipelineError | None = None
 
@@ -107,13 +109,14 @@ def _column(item: Cursor, found: ColumnList, problems: list[PipelineError]) -> N
         _step(item)
     has_type = item.position > type_begin
     kept = item.position
+    comment = None
     while not item.done:
         refused = found_ahead(COLUMNS, item)
         if refused is not None:
             problems.append(unsupported(*refused, item.location))
             break
         if item.accept("COMMENT"):
-            item.string("a comment in quotes")
+            comment = item.string("a comment in quotes")
         elif not item.accept("NOT", "NULL"):
             raise item.failure("NOT NULL, COMMENT or the next column")
         kept = item.position
@@ -123,10 +126,10 @@ def _column(item: Cursor, found: ColumnList, problems: list[PipelineError]) -> N
     found.named.append(name)
     written = item.part(type_begin, item.end)
     found.untyped = found.untyped or written.failure(f'the type of column "{name}"')
-    if kept > type_begin:
-        if not written.ahead("COMMENT"):
-            raise found.untyped
-        problems.append(unsupported("COMMENT without a type", COLUMN_COMMENT, written.location))
+    if kept > type_begin and not written.ahead("COMMENT"):
+        raise found.untyped
+    if comment is not None:
+        found.comments[name] = comment
 
 
 def _ends_type(token: Token) -> bool:

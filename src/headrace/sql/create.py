@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from headrace.model.datasets import Dataset, Flow, Kind, SqlQuery
+from headrace.model.datasets import PRIVATE_PROPERTY, Dataset, Flow, Kind, SqlQuery
 from headrace.model.location import Location
 from headrace.model.names import QualifiedName, quoted
 from headrace.sql.clauses import Clauses, clauses
@@ -18,6 +18,7 @@ from headrace.sql.refusals import (
     FLOW_TARGETS,
     FLOWS,
     MODIFIERS,
+    PRIVATE_VIEW,
     TEMPORARY_TABLE,
     VIEW_CLAUSE,
     VIEW_TYPES,
@@ -31,12 +32,15 @@ _USAGE = {
     Kind.STREAMING_TABLE: "CREATE STREAMING TABLE name [(columns, expectations)] [clauses] [AS query]",
     Kind.MATERIALIZED_VIEW: "CREATE MATERIALIZED VIEW name [(columns, expectations)] [clauses] AS query",
     Kind.TEMPORARY_VIEW: "CREATE TEMPORARY VIEW name [(columns, expectations)] [COMMENT 'text'] AS query",
+    Kind.PERSISTED_VIEW: "CREATE VIEW name [(columns)] [COMMENT 'text'] [TBLPROPERTIES (key = value)] AS query",
 }
 _FLOW_USAGE = "CREATE FLOW name [COMMENT 'text'] AS INSERT INTO [ONCE] target [BY NAME | (columns)] query"
-_MODIFIERS = {"STREAMING": "STREAMING", "LIVE": "LIVE", "MATERIALIZED": "MATERIALIZED"} | {
-    "TEMPORARY": "TEMPORARY",
+_MODIFIERS = {
+    **{word: word for word in ("STREAMING", "LIVE", "MATERIALIZED", "PRIVATE", "TEMPORARY")},
     "TEMP": "TEMPORARY",
 }
+# What makes a table private; TEMPORARY is how the vendor wrote it first.
+_PRIVATE = frozenset({"PRIVATE", "TEMPORARY"})
 # The words between CREATE and the name, in any order; LIVE is how the vendor wrote them first.
 _KINDS: Mapping[tuple[frozenset[str], str], Kind] = {
     (frozenset(words.split()[:-1]), words.split()[-1]): kind
@@ -45,6 +49,7 @@ _KINDS: Mapping[tuple[frozenset[str], str], Kind] = {
         ("STREAMING LIVE TABLE", Kind.STREAMING_TABLE),
         ("LIVE TABLE", Kind.MATERIALIZED_VIEW),
         ("MATERIALIZED VIEW", Kind.MATERIALIZED_VIEW),
+        ("VIEW", Kind.PERSISTED_VIEW),
         ("TEMPORARY VIEW", Kind.TEMPORARY_VIEW),
         ("LIVE VIEW", Kind.TEMPORARY_VIEW),
         ("TEMPORARY LIVE VIEW", Kind.TEMPORARY_VIEW),
@@ -52,7 +57,7 @@ _KINDS: Mapping[tuple[frozenset[str], str], Kind] = {
         ("TEMPORARY STREAMING LIVE VIEW", Kind.TEMPORARY_VIEW),
     )
 }
-_EXPECTED = "STREAMING TABLE, MATERIALIZED VIEW, TEMPORARY VIEW or FLOW"
+_EXPECTED = "STREAMING TABLE, MATERIALIZED VIEW, TEMPORARY VIEW, VIEW or FLOW"
 _STORED_CLAUSES = {"USING": "USING", "PARTITIONED": "PARTITIONED BY", "CLUSTER": "CLUSTER BY"}
 _BEHIND_TARGET = ("SELECT", "WITH", "FROM", "VALUES", "BY")
 _CHANGING = ("INSERT", "UPDATE", "DELETE", "MERGE")
@@ -71,12 +76,19 @@ def create(state: FileState, cursor: Cursor) -> None:
     if cursor.ahead("FLOW") and not modifiers:
         _flow(state, cursor)
         return
+    location = Location(state.file, cursor.statement.line)
     for noun in ("TABLE", "VIEW"):
         kind = _KINDS.get((modifiers, noun))
+        stored = _KINDS.get((modifiers - _PRIVATE, noun)) if modifiers & _PRIVATE and kind is None else None
         if kind is not None and cursor.accept(noun):
             _dataset(state, cursor, kind)
             return
-    location = Location(state.file, cursor.statement.line)
+        if stored is not None and cursor.accept(noun):
+            if stored.is_view:
+                state.problems.append(unsupported("PRIVATE", PRIVATE_VIEW, location))
+            else:
+                _dataset(state, cursor, stored, private=True)
+            return
     refused = found_ahead(CREATED, cursor)
     if refused is not None and not modifiers:
         state.problems.append(unsupported(f"CREATE {refused[0]}", refused[1], location))
@@ -100,7 +112,7 @@ def _modifiers(state: FileState, cursor: Cursor) -> frozenset[str]:
     return frozenset(found)
 
 
-def _dataset(state: FileState, cursor: Cursor, kind: Kind) -> None:
+def _dataset(state: FileState, cursor: Cursor, kind: Kind, *, private: bool = False) -> None:
     cursor.usage = _USAGE[kind]
     location = Location(state.file, cursor.statement.line)
     cursor.accept("IF", "NOT", "EXISTS")
@@ -108,7 +120,7 @@ def _dataset(state: FileState, cursor: Cursor, kind: Kind) -> None:
     found = clauses(cursor, state.problems)
     if found.columns.untyped is not None and (found.columns.typed or kind is Kind.STREAMING_TABLE):
         raise found.columns.untyped
-    if kind is Kind.TEMPORARY_VIEW:
+    if kind.is_view:
         _refuse_stored(state, found, location)
     body = None
     line = 0
@@ -124,10 +136,11 @@ def _dataset(state: FileState, cursor: Cursor, kind: Kind) -> None:
             location=location,
             comment=found.comment,
             schema=found.columns.schema,
-            properties=found.properties,
+            properties={**found.properties, **({PRIVATE_PROPERTY: "true"} if private else {})},
             partition_by=found.partition_by,
             cluster_by=found.cluster_by,
             expectations=tuple(found.columns.expectations),
+            column_comments=found.columns.comments,
         ),
         None,
     )

@@ -2,27 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
+from types import MappingProxyType
 
 from headrace.errors import PipelineError, Problems, problems_of
 from headrace.model.location import Location
 from headrace.model.names import InvalidName, check_part, split_name
 from headrace.sql.create import create
 from headrace.sql.cursor import Cursor
-from headrace.sql.lexer import Kind, Token, unquoted
+from headrace.sql.lexer import Kind, unquoted
+from headrace.sql.markers import bind
 from headrace.sql.parameters import substitute
-from headrace.sql.refusals import NAMED_PARAMETER, OTHER_SET, STATEMENTS, VALUE_SHOWN, found_ahead, unsupported
+from headrace.sql.refusals import OTHER_SET, STATEMENTS, VALUE_SHOWN, found_ahead, unsupported
 from headrace.sql.state import Declarations, FileState
 from headrace.sql.statements import Statement, read_statements
 
 _CONF_PREFIXES = ("pipelines.", "spark.")
-_USAGE = "CREATE STREAMING TABLE, CREATE MATERIALIZED VIEW, CREATE TEMPORARY VIEW, CREATE FLOW, SET or USE"
+_USAGE = "CREATE STREAMING TABLE, CREATE MATERIALIZED VIEW, CREATE TEMPORARY VIEW, CREATE VIEW, CREATE FLOW, SET or USE"
 _SET_USAGE = "SET key = value"
 _USE_USAGE = "USE CATALOG name, USE SCHEMA name or USE catalog.schema"
+_NONE: Mapping[str, str] = MappingProxyType({})
 _OTHER_SETS = ("VAR", "VARIABLE", "TIME", "ROLE", "PATH")
 
 
-def load_sql(text: str, file: str, registry: Declarations, configuration: Mapping[str, str]) -> None:
+def load_sql(
+    text: str,
+    file: str,
+    registry: Declarations,
+    configuration: Mapping[str, str],
+    parameters: Mapping[str, str] = _NONE,
+) -> None:
     """Declare the datasets and flows of a SQL file in *registry*.
 
     Problems are added to the registry's, and the statements after a bad one are read too.
@@ -32,9 +41,14 @@ def load_sql(text: str, file: str, registry: Declarations, configuration: Mappin
         file: its name as the reader knows it, for the locations.
         registry: where declarations and problems go; its naming is in force until the first USE.
         configuration: values of ``${name}``; a SET in the file goes before them, for the statements that follow.
+        parameters: values of ``:name``.
     """
-    state = FileState.at_start(file, registry, configuration)
-    statements, unclosed = read_statements(text.removeprefix("\ufeff"), file)
+    load_statements(text.removeprefix("\ufeff"), FileState.at_start(file, registry, configuration, parameters))
+
+
+def load_statements(text: str, state: FileState) -> None:
+    """Declare what more statements say, with what SET and USE before them have put in force."""
+    statements, unclosed = read_statements(text, state.file)
     for statement in statements:
         try:
             _declare(state, statement)
@@ -53,12 +67,7 @@ def _declare(state: FileState, statement: Statement) -> None:
     if cursor.ahead("SET"):
         _set(state, cursor)
         return
-    named = list(_named_parameters(cursor.rest))
-    for token in named:
-        what = f":{token.text}"
-        state.problems.append(unsupported(what, NAMED_PARAMETER, Location(state.file, token.line)))
-    if named:
-        return
+    cursor = Cursor(bind(cursor.statement, state.parameters, state.file), state.file, _USAGE)
     if cursor.ahead("CREATE"):
         create(state, cursor)
     elif cursor.ahead("USE"):
@@ -67,19 +76,6 @@ def _declare(state: FileState, statement: Statement) -> None:
         state.problems.append(unsupported(*refused, cursor.location))
     else:
         raise cursor.failure("CREATE, SET or USE")
-
-
-def _named_parameters(tokens: Sequence[Token]) -> Iterator[Token]:
-    """The names of ``:name``; a colon right behind a value (``payload:field``, ``x::int``) is another thing."""
-    for index, token in enumerate(tokens[:-1]):
-        following = tokens[index + 1]
-        if not token.is_symbol(":") or following.kind is not Kind.WORD or following.start != token.end:
-            continue
-        before = tokens[index - 1] if index else None
-        adjacent = before is not None and before.end == token.start
-        operand = before is not None and (before.kind is not Kind.SYMBOL or before.is_symbol(")", "]", ":"))
-        if not (adjacent and operand):
-            yield following
 
 
 def _set(state: FileState, cursor: Cursor) -> None:

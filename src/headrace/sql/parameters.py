@@ -22,8 +22,8 @@ _ENCLOSING = (Kind.STRING, Kind.QUOTED)
 
 
 @dataclass(frozen=True)
-class _Use:
-    """One ``${name}``: where it stands in the statement, and the string or quoted name around it, if any."""
+class Use:
+    """One ``${name}`` or ``:name``: where it stands in the statement, and the string or quoted name around it."""
 
     name: str
     start: int
@@ -54,20 +54,20 @@ def substitute(statement: Statement, values: Mapping[str, str], file: str) -> St
     problems = [problem for use in uses if (problem := _problem(use, statement, values, file)) is not None]
     if problems:
         raise Problems(problems)
-    return _replaced(statement, uses, values, file)
+    return replaced(statement, uses, values, file)
 
 
-def _uses(statement: Statement) -> Iterator[_Use]:
+def _uses(statement: Statement) -> Iterator[Use]:
     starts = [token.start for token in statement.tokens]
     for match in _PARAMETER.finditer(statement.text):
         token = statement.tokens[bisect_right(starts, match.start()) - 1]
         # Outside of every token means inside of a comment.
         if match.start() < token.end:
             around = token if token.kind in _ENCLOSING else None
-            yield _Use(match.group(1).strip(), match.start(), match.end(), around)
+            yield Use(match.group(1).strip(), match.start(), match.end(), around)
 
 
-def _problem(use: _Use, statement: Statement, values: Mapping[str, str], file: str) -> PipelineError | None:
+def _problem(use: Use, statement: Statement, values: Mapping[str, str], file: str) -> PipelineError | None:
     if use.name not in values:
         near = get_close_matches(use.name, values, n=1)
         suggestion = f'Did you mean "{near[0]}"? ' if near else ""
@@ -101,7 +101,12 @@ def _breaks_apart(value: str) -> str | None:
     return None
 
 
-def _replaced(statement: Statement, uses: Sequence[_Use], values: Mapping[str, str], file: str) -> Statement:
+def replaced(statement: Statement, uses: Sequence[Use], values: Mapping[str, str], file: str) -> Statement:
+    """*statement* with the text of each use replaced by its value.
+
+    Raises:
+        Problems: SQL.PARAMETER_VALUE for a value that makes a comment of what follows it.
+    """
     text, segments = _joined(statement.text, uses, values)
     found = lex(text)
     covered = _covered(found.tokens)
@@ -113,7 +118,7 @@ def _replaced(statement: Statement, uses: Sequence[_Use], values: Mapping[str, s
     return Statement(text, statement.line, tokens)
 
 
-def _joined(text: str, uses: Sequence[_Use], values: Mapping[str, str]) -> tuple[str, list[_Segment]]:
+def _joined(text: str, uses: Sequence[Use], values: Mapping[str, str]) -> tuple[str, list[_Segment]]:
     pieces: list[str] = []
     segments: list[_Segment] = []
     length = 0
@@ -148,9 +153,9 @@ def _placed(token: Token, segments: Sequence[_Segment], lines: Lines, first_line
     return replace(token, line=first_line + lines.at(first.old_start + within) - 1, parameter=parameter)
 
 
-def _value_problem(use: _Use, statement: Statement, file: str, reason: str) -> PipelineError:
+def _value_problem(use: Use, statement: Statement, file: str, reason: str) -> PipelineError:
     return PipelineError("SQL.PARAMETER_VALUE", location=_location(use, statement, file), name=use.name, reason=reason)
 
 
-def _location(use: _Use, statement: Statement, file: str) -> Location:
+def _location(use: Use, statement: Statement, file: str) -> Location:
     return Location(file, statement.line + Lines(statement.text).at(use.start) - 1)

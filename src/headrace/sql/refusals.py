@@ -33,7 +33,6 @@ _WRITTEN_BY_FLOWS = Refusal(
     "The tables of a pipeline are written by their flows alone", "Write CREATE FLOW name AS INSERT INTO target query"
 )
 _TIMES = Refusal("An update runs when it is started", "Remove the clause, and start updates from your scheduler")
-_PRIVATE = Refusal("Every table of a pipeline is visible", "Remove the word, or write CREATE TEMPORARY VIEW")
 _KEYS = Refusal("Keys are not enforced", "Remove it, and state the rule as CONSTRAINT name EXPECT (condition)")
 _COMPUTED = Refusal("A column's value comes from the query alone", "Compute the column in the query")
 
@@ -53,10 +52,6 @@ STATEMENTS: Mapping[Words, Refusal] = {
 }
 
 CREATED: Mapping[Words, Refusal] = {
-    ("VIEW",): Refusal(
-        "Persisted views are not there yet",
-        "Write CREATE TEMPORARY VIEW, or CREATE MATERIALIZED VIEW to store the rows",
-    ),
     ("TABLE",): Refusal(
         "A table of a pipeline says what keeps it up to date",
         "Write CREATE STREAMING TABLE or CREATE MATERIALIZED VIEW",
@@ -69,13 +64,16 @@ CREATED: Mapping[Words, Refusal] = {
 }
 
 MODIFIERS: Mapping[str, Refusal] = {
-    "PRIVATE": _PRIVATE,
     "GLOBAL": Refusal("A view is seen by its pipeline alone", "Write CREATE TEMPORARY VIEW"),
     "EXTERNAL": CREATED["TABLE",],
 }
 
 TEMPORARY_TABLE = Refusal(
-    "Every table of a pipeline is stored and visible", "Write CREATE TEMPORARY VIEW, or remove TEMPORARY"
+    "A table of a pipeline says what keeps it up to date",
+    "Write CREATE PRIVATE STREAMING TABLE or CREATE PRIVATE MATERIALIZED VIEW, or CREATE TEMPORARY VIEW",
+)
+PRIVATE_VIEW = Refusal(
+    "A view stores no rows that could be private", "Write CREATE TEMPORARY VIEW, which is for the pipeline alone"
 )
 
 CLAUSES: Mapping[Words, Refusal] = {
@@ -130,13 +128,8 @@ COLUMNS: Mapping[Words, Refusal] = {
 
 VALUE_SHOWN = Refusal("A pipeline file has no place to show a value", "Write SET key = value")
 OTHER_SET = Refusal("Only parameters and configuration can be set", "Write SET key = value")
-NAMED_PARAMETER = Refusal(
-    "A parameter is written with a dollar sign and braces",
-    "Write ${name}, in quotes where a string is meant, and give the name a value under configuration",
-)
-COLUMN_COMMENT = Refusal("A column's comment is stored with its type", "Write the type, or the comment after --")
 VIEW_TYPES = Refusal("A view has the types that its query gives", "Remove the type, and cast in the query")
-VIEW_CLAUSE = Refusal("A temporary view stores no rows", "Remove the clause, or create a materialized view")
+VIEW_CLAUSE = Refusal("A view stores no rows", "Remove the clause, or create a materialized view")
 CHANGING_QUERY = Refusal("The query of a dataset reads", "Write CREATE FLOW name AS INSERT INTO target query")
 
 

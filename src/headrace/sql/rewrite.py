@@ -48,6 +48,34 @@ def rewrite_names(text: str, naming: Naming, session_name: Callable[[QualifiedNa
     return "".join((*pieces, text[position:]))
 
 
+def without_streams(text: str, instead: Callable[[str], str | None]) -> str:
+    """*text* with each table that it reads as a stream (``STREAM t``, ``STREAM(t)``) read as a table.
+
+    Args:
+        text: a query.
+        instead: what to read in the place of such a table, given its name as it stands; None means the table itself.
+
+    Law: a text that reads no stream comes back unchanged.
+    """
+    tokens = lex(text).tokens
+    ends = dict(_chains(tokens))
+    pieces: list[str] = []
+    position = 0
+    streams = False
+    for index, is_table in _places(tokens):
+        if not is_table:
+            pieces.append(text[position : tokens[index].start])
+            position, streams = tokens[index].end, True
+        elif streams and index in ends:
+            begin, end = tokens[index].start, tokens[ends[index] - 1].end
+            other = instead(text[begin:end])
+            if other is not None:
+                pieces += [text[position:begin], other]
+                position = end
+            streams = False
+    return "".join((*pieces, text[position:]))
+
+
 def _chains(tokens: Sequence[Token]) -> Iterator[tuple[int, int]]:
     """First index and end of each name with its dots; a function's name is not one, nor is a path into JSON."""
     index = 0
@@ -128,6 +156,11 @@ class _Scope:
 
 def _table_positions(tokens: Sequence[Token]) -> Iterator[int]:
     """The indexes of names that stand where a table does."""
+    return (index for index, is_table in _places(tokens) if is_table)
+
+
+def _places(tokens: Sequence[Token]) -> Iterator[tuple[int, bool]]:
+    """The indexes of names that stand where a table does (True), and of STREAM before them (False)."""
     scopes = [_Scope(selects=True)]
     for index, token in enumerate(tokens):
         scope = scopes[-1]
@@ -142,9 +175,11 @@ def _table_positions(tokens: Sequence[Token]) -> Iterator[int]:
             scope.expects = scope.in_list
         elif _is_pipe(tokens, index):
             scope.in_list = False
+        elif _is_stream(scope, tokens, index):
+            yield index, False
         elif not _changes(scope, tokens, index):
             if scope.expects and token.is_name:
-                yield index
+                yield index, True
             scope.expects = False
         scope.begins = False
 
@@ -170,8 +205,14 @@ def _changes(scope: _Scope, tokens: Sequence[Token], index: int) -> bool:
     elif token.is_word("LATERAL") and after is not None and after.is_word("VIEW"):
         scope.in_list = False
     else:
-        return token.is_word("STREAM", "LATERAL") and scope.expects
+        return token.is_word("LATERAL") and scope.expects
     return True
+
+
+def _is_stream(scope: _Scope, tokens: Sequence[Token], index: int) -> bool:
+    """True for STREAM in front of a table."""
+    after_dot = index > 0 and tokens[index - 1].is_symbol(".")
+    return scope.expects and tokens[index].is_word("STREAM") and not after_dot
 
 
 def _is_pipe(tokens: Sequence[Token], index: int) -> bool:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Protocol
 
 from headrace.errors import PipelineError
 from headrace.model.datasets import Dataset, Flow
 from headrace.model.location import Location
 from headrace.model.names import InvalidName, Naming, QualifiedName
+
+_NONE: Mapping[str, str] = MappingProxyType({})
 
 
 class Declarations(Protocol):
@@ -27,18 +30,28 @@ class Declarations(Protocol):
 
 @dataclass
 class FileState:
-    """One SQL file while it loads. SET and USE change it for the statements that follow."""
+    """One SQL file, or the SQL cells of a notebook, while it loads. SET and USE change it for what follows.
+
+    ``values`` are those of ``${name}``, ``parameters`` those of ``:name``.
+    """
 
     file: str
     declarations: Declarations
     values: dict[str, str]
     naming: Naming
     conf: dict[str, str] = field(default_factory=dict)
+    parameters: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def at_start(cls, file: str, declarations: Declarations, configuration: Mapping[str, str]) -> FileState:
+    def at_start(
+        cls,
+        file: str,
+        declarations: Declarations,
+        configuration: Mapping[str, str],
+        parameters: Mapping[str, str] = _NONE,
+    ) -> FileState:
         """The state before the first statement."""
-        return cls(file, declarations, dict(configuration), declarations.naming)
+        return cls(file, declarations, dict(configuration), declarations.naming, parameters=parameters)
 
     @property
     def problems(self) -> list[PipelineError]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -16,8 +15,10 @@ from pyspark.sql.types import DataType
 
 from headrace.errors import PipelineError
 from headrace.events.types import Event
+from headrace.graph.select import Selection
 from headrace.model.names import QualifiedName
-from headrace.model.rows import Rows, json_value
+from headrace.model.rows import Rows
+from headrace.plan.loads import Backfill
 from headrace.plan.steps import Plan
 from headrace.project.open import Project
 from headrace.project.rehearsal import Rehearsal
@@ -25,8 +26,10 @@ from headrace.runtime.seam import Point
 from headrace.settings.discover import find_settings
 from headrace.settings.load import load_settings
 from headrace.settings.settings import Settings
+from headrace.testing.continuing import Continuing
 from headrace.testing.crash import Crashed, Fuse
-from headrace.testing.result import Result, rows_at, table_path
+from headrace.testing.folder import ProjectFolder
+from headrace.testing.result import Result, table_path
 from headrace.testing.rows import SortedRows
 from headrace.testing.stand_ins import StandIn, rewritten
 
@@ -36,7 +39,7 @@ _LEFT_OUT = frozenset({"__pycache__", "site-packages", "node_modules"})
 _MAX_COPIED_BYTES = 1_000_000
 
 
-class Pipeline:
+class Pipeline(ProjectFolder):
     """A project with a storage of its own. Every step returns at once when it is done; nothing runs in between.
 
     Args:
@@ -48,12 +51,11 @@ class Pipeline:
 
     def __init__(self, folder: Path, storage: Path, environ: Mapping[str, str], scratch: Path | None = None) -> None:
         settings = load_settings(find_settings(folder), environ=environ)
-        self.settings: Settings = replace(settings, storage=str(storage))
+        super().__init__(replace(settings, storage=str(storage)), copied=scratch is not None)
         self._environ = environ
         self._scratch = scratch
         self._stand_ins: dict[QualifiedName, StandIn] = {}
         self._fuse = Fuse()
-        self._landed: set[Path] = set()
 
     @classmethod
     def nearest(cls, start: Path, scratch: Path) -> Pipeline:
@@ -67,11 +69,6 @@ class Pipeline:
     def __call__(self, folder: Path | str) -> Pipeline:
         """Another project, in a copy of its own."""
         return Pipeline.nearest(Path(folder).absolute(), self._scratch or self.folder.parent)
-
-    @property
-    def folder(self) -> Path:
-        """The project's folder; write into it as you like."""
-        return self.settings.root
 
     @property
     def project(self) -> Project:
@@ -95,57 +92,65 @@ class Pipeline:
         stand_in.waiting.extend(list(batch) for batch in batches)
         return self
 
-    def land(self, path: str, rows: Iterable[Mapping[str, Any] | str]) -> Path:
-        """Write a file of JSON lines, whole at once, for sources that read files.
-
-        Args:
-            path: relative to the project. The first file of a test in a folder replaces what the project has there.
-            rows: dictionaries, or lines as they are.
-        """
-        file = self.folder / path
-        if file.parent not in self._landed and file.parent != self.folder and self._scratch is not None:
-            shutil.rmtree(file.parent, ignore_errors=True)
-        self._landed.add(file.parent)
-        file.parent.mkdir(parents=True, exist_ok=True)
-        lines = [row if isinstance(row, str) else json.dumps(json_value(dict(row))) for row in rows]
-        draft = file.with_name(f".{file.name}")
-        draft.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-        draft.replace(file)
-        return file
-
-    def write(self, path: str, text: str) -> Path:
-        """Write, or change, a file of the project."""
-        file = self.folder / path
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text, encoding="utf-8")
-        return file
-
     def run(
         self,
         *names: str,
         full_refresh: Sequence[str] = (),
         full_refresh_all: bool = False,
+        reset_checkpoint: Sequence[str] = (),
+        accept_data_loss: bool = False,
         on_event: Callable[[Event], None] | None = None,
     ) -> Result:
         """One update, through the real engine: of the named datasets alone, or of the whole project.
+
+        The other arguments are those of ``Project.run``.
 
         Raises:
             Crashed: the update died where :meth:`crash_at` said.
             Problems, PipelineError: as ``Project.run``.
             AssertionError: it should have died and did not.
         """
-        fuse = self._fuse
         project = self._opened((*names, *full_refresh) if names else ())
-        outcome = project.run(names, full_refresh, full_refresh_all=full_refresh_all, on_event=on_event)
-        if fuse.point is not None:
-            if fuse.blown:
-                raise Crashed(fuse.point)
-            raise AssertionError(f'the update never came to "{fuse.point.value}"')
+        outcome = project.run(
+            names,
+            full_refresh,
+            full_refresh_all=full_refresh_all,
+            reset_checkpoint=reset_checkpoint,
+            accept_data_loss=accept_data_loss,
+            on_event=on_event,
+        )
+        self._check_fuse()
         return Result(outcome, self.settings.layout, self.settings.naming)
 
-    def plan(self, *names: str) -> Plan:
+    def backfill(self, name: str, start: str = "earliest", end: str = "latest", *, again: bool = False) -> Result:
+        """The query of a stream as a batch over a range; see ``Project.backfill``.
+
+        Raises:
+            Crashed: it died where :meth:`crash_at` said.
+        """
+        outcome = self._opened(()).backfill(Backfill(name, start, end, again))
+        self._check_fuse()
+        return Result(outcome, self.settings.layout, self.settings.naming)
+
+    def continuing(self, patience_s: float = 60.0) -> Continuing:
+        """A continuous update that runs in the background while a ``with`` block does."""
+        settings = self.settings
+        return Continuing(self._opened(()), partial(Result, layout=settings.layout, naming=settings.naming), patience_s)
+
+    def plan(
+        self,
+        *names: str,
+        full_refresh: Sequence[str] = (),
+        reset_checkpoint: Sequence[str] = (),
+        accept_data_loss: bool = False,
+    ) -> Plan:
         """What :meth:`run` would do; only the rows of :meth:`given` are written."""
-        return self._opened(names).plan()
+        selection = Selection(
+            full_refresh=tuple(full_refresh),
+            reset_checkpoint=tuple(reset_checkpoint),
+            accept_data_loss=accept_data_loss,
+        )
+        return self._opened(names).plan(selection)
 
     def crash_at(self, point: Point | str, *, skip: int = 0) -> Pipeline:
         """Let the coming updates die at a point, and do nothing more that a dead one would not do.
@@ -162,13 +167,20 @@ class Pipeline:
         self._fuse = Fuse()
         return self
 
-    def rows(self, name: str) -> SortedRows:
-        """The rows of a table as it is now; see :meth:`Result.rows`."""
-        return rows_at(table_path(self.settings.layout, self.settings.naming, name))
+    def recomputed(self, name: str) -> SortedRows:
+        """What :meth:`rows` should be: the dataset's queries over the tables as they are now, streams as batches."""
+        found = self._opened(()).recompute(name)
+        return SortedRows([dict(zip(found.columns, row, strict=True)) for row in found.rows])
 
     def sql(self, query: str) -> Rows:
         """A query over the tables and the event log."""
         return self.project.sql(query)
+
+    def _check_fuse(self) -> None:
+        if self._fuse.point is not None:
+            if self._fuse.blown:
+                raise Crashed(self._fuse.point)
+            raise AssertionError(f'the update never came to "{self._fuse.point.value}"')
 
     def _opened(self, only: Iterable[str]) -> Project:
         names = frozenset(map(self.settings.naming.canonical, only))

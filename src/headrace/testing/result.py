@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import reduce
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
 from headrace.model.names import Naming
@@ -84,4 +86,24 @@ def rows_at(path: str) -> SortedRows:
     """The rows of the Delta table at a path; none when there is no table."""
     if not DeltaTable.is_deltatable(path):
         return SortedRows()
-    return SortedRows(pa.table(DeltaTable(path).to_pyarrow_table()).to_pylist())
+    table = DeltaTable(path)
+    if "typeWidening" in (table.protocol().reader_features or ()):
+        return SortedRows(_widened_rows(table))
+    return SortedRows(pa.table(table.to_pyarrow_table()).to_pylist())
+
+
+def _widened_rows(table: DeltaTable) -> list[dict[str, Any]]:
+    """The rows of a table whose types were widened, which delta-rs does not read: file by file, in today's types."""
+    schema = pa.schema(table.schema().to_arrow())
+    files = pa.table(table.get_add_actions(flatten=True)).to_pylist()
+    rows: list[dict[str, Any]] = []
+    for file, path in zip(files, table.file_uris(), strict=True):
+        held = pq.read_table(path.removeprefix("file://"), partitioning=None)
+        columns = [
+            held.column(field.name).cast(field.type)
+            if field.name in held.column_names
+            else pa.array([file.get(f"partition.{field.name}")] * held.num_rows, field.type)
+            for field in schema
+        ]
+        rows += pa.table(columns, schema=schema).to_pylist()
+    return rows

@@ -12,6 +12,7 @@ from headrace.cli.main import call
 from headrace.events.types import BatchDone, Event, FlowMoved, UpdateCreated, UpdateMoved
 from headrace.model.expectations import Action, ExpectationCount
 from headrace.model.outcome import FlowCounts, FlowOutcome, FlowState, Outcome, UpdateState
+from headrace.model.preview import Preview
 from headrace.model.rows import Rows
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=timezone.utc)
@@ -74,9 +75,13 @@ class FakeProject:
         full_refresh: Sequence[str] = (),
         *,
         full_refresh_all: bool = False,
+        reset_checkpoint: Sequence[str] = (),
+        accept_data_loss: bool = False,
+        continuous: bool | None = None,
         on_event: Callable[[Event], None] | None = None,
     ) -> Outcome:
-        self._ask("run", refresh, full_refresh, full_refresh_all)
+        more = (tuple(reset_checkpoint), accept_data_loss, continuous)
+        self._ask("run", refresh, full_refresh, full_refresh_all, *(more if any(more) else ()))
         assert on_event is not None
         for event in (
             UpdateCreated("USER_ACTION"),
@@ -88,13 +93,18 @@ class FakeProject:
             on_event(event)
         return outcome(self.state)
 
-    def sql(self, query: str, *, write: bool = False) -> Rows:
-        self._ask("sql", query, write)
+    def backfill(self, wanted: Any, *, on_event: Callable[[Event], None] | None = None) -> Outcome:
+        self._ask("backfill", wanted)
+        assert on_event is not None
+        return outcome(self.state)
+
+    def sql(self, query: str, *, write: bool = False, private: bool = False) -> Rows:
+        self._ask("sql", query, write, *(("private",) if private else ()))
         return Rows(("n", "s"), ((1, None), (20, "x\x1b[31m")))
 
-    def preview(self, name: str, rows: int = 20) -> Rows:
+    def preview(self, name: str, rows: int = 20) -> Preview:
         self._ask("preview", name, rows)
-        return Rows(("n",), ())
+        return Preview(Rows(("n",), ()), FlowCounts())
 
     def explain(self, name: str) -> Said:
         self._ask("explain", name)

@@ -9,6 +9,7 @@ import pytest
 from headrace.errors import InternalError, PipelineError, Problems
 from headrace.graph.select import Selection
 from headrace.model.outcome import UpdateState
+from headrace.plan.loads import Backfill
 
 
 @pytest.mark.parametrize(
@@ -21,6 +22,12 @@ from headrace.model.outcome import UpdateState
         (["run"], ("run", (), (), False)),
         (["run", "--refresh", "a", "--full-refresh", "b, c"], ("run", ("a",), ("b", "c"), False)),
         (["run", "--full-refresh-all"], ("run", (), (), True)),
+        (["run", "--continuous"], ("run", (), (), False, (), False, True)),
+        (
+            ["run", "--reset-checkpoint", "a=latest,b", "--accept-data-loss"],
+            ("run", (), (), False, ("a=latest", "b"), True, None),
+        ),
+        (["backfill", "a", "--to", "version:3", "--again"], ("backfill", Backfill("a", "earliest", "version:3", True))),
         (["sql", "SELECT 1"], ("sql", "SELECT 1", False)),
         (["sql", "DROP TABLE t", "--write"], ("sql", "DROP TABLE t", True)),
         (["preview", "orders", "--rows", "3"], ("preview", "orders", 3)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 
 import pytest
@@ -12,6 +13,7 @@ from headrace.model.datasets import Dataset, Flow, Kind, PythonQuery
 from headrace.model.location import Location
 from headrace.model.names import Naming, QualifiedName
 from headrace.model.schema import Column, Schema
+from headrace.plan.reach import SourceReach, SourceStart
 
 KINDS = {
     Mode.APPEND: Kind.STREAMING_TABLE,
@@ -60,6 +62,44 @@ class Make:
 @pytest.fixture
 def make():
     return Make()
+
+
+@dataclass
+class Past:
+    """What was read before, as the test says."""
+
+    held: dict[str, tuple[int, int]] = field(default_factory=dict)
+    kinds: dict[str, Kind] = field(default_factory=dict)
+    modes: dict[str, Mode] = field(default_factory=dict)
+    reaches: dict[str, tuple[SourceReach, ...]] = field(default_factory=dict)
+    gone_flows: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    starts: dict[str, tuple[SourceStart, ...]] = field(default_factory=dict)
+
+    def rows(self, name):
+        return self.held.get(str(name), (0, 0))
+
+    def view(self, _name):
+        return None
+
+    def kind(self, name):
+        return self.kinds.get(str(name))
+
+    def mode(self, flow):
+        return self.modes.get(flow.name)
+
+    def reach(self, flow):
+        return self.reaches.get(flow.name, ())
+
+    def left(self, _graph, name):
+        return self.gone_flows.get(str(name), ())
+
+    def starting(self, flow, _start, _cleared):
+        return self.starts.get(flow.name, ())
+
+
+@pytest.fixture
+def past():
+    return Past
 
 
 class FakeClock:

@@ -16,7 +16,7 @@ from headrace.checkpoints.freshness import LONGEST_REST_S, StoredState, transact
 from headrace.checkpoints.offsets import Progress, files_seen, newest_listing, read_progress
 from headrace.checkpoints.records import FlowRecord, TableVersion, read_record, write_record
 from headrace.errors import PipelineError
-from headrace.graph.resolved import Mode, Source, SourceKind
+from headrace.graph.resolved import Mode, Source, SourceKind, StatefulOperator
 from headrace.model.names import Naming, QualifiedName
 from headrace.settings.storage import StorageLayout
 
@@ -298,7 +298,8 @@ def test_a_stream_is_started_weekly_for_its_timers_and_when_its_sources_changed(
     plan_batch(checkpoint, 0, position(append("a"), 1), None)
 
     two_positions = state.news(graph, flow).reason
-    timers = state.news(graph, replace(flow, analysis=replace(flow.analysis, stateful=("transformWithState",)))).reason
+    timed = replace(flow.analysis, operators=(StatefulOperator("transformWithState"),))
+    timers = state.news(graph, replace(flow, analysis=timed)).reason
     write_record(state.record_file(flow), replace(state.record(flow), started_at=NOON - LONGEST_REST_S - 1))
 
     assert (two_positions, timers) == ("its sources changed", "its state may have timers")
@@ -318,7 +319,7 @@ def test_a_stream_is_started_when_its_last_run_was_interrupted(state, stream, ap
 def test_a_stateful_stream_is_started_when_its_watermark_has_closed_results(state, stream, append):
     graph, flow, checkpoint = stream
     plan_batch(checkpoint, 0, position(append("a"), 1), watermarks=(0, 5))
-    stateful = replace(flow, analysis=replace(flow.analysis, stateful=("aggregate",)))
+    stateful = replace(flow, analysis=replace(flow.analysis, operators=(StatefulOperator("aggregate"),)))
     reasons = [state.news(graph, flow).reason, state.news(graph, stateful).reason]
 
     plan_batch(checkpoint, 1, position(append("a"), 2), watermarks=(5, 5))

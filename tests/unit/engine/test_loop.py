@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
@@ -12,7 +14,7 @@ from headrace.model.outcome import FlowState, UpdateState
 from headrace.plan.steps import Decision, FlowStep, Plan
 from headrace.runtime.board import Board
 from headrace.runtime.loop import first_error, run, state_of
-from headrace.runtime.ports import Canceled, Completed, Failed, NothingNew, Started
+from headrace.runtime.ports import Canceled, Completed, Current, Failed, Idle, NothingNew, Started
 
 ERROR = PipelineError("GRAPH.EMPTY")
 
@@ -34,7 +36,10 @@ class Starter:
         self.begun.append((name, attempt, self._clock.seconds))
         script = self._scripts.get(name, [])
         end = script[attempt - 1] if attempt <= len(script) else Completed(name)
-        self._waiting.append([end] if isinstance(end, NothingNew) else [Started(name), end])
+        if isinstance(end, list):
+            self._waiting += [[report] for report in end]
+        else:
+            self._waiting.append([end] if isinstance(end, NothingNew) else [Started(name), end])
         self.most_at_once = max(self.most_at_once, len(self._waiting))
 
     def wait(self, timeout_s):
@@ -65,9 +70,10 @@ def stops_with(report):
 
 @pytest.fixture
 def play(make, clock):
-    def played(*flows, decisions=(), limit=4, max_retries=2, **scripts):
+    def played(*flows, decisions=(), limit=4, max_retries=2, continuous=False, **scripts):
         decided = defaultdict(lambda: Decision.START, decisions)
-        plan = Plan(make.graph(*flows), (), tuple(FlowStep(f, decided[f.name], "why") for f in flows))
+        steps = tuple(FlowStep(f, decided[f.name], "why") for f in flows)
+        plan = Plan(make.graph(*flows), (), steps, continuous)
         starter = Starter(clock, **scripts)
         moves = []
         board = run(plan, starter, clock, moves.append, limit=limit, max_retries=max_retries)
@@ -182,3 +188,45 @@ def test_an_illegal_move_is_a_defect(make):
 
     with pytest.raises(InternalError):
         board.moved("a", FlowState.COMPLETED, lambda _event: None)
+
+
+def test_a_continuous_update_tries_again_without_end_and_sooner_after_progress(play, make):
+    again = [fails("a", passing=True)] * 4
+    progressed = replace(fails("a", passing=True), progressed=True)
+
+    _, starter, _ = play(make.flow("a"), max_retries=0, continuous=True, a=[*again, progressed])
+
+    waits = [after - before for (_, _, before), (_, _, after) in pairwise(starter.begun)]
+    assert waits == [1.0, 2.0, 4.0, 8.0, 1.0]
+
+
+def test_what_reads_a_table_starts_once_the_table_is_current(play, make):
+    stream = make.flow("a", mode=Mode.APPEND)
+
+    board, starter, moves = play(
+        stream, make.flow("b", "a"), continuous=True, a=[[Started("a"), Current("a"), Completed("a")]]
+    )
+
+    assert [name for name, _, _ in starter.begun] == ["a", "b"]
+    begun_b = next(i for i, m in enumerate(moves) if (m.flow, m.state) == ("b", FlowState.STARTING))
+    ended_a = next(i for i, m in enumerate(moves) if (m.flow, m.state) == ("a", FlowState.COMPLETED))
+    assert begun_b < ended_a
+    assert states(board) == {"a": "COMPLETED", "b": "COMPLETED"}
+
+
+def test_a_view_that_waits_for_changes_is_idle_and_says_so_once(play, make):
+    looks = [Started("a"), Current("a"), Idle("a"), Idle("a"), Started("a"), Idle("a"), Completed("a")]
+
+    _, _, moves = play(make.flow("a"), continuous=True, a=[looks])
+
+    assert [m.state.value for m in moves] == [
+        "STARTING", "RUNNING", "IDLE", "RUNNING", "IDLE", "COMPLETED",
+    ]  # fmt: skip
+
+
+def test_a_continuous_update_that_was_stopped_is_complete_and_one_that_was_interrupted_is_canceled(play, make):
+    board, _, _ = play(make.flow("a"), make.flow("b", "a"), continuous=True, a=[stops_with(Completed("a"))])
+
+    assert states(board) == {"a": "COMPLETED", "b": "CANCELED"}
+    assert state_of(board, interrupted=False) is UpdateState.COMPLETED
+    assert state_of(board, interrupted=True) is UpdateState.CANCELED

@@ -9,10 +9,11 @@ import pytest
 
 from headrace.checkpoints.layouts import TableLayout
 from headrace.errors import Problems
-from headrace.graph.resolved import Mode
+from headrace.graph.resolved import MadeWith, Mode
 from headrace.graph.select import Selected
 from headrace.model.names import QualifiedName
-from headrace.plan.build import News, build_plan
+from headrace.plan.build import build_plan
+from headrace.plan.deployed import News
 from headrace.plan.notices import without_effect
 from headrace.plan.steps import Decision
 
@@ -37,6 +38,7 @@ class Deployed:
     did_run: set[str] = field(default_factory=set)
     lost: dict[str, str] = field(default_factory=dict)
     layouts: dict[str, TableLayout] = field(default_factory=dict)
+    made: dict[str, MadeWith] = field(default_factory=dict)
 
     def table(self, name):
         return self.tables.get(str(name))
@@ -53,16 +55,19 @@ class Deployed:
     def ran(self, flow):
         return flow.name in self.did_run
 
+    def made_with(self, flow):
+        return self.made.get(flow.name)
+
     def lost_checkpoint(self, flow):
         return self.lost.get(flow.name)
 
 
 @pytest.fixture
-def planned(make):
+def planned(past):
     def plan(graph, state, full=(), only=None):
         names = frozenset(d.name for d in graph.datasets if d.kind.stored)
         chosen = names if only is None else frozenset(map(QualifiedName, only))
-        return build_plan(graph, state, Selected(chosen, frozenset(map(QualifiedName, full))))
+        return build_plan(graph, state, past(), Selected(chosen, frozenset(map(QualifiedName, full))))
 
     return plan
 
@@ -261,12 +266,13 @@ def test_a_flow_is_refused_when_what_it_reads_was_never_made_and_is_not_selected
 def test_settings_of_the_vendors_service_without_effect_are_named(make):
     graph = make.graph(make.flow("v"), properties={"pipelines.reset.allowed": "false", "pipelines.channel": "PREVIEW"})
     slow = replace(
-        graph.flows[0], flow=replace(graph.flows[0].flow, spark_conf={"pipelines.trigger.interval": "1 day"})
+        graph.flows[0],
+        flow=replace(graph.flows[0].flow, spark_conf={"pipelines.trigger.interval": "1 day", "pipelines.x": "1"}),
     )
 
     assert [notice.message for notice in without_effect(replace(graph, flows=(slow,)))] == [
         'table property "pipelines.channel" of "v" has no effect',
-        'conf "pipelines.trigger.interval" of flow "v" has no effect',
+        'conf "pipelines.x" of flow "v" has no effect',
     ]
 
 

@@ -45,7 +45,7 @@ def test_every_state_is_in_the_table():
 
 
 def test_a_state_is_settled_when_nothing_leads_out_of_it():
-    moving = {FlowState.QUEUED, FlowState.STARTING, FlowState.RUNNING, FlowState.RETRYING}
+    moving = {FlowState.QUEUED, FlowState.STARTING, FlowState.RUNNING, FlowState.IDLE, FlowState.RETRYING}
 
     assert {state for state in FlowState if not states.settled(state)} == moving
 

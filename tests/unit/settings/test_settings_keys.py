@@ -1,16 +1,23 @@
-"""The table of keys, and the page made from it."""
+"""The table of keys, the page made from it, and a pipeline as the vendor's page exports it."""
 
 from __future__ import annotations
 
+import json
 import os
+import re
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
+from headrace.errors import Problems
+from headrace.model.names import QualifiedName
 from headrace.settings.keys import KEYS, Treatment, ValueType, keys_below
+from headrace.settings.load import load_settings
 from headrace.settings.reference import settings_reference
+from headrace.settings.sources import source_files
 
+EXAMPLE = Path(__file__).parent / "vendor_pipeline.json"
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "settings.md"
 VENDOR_TOP = [
     "id",
@@ -116,3 +123,82 @@ def test_every_section_has_keys_below_it():
 
     assert [path for path in sections if not keys_below(path)] == []
     assert {key.parent for key in KEYS if key.parent} == set(sections)
+
+
+# Other words for what the example says.
+SYNONYMS = {"target", "database"}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    for name in ("notebooks/orders.ipynb", "transformations/customers.sql", "transformations/deep/a.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("")
+    (tmp_path / "pipeline.json").write_text(EXAMPLE.read_text())
+    return tmp_path
+
+
+def load(folder):
+    return load_settings(folder / "pipeline.json", environ={})
+
+
+def test_the_example_loads_and_what_has_no_effect_is_said(folder):
+    settings = load(folder)
+
+    assert (settings.name, settings.catalog, settings.schema) == ("shop", "main", "sales")
+    assert settings.event_log == QualifiedName("shop_log")
+    assert settings.parameters == {"day": "2026-01-01"}
+    assert [line for line, _ in settings.dependencies] == ["pytest>=1"]
+    assert settings.spark_conf["spark.dynamicAllocation.maxExecutors"] == "5"
+    assert [file.relative_to(folder).as_posix() for file in source_files(settings)] == [
+        "notebooks/orders.ipynb",
+        "transformations/customers.sql",
+        "transformations/deep/a.py",
+    ]
+    said = {key for key, _ in settings.notices}
+    given = document()
+    accepted = {name for name in given if keys_below("")[name].treatment is Treatment.ACCEPTED}
+    assert accepted <= said
+
+
+def test_every_key_of_the_vendor_stands_in_the_example_or_is_refused():
+    given = document()
+    refused = {name for name in VENDOR_TOP if keys_below("")[name].treatment is Treatment.REFUSED}
+    cluster = {name for name in VENDOR_CLUSTER if keys_below("clusters[]")[name].treatment is Treatment.REFUSED}
+
+    assert set(VENDOR_TOP) == set(given) | refused | SYNONYMS
+    assert set(VENDOR_CLUSTER) == set(given["clusters"][0]) | cluster
+
+
+@pytest.mark.parametrize("name", [name for name in VENDOR_TOP if keys_below("")[name].treatment is Treatment.REFUSED])
+def test_a_refused_key_is_told_once_it_asks_for_something(folder, name):
+    (folder / "pipeline.json").write_text(json.dumps({**document(), name: [1]}))
+
+    with pytest.raises(Problems) as raised:
+        load(folder)
+
+    assert [(error.code, error.params["key"]) for error in raised.value] == [("SETTINGS.REFUSED", name)]
+
+
+@pytest.mark.parametrize(
+    ("log", "expected"),
+    [
+        ({"name": "log"}, QualifiedName("log")),
+        ({"name": "log", "schema": "ops"}, QualifiedName("log", "ops")),
+        ({"name": "log", "schema": "sales"}, QualifiedName("log")),
+        ({"name": "log", "schema": "ops", "catalog": "other"}, QualifiedName("log", "ops", "other")),
+        ({}, None),
+    ],
+)
+def test_the_event_log_has_the_name_that_is_given(folder, log, expected):
+    (folder / "pipeline.json").write_text(json.dumps({**document(), "event_log": log}))
+
+    if log:
+        assert load(folder).event_log == expected
+    else:
+        with pytest.raises(Problems, match="it has no name"):
+            load(folder)
+
+
+def document():
+    return json.loads(re.sub(r"\s//.*", "", EXAMPLE.read_text()))

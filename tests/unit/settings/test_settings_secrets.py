@@ -141,13 +141,22 @@ def test_dbutils_reads_secrets(secrets):
     assert [item.name for item in dbutils.secrets.listScopes()] == ["db-prod", "kafka", "mail"]
 
 
-@pytest.mark.parametrize("name", ["fs", "widgets", "notebook", "jobs", "library", "anything"])
+@pytest.mark.parametrize("name", ["fs", "widgets", "notebook", "jobs", "data", "anything"])
 def test_dbutils_refuses_the_rest_by_name(secrets, name):
     with pytest.raises(PipelineError) as raised:
         getattr(DbUtils(secrets), name)
 
     assert (raised.value.code, raised.value.params["what"]) == ("UNSUPPORTED.DBUTILS", f"dbutils.{name}")
     assert raised.value.hint
+
+
+def test_dbutils_has_nothing_to_restart_and_installs_nothing(secrets):
+    DbUtils(secrets).library.restartPython()
+
+    with pytest.raises(PipelineError) as raised:
+        DbUtils(secrets).library.installPyPI("x")
+
+    assert raised.value.params["what"] == "dbutils.library.installPyPI"
 
 
 def test_dbutils_secrets_refuses_the_rest_by_name(secrets):

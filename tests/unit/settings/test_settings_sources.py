@@ -95,13 +95,17 @@ def test_links_end_when_they_lead_back(project):
     assert project("transformations/a.py") == ["transformations/a.py"]
 
 
-def test_a_notebook_is_refused_by_name_when_it_is_in_a_folder(project):
-    with pytest.raises(Problems) as raised:
-        project("transformations/a.py", "transformations/b.ipynb")
+def test_notebooks_are_taken_with_the_files_of_a_folder(project):
+    found = project("transformations/a.py", "transformations/b.ipynb", "transformations/.ipynb_checkpoints/b.ipynb")
 
-    assert [(error.code, error.params["path"]) for error in raised.value] == [
-        ("SETTINGS.NOTEBOOK", "transformations/b.ipynb")
-    ]
+    assert found == ["transformations/a.py", "transformations/b.ipynb"]
+
+
+@pytest.mark.parametrize("path", ["notebooks/orders", "notebooks/orders.ipynb", "./notebooks/orders"])
+def test_a_notebook_is_found_with_or_without_its_ending(project, path):
+    found = project("notebooks/orders.ipynb", settings=libraries(f"notebook: {{path: {path}}}"))
+
+    assert found == ["notebooks/orders.ipynb"]
 
 
 @pytest.mark.parametrize(
@@ -112,11 +116,16 @@ def test_a_notebook_is_refused_by_name_when_it_is_in_a_folder(project):
         ("glob: {include: absent/**}", "SETTINGS.FILE_NOT_FOUND"),
         ("glob: {include: folder/**/*.py}", "SETTINGS.PATTERN"),
         ("glob: {include: folder/**}", "SETTINGS.NO_FILES"),
+        ("notebook: {path: absent}", "SETTINGS.FILE_NOT_FOUND"),
+        ("notebook: {path: two}", "SETTINGS.AMBIGUOUS_PATH"),
+        ("notebook: {path: ../outside}", "SETTINGS.OUTSIDE"),
+        ("notebook: {path: /Repos/team/shop/orders}", "SETTINGS.WORKSPACE_PATH"),
+        ("glob: {include: /Workspace/Users/a@b.c/shop/**}", "SETTINGS.WORKSPACE_PATH"),
     ],
 )
 def test_a_library_is_refused_when_it_gives_no_file(project, item, code):
     with pytest.raises(Problems) as raised:
-        project("a.txt", "folder/readme.md", settings=libraries(item))
+        project("a.txt", "folder/readme.md", "two.py", "two.ipynb", settings=libraries(item))
 
     assert codes(raised) == [code]
 

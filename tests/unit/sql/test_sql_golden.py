@@ -15,6 +15,7 @@ from headrace.sql.load import load_sql
 CASES = sorted((Path(__file__).parent / "cases").glob("*.md"))
 BLOCK = re.compile(r"^```(\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 CONFIGURATION = {"path": "/landing", "schema": "silver", "start": "DATE'2024-01-01'", "limit": "10"}
+PARAMETERS = {"city": "O'Hare; --", "table": "sales.`the orders`", "no_name": "a..b"}
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.stem)
@@ -40,7 +41,7 @@ def test_nothing_changes_when_lines_end_in_crlf(case):
 
 def result(text: str) -> str:
     registry = Registry(Naming(), Path())
-    load_sql(text, "file.sql", registry, CONFIGURATION)
+    load_sql(text, "file.sql", registry, CONFIGURATION, PARAMETERS)
     definitions = registry.definitions()
     blocks = [
         *(described(dataset) for dataset in definitions.datasets),
@@ -56,7 +57,7 @@ def described(value) -> str:
     lines = [f"{type(value).__name__} {value.name} at {value.location}"]
     for name, field in shown.items():
         if name == "query":
-            lines += [f"  {key}: {part}" for key, part in vars(field).items() if key != "naming"]
+            lines += [f"  {key}: {part}" for key, part in vars(field).items() if key not in {"naming", "checked"}]
         elif name == "expectations":
             lines += [f"  {rule.action.value} {rule.name} at {rule.location}: {rule.predicate}" for rule in field]
         else:

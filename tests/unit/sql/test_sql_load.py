@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from headrace.model.names import Naming
 from headrace.pipelines.registry import Registry
+from headrace.sql.lexer import Kind, lex, unquoted
 from headrace.sql.load import load_sql
 
 PIECES = [
@@ -110,7 +111,19 @@ def test_a_colon_that_is_no_parameter_is_left_to_spark(query):
 
 
 @pytest.mark.parametrize("use", [":p", "(:p)", "a = :p", "a=:p", "IDENTIFIER(:p)", "a, :p", "LIMIT :p"])
-def test_a_named_parameter_is_refused_by_its_name(use):
+def test_a_named_parameter_without_a_value_is_told_by_its_name(use):
     (problem,) = loaded(f"CREATE MATERIALIZED VIEW v AS SELECT 1 {use}").problems
 
-    assert (problem.code, problem.params["what"]) == ("UNSUPPORTED.SQL", ":p")
+    assert (problem.code, problem.params["name"]) == ("SQL.UNKNOWN_MARKER", "p")
+
+
+@given(st.text())
+def test_a_value_of_a_named_parameter_is_one_string_whatever_it_holds(value):
+    registry = Registry(Naming(), Path())
+    load_sql("CREATE MATERIALIZED VIEW v AS SELECT :p AS a, 'end'", "f.sql", registry, {}, {"p": value})
+
+    (flow,) = registry.definitions().flows
+    tokens = lex(flow.query.text).tokens
+    assert registry.problems == []
+    assert [token.kind for token in tokens if token.kind is Kind.STRING] == [Kind.STRING] * 2
+    assert unquoted(tokens[1]) == value

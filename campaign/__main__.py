@@ -1,0 +1,198 @@
+"""The command line of the campaign."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from importlib.metadata import version
+from pathlib import Path
+
+from campaign.arena import ROOT, Arena, CampaignError, environment, forget
+from campaign.kills import Verdict, hit_all
+from campaign.places import Shot, chosen
+from campaign.report import command, entry, page, stored
+from campaign.strike import Who
+from campaign.zombies import race_all, stop_all
+
+WORK = ROOT / ".campaign"
+PAGE = ROOT / "docs" / "reference" / "campaign.md"
+MASTERS = ("local[2]", "local-cluster[2,1,1024]")
+# How many points a section has.
+SECTIONS = {"kill": 40, "term": 12, "zombie": 8, "race": 4, "sequences": 300}
+_SHOWN_FAULTS = 5
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the command line says."""
+
+    sections: tuple[str, ...]
+    seed: int
+    masters: tuple[str, ...]
+    points: int | None
+    point: int | None
+    examples: int
+    publish: bool
+
+    def count(self, section: str) -> int:
+        """How many points of a section there are."""
+        return self.points or SECTIONS[section]
+
+    def numbers(self, section: str) -> range:
+        """Which of them to run."""
+        return range(self.point, self.point + 1) if self.point else range(1, self.count(section) + 1)
+
+    def words(self, master: str) -> list[str]:
+        """The same for one master, as a command line."""
+        words = ["--only", ",".join(self.sections), "--seed", str(self.seed), "--master", master]
+        words += ["--points", str(self.points)] if self.points else []
+        words += ["--point", str(self.point)] if self.point else []
+        return [*words, "--examples", str(self.examples), *(["--publish"] if self.publish else [])]
+
+
+def main(words: Sequence[str]) -> int:
+    """Run the sections that the command line names; 1 when a point fails."""
+    asked = _asked(words)
+    if len(asked.masters) > 1:
+        # A process has one session, and a session one master.
+        calls = [[sys.executable, "-m", "campaign", *asked.words(master)] for master in asked.masters]
+        return max(subprocess.run(call, cwd=ROOT, env=environment(), check=False).returncode for call in calls)
+    (master,) = asked.masters
+    failed = 0
+    fought = [section for section in asked.sections if section != "sequences"]
+    if fought:
+        began = time.monotonic()
+        print(f"{master}: uninterrupted updates to compare with", flush=True)
+        arena = Arena(WORK / _plain(master), master, environment())
+        print(f"  {time.monotonic() - began:.0f} s", flush=True)
+        try:
+            failed += sum(_section(arena, section, asked) for section in fought)
+        finally:
+            arena.close()
+    if "sequences" in asked.sections and master == MASTERS[0]:
+        failed += _sequences(asked)
+    return 1 if failed else 0
+
+
+def _asked(words: Sequence[str]) -> Asked:
+    parser = argparse.ArgumentParser(prog="python -m campaign", description="Faults on purpose, at seeded places.")
+    parser.add_argument("--only", metavar="A,B", help=f"these sections alone; there are {', '.join(SECTIONS)}")
+    parser.add_argument("--seed", type=int, default=1, help="which points are chosen (default: 1)")
+    parser.add_argument("--points", type=int, help="how many points a section has (default: its own number)")
+    parser.add_argument("--point", type=int, help="this one alone, counted from 1")
+    parser.add_argument("--examples", type=int, default=SECTIONS["sequences"], help="sequences (default: 300)")
+    parser.add_argument("--master", action="append", help=f"may be repeated (default: {' and '.join(MASTERS)})")
+    parser.add_argument("--publish", action="store_true", help=f"write the results into {PAGE.relative_to(ROOT)}")
+    given = parser.parse_args(words)
+    sections = tuple(given.only.split(",")) if given.only else tuple(SECTIONS)
+    if unknown := sorted(set(sections) - SECTIONS.keys()):
+        parser.error(f"there is no section {', '.join(unknown)}")
+    masters = tuple(given.master or MASTERS)
+    return Asked(sections, given.seed, masters, given.points, given.point, given.examples, given.publish)
+
+
+def _section(arena: Arena, section: str, asked: Asked) -> int:
+    """Run a section, print and store its verdicts; how many failed."""
+    print(f"\n{section} on {arena.master}, seed {asked.seed}", flush=True)
+    verdicts = []
+    for verdict, folder in _verdicts(arena, section, asked):
+        verdicts.append(verdict)
+        print(_line(verdict), flush=True)
+        if verdict.passed:
+            forget(folder)
+        else:
+            kept = _kept(folder, f"{_plain(arena.master)}-{section}-{asked.seed}-{verdict.number}")
+            print(_how_to_look(verdict, kept, command(section, arena.master, asked.seed, verdict.number)), flush=True)
+    return _store(section, arena.master, asked, verdicts)
+
+
+def _verdicts(arena: Arena, section: str, asked: Asked) -> Iterator[tuple[Verdict, Path]]:
+    numbers = asked.numbers(section)
+    if section == "race":
+        return race_all(arena, numbers)
+    shots = chosen(asked.seed, numbers[-1], arena.spans, _WHOM[section])
+    wanted: list[tuple[int, Shot]] = [(number, shots[number - 1]) for number in numbers]
+    if section == "zombie":
+        return stop_all(arena, wanted)
+    return hit_all(arena, wanted, signal.SIGTERM if section == "term" else signal.SIGKILL)
+
+
+# A JVM alone that is told to end is as one that was killed.
+_WHOM = {
+    "kill": tuple(Who),
+    "term": (Who.PYTHON, Who.GROUP),
+    "zombie": (Who.GROUP, Who.PYTHON, Who.GROUP, Who.JVM),
+}
+
+
+def _sequences(asked: Asked) -> int:
+    """The property tests with many examples; 1 when one fails."""
+    print(f"\nsequences, seed {asked.seed}, {asked.examples} examples", flush=True)
+    began = time.monotonic()
+    test = "tests/spark/test_sequences.py"
+    call = [sys.executable, "-m", "pytest", test, "-q", f"--hypothesis-seed={asked.seed}", "--timeout=0"]
+    environ = {**environment(), "HEADRACE_EXAMPLES": str(asked.examples)}
+    code = subprocess.run(call, cwd=ROOT, env=environ, check=False).returncode
+    faults = (f"{test} ended with {code}",) if code else ()
+    what = f"{asked.examples} sequences of steps"
+    verdict = Verdict(1, what, True, code, time.monotonic() - began, faults)  # noqa: FBT003
+    return _store("sequences", MASTERS[0], asked, [verdict], asked.examples)
+
+
+def _store(section: str, master: str, asked: Asked, verdicts: Sequence[Verdict], points: int | None = None) -> int:
+    new = entry(section, master, asked.seed, verdicts, datetime.now(timezone.utc).isoformat(), points)
+    print(f"{section} on {master}: {new['points']} points, {new['struck']} hit in time, {new['failed']} failed")
+    if asked.point is None:
+        results = stored(WORK / "results.json", new, _machine())
+        if asked.publish:
+            PAGE.write_text(page(results), encoding="utf-8")
+    return int(new["failed"])
+
+
+def _line(verdict: Verdict) -> str:
+    said = "ok" if verdict.passed else "FAILED"
+    over = "" if verdict.struck else "  (over before it was hit)"
+    return f"  {verdict.number:>3}  {said:<6}  {verdict.seconds:5.1f} s  {verdict.what}{over}"
+
+
+def _kept(folder: Path, name: str) -> Path:
+    kept = WORK / "failed" / name
+    shutil.rmtree(kept, ignore_errors=True)
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    return Path(shutil.move(folder, kept))
+
+
+def _how_to_look(verdict: Verdict, kept: Path, again: str) -> str:
+    lines = [line for fault in verdict.faults[:_SHOWN_FAULTS] for line in fault.splitlines()]
+    lines += [
+        f"what it printed: {kept}/victim.log",
+        f"Spark's log:     {kept}/storage/system/logs/spark.log",
+        f"events:          headrace --project {kept} events",
+        f"again:           {again}",
+    ]
+    return "\n".join(f"       {line}" for line in lines)
+
+
+def _machine() -> dict[str, str]:
+    packages = {package: version(package) for package in ("headrace", "pyspark", "deltalake")}
+    return {"cores": str(os.cpu_count()), "system": platform.system(), "python": platform.python_version(), **packages}
+
+
+def _plain(master: str) -> str:
+    return "".join(letter if letter.isalnum() else "-" for letter in master).strip("-")
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except CampaignError as error:
+        sys.exit(f"error: {error}")

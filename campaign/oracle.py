@@ -1,0 +1,85 @@
+"""What a storage holds, in a form in which an interrupted project equals an uninterrupted one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from campaign.workload import VIEWS
+from headrace.events.envelope import from_row
+from headrace.events.reader import EventReader
+from headrace.events.types import BatchDone
+from headrace.model.outcome import FlowCounts
+from headrace.settings.storage import StorageLayout
+from headrace.testing import difference
+from headrace.testing.result import QUARANTINE_SUFFIX, rows_at
+from headrace.testing.rows import SortedRows
+
+# They say when and by which update a row was set aside.
+_PASSING = ("update_id", "quarantined_at")
+
+
+@dataclass(frozen=True)
+class Picture:
+    """The tables, quarantine tables included; and of each flow what was counted in its newest epoch.
+
+    A view is computed as often as there are reasons to, so that only the newest counts of one are compared.
+    """
+
+    tables: Mapping[str, SortedRows]
+    counts: Mapping[str, FlowCounts]
+    counted_twice: tuple[str, ...]
+
+
+def picture(folder: Path, views: Collection[str] = VIEWS) -> Picture:
+    """The picture of a project's storage; *views* are its materialized views."""
+    layout = StorageLayout(str(folder / "storage"))
+    logs = sorted((folder / "storage" / "tables" / "default").glob("*/_delta_log"))
+    tables = {log.parent.name: _rows(log.parent, views) for log in logs}
+    reader = EventReader(layout.events)
+    batches = [event for row in reader.events() if isinstance(event := from_row(row), BatchDone)]
+    newest = {flow: max(b.epoch for b in batches if b.flow == flow) for flow in {b.flow for b in batches}}
+    counts: dict[str, FlowCounts] = {}
+    seen: Counter[tuple[str, int, int]] = Counter()
+    for batch in batches:
+        key = (batch.flow, batch.epoch, batch.batch_id)
+        seen[key] += 1
+        if seen[key] > 1 or batch.epoch < newest[batch.flow]:
+            continue
+        before = FlowCounts() if batch.flow in views else counts.get(batch.flow, FlowCounts())
+        counts[batch.flow] = before.plus(batch.counts)
+    twice = [f"batch {batch} of {flow} in epoch {epoch}" for (flow, epoch, batch), times in seen.items() if times > 1]
+    return Picture(tables, counts, tuple(sorted(twice)))
+
+
+def differences(found: Picture, expected: Picture, *, repeats: bool = False) -> list[str]:
+    """How the pictures differ, as texts; none when they are equal.
+
+    Args:
+        found: of the interrupted project.
+        expected: of the uninterrupted one.
+        repeats: a batch may be in the event log twice, by a holder that was taken over and by who took over.
+    """
+    texts = []
+    for name in sorted(found.tables.keys() | expected.tables.keys()):
+        text = difference(found.tables.get(name, ()), expected.tables.get(name, ()))
+        texts += [f"table {name}: {text}"] if text else []
+    for flow in sorted(found.counts.keys() | expected.counts.keys()):
+        have, want = found.counts.get(flow), expected.counts.get(flow)
+        if have != want:
+            texts.append(f"counts of {flow}: found {have}, expected {want}")
+    if found.counted_twice and not repeats:
+        texts.append(f"recorded twice: {', '.join(found.counted_twice)}")
+    return texts
+
+
+def _rows(table: Path, views: Collection[str]) -> SortedRows:
+    rows: list[dict[str, Any]] = rows_at(str(table))
+    if not table.name.endswith(QUARANTINE_SUFFIX):
+        return SortedRows(rows)
+    view = table.name.removesuffix(QUARANTINE_SUFFIX) in views
+    left_out = {*_PASSING, "batch_id"} if view else set(_PASSING)
+    return SortedRows({key: value for key, value in row.items() if key not in left_out} for row in rows)

@@ -1,0 +1,256 @@
+"""Where a victim can be hit: each kind of commit, before, during and after it; and a seeded choice among them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from enum import Enum
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from campaign.strike import Who
+from campaign.workload import SLICE, STREAMS, TARGETS, Scenario
+from headrace.runtime.seam import Point
+
+# The last version of the event log that an update is sure to write is earlier than that of the baseline.
+_SURE_OF_EVENTS = 0.6
+
+
+class Moment(str, Enum):
+    """When, seen from a commit."""
+
+    BEFORE = "before"
+    DURING = "during"
+    AFTER = "after"
+
+
+@dataclass(frozen=True)
+class Pass:
+    """The victim's own pass of a point of the engine, counted over all flows from 1."""
+
+    point: str
+    number: int
+
+    def describe(self) -> str:
+        """For people."""
+        return f'pass {self.number} of "{self.point}"'
+
+
+@dataclass(frozen=True)
+class File:
+    """A file of the storage that comes to be, or is replaced, as often as *changes* says.
+
+    With *drafts*, a hidden file beside it, out of which it is made, counts as well.
+    """
+
+    path: str
+    changes: int = 1
+    drafts: bool = False
+
+    def describe(self) -> str:
+        """For people."""
+        often = f", change {self.changes}" if self.changes > 1 else ""
+        return f"{self.path}{often}{' or its draft' if self.drafts else ''}"
+
+    def watch(self, storage: Path) -> Callable[[], bool]:
+        """A function that says whether it has come to that; what is there now does not count."""
+        file = storage / self.path
+        seen = [_identity(file)]
+
+        def happened() -> bool:
+            if self.drafts and _has_draft(file):
+                return True
+            identity = _identity(file)
+            if identity is not None and identity != seen[-1]:
+                seen.append(identity)
+            return len(seen) > self.changes
+
+        return happened
+
+
+@dataclass(frozen=True)
+class Shot:
+    """One point of the campaign: who is hit, where, and how long after that."""
+
+    scenario: Scenario
+    commit: str
+    moment: Moment
+    at: Pass | File
+    delay_ms: int = 0
+    who: Who = Who.PYTHON
+
+    def describe(self) -> str:
+        """One line for people."""
+        later = f" and {self.delay_ms} ms" if self.delay_ms else ""
+        place = f"{self.moment.value} {self.commit}"
+        return f"{self.who.value:<6}  {self.scenario.value}, {place}: {self.at.describe()}{later}"
+
+    def to_json(self) -> dict[str, Any]:
+        """The shot as stored."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Span:
+    """What an uninterrupted update of a scenario does: passes of each point, and the event log before and after."""
+
+    passes: Mapping[Point, int]
+    events_before: int
+    events_after: int
+
+
+Choice = Callable[[Random], Shot]
+
+
+def chosen(seed: int, count: int, spans: Mapping[Scenario, Span], whom: Sequence[Who] = tuple(Who)) -> list[Shot]:
+    """So many shots; every place is hit once before one is hit again, and each of *whom* in turn.
+
+    Law: the same arguments give the same shots, and a shot does not depend on how many follow it.
+    """
+    shots: list[Shot] = []
+    round_number = 0
+    while len(shots) < count:
+        chance = Random(f"{seed}/{round_number}")  # noqa: S311 - which place to try next is no secret
+        choices = list(_places(spans))
+        chance.shuffle(choices)
+        for choice in choices:
+            shot = choice(chance)
+            shots.append(replace(shot, who=whom[(len(shots) + seed) % len(whom)]))
+        round_number += 1
+    return shots[:count]
+
+
+def _places(spans: Mapping[Scenario, Span]) -> Iterator[Choice]:
+    both = (Scenario.FIRST, Scenario.NEXT)
+    yield from _of_a_native_commit(both)
+    yield from _of_spark(both)
+    yield from _around(spans, both, "target commit", (Point.TO_WRITE, 400), Point.WRITTEN)
+    yield from _around(spans, both, "quarantine commit", (Point.TO_SET_ASIDE, 400), Point.QUARANTINED)
+    yield from _around(spans, both, "event log commit", (Point.WRITTEN, 12), Point.COUNTED)
+    yield from _of_the_event_log(spans)
+    yield from _of_a_record()
+    yield from _of_a_new_table()
+    refresh = (Scenario.REFRESH,)
+    yield from _around(spans, refresh, "reset", (Point.RESET_BEGUN, 300), Point.RESET_CLEARED)
+    yield from _around(spans, refresh, "reset of the table", (Point.RESET_ASIDE, 300), Point.RESET_CLEARED)
+    yield from _around(spans, refresh, "target commit", (Point.TO_WRITE, 400), Point.WRITTEN)
+
+
+def _around(
+    spans: Mapping[Scenario, Span], scenarios: Sequence[Scenario], commit: str, to: tuple[Point, int], after: Point
+) -> Iterator[Choice]:
+    """Before, during and after a commit that the engine makes itself."""
+    before, longest_ms = to
+
+    def shot(chance: Random, moment: Moment) -> Shot:
+        scenario = chance.choice(scenarios)
+        point = after if moment is Moment.AFTER else before
+        at = Pass(point.value, chance.randint(1, spans[scenario].passes[point]))
+        delay_ms = chance.randint(1, longest_ms) if moment is Moment.DURING else 0
+        return Shot(scenario, commit, moment, at, delay_ms)
+
+    for moment in Moment:
+        yield partial(shot, moment=moment)
+
+
+def _of_a_native_commit(scenarios: Sequence[Scenario]) -> Iterator[Choice]:
+    """The target commit of a stream that Spark writes itself; version 0 of a table is its creation."""
+
+    def shot(chance: Random, moment: Moment) -> Shot:
+        scenario = chance.choice(scenarios)
+        batch = _batch(chance, scenario)
+        if moment is Moment.BEFORE:
+            return Shot(scenario, "native commit", moment, File(_spark("bronze", "offsets", batch)))
+        at = File(_delta("bronze", batch + 1), drafts=moment is Moment.DURING)
+        return Shot(scenario, "native commit", moment, at)
+
+    for moment in Moment:
+        yield partial(shot, moment=moment)
+
+
+def _of_spark(scenarios: Sequence[Scenario]) -> Iterator[Choice]:
+    """Spark's own log of what a stream has planned, and of what it has done."""
+
+    def shot(chance: Random, log: str, moment: Moment) -> Shot:
+        scenario = chance.choice(scenarios)
+        flow = chance.choice(STREAMS)
+        batch = _batch(chance, scenario)
+        commit = f"Spark's {log}"
+        if moment is not Moment.BEFORE:
+            return Shot(scenario, commit, moment, File(_spark(flow, log, batch), drafts=moment is Moment.DURING))
+        if log == "commits":
+            return Shot(scenario, commit, moment, File(_spark(flow, "offsets", batch)), chance.randint(50, 900))
+        return Shot(scenario, commit, moment, File(_spark(flow, "commits", batch - 1) if batch else _spark(flow)))
+
+    for log in ("offsets", "commits"):
+        for moment in Moment:
+            yield partial(shot, log=log, moment=moment)
+
+
+def _of_the_event_log(spans: Mapping[Scenario, Span]) -> Iterator[Choice]:
+    def shot(chance: Random) -> Shot:
+        span = spans[Scenario.NEXT]
+        sure = int((span.events_after - span.events_before) * _SURE_OF_EVENTS)
+        version = span.events_before + chance.randint(1, max(sure, 1))
+        return Shot(
+            Scenario.NEXT, "event log commit", Moment.AFTER, File(f"system/events/_delta_log/{version:020d}.json")
+        )
+
+    yield shot
+
+
+def _of_a_record() -> Iterator[Choice]:
+    """The engine's own file about a flow: a stream's is written when it starts and when it is done."""
+
+    def shot(chance: Random, moment: Moment) -> Shot:
+        flow = chance.choice((*STREAMS, "totals"))
+        path = f"checkpoints/default/{TARGETS.get(flow, flow)}/{flow}/flow.json"
+        changes = chance.randint(1, 2) if flow in STREAMS else 1
+        at = File(path, changes, drafts=moment is Moment.DURING)
+        return Shot(Scenario.NEXT, "flow record", moment, at)
+
+    for moment in (Moment.DURING, Moment.AFTER):
+        yield partial(shot, moment=moment)
+
+
+def _of_a_new_table() -> Iterator[Choice]:
+    def shot(chance: Random, moment: Moment) -> Shot:
+        table = chance.choice(("bronze", "silver", "silver_quarantine", "per_kind", "ledger", "totals_quarantine"))
+        if moment is Moment.BEFORE:
+            return Shot(Scenario.FIRST, "table creation", moment, File("lease.json"), chance.randint(1, 1500))
+        return Shot(Scenario.FIRST, "table creation", moment, File(_delta(table, 0), drafts=moment is Moment.DURING))
+
+    for moment in Moment:
+        yield partial(shot, moment=moment)
+
+
+def _batch(chance: Random, scenario: Scenario) -> int:
+    """One of the batches that every stream makes in an update of a scenario."""
+    return chance.randrange(2 * SLICE) if scenario is Scenario.FIRST else SLICE + chance.randrange(SLICE)
+
+
+def _delta(table: str, version: int) -> str:
+    return f"tables/default/{table}/_delta_log/{version:020d}.json"
+
+
+def _spark(flow: str, log: str = "metadata", batch: int | None = None) -> str:
+    folder = f"checkpoints/default/{TARGETS.get(flow, flow)}/{flow}/0"
+    return f"{folder}/{log}" if batch is None else f"{folder}/{log}/{batch}"
+
+
+def _identity(file: Path) -> tuple[int, int] | None:
+    try:
+        found = file.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns
+
+
+def _has_draft(file: Path) -> bool:
+    start = f".{file.name}."
+    try:
+        return any(entry.name.startswith(start) and not entry.name.endswith(".crc") for entry in file.parent.iterdir())
+    except OSError:
+        return False

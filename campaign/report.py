@@ -1,0 +1,107 @@
+"""Results as JSON, added to those of earlier calls, and as a page of Markdown."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from campaign.kills import Verdict
+from campaign.places import Moment
+
+_HEAD = """\
+# The campaign
+
+Written by `make campaign ARGS=--publish`. Real processes are killed, told to stop, stopped and raced; the next update
+finishes their work. A point passes when every table, every quarantine table and every count equals those of an
+uninterrupted project, when nothing is left to do, and when no process is left over. One point is repeated with the
+command of its section and `--point` with its number.
+"""
+
+
+def entry(
+    section: str, master: str, seed: int, verdicts: Sequence[Verdict], at: str, points: int | None = None
+) -> dict[str, Any]:
+    """The results of one section on one master; *points* where a verdict stands for more than one."""
+    return {
+        "section": section,
+        "master": master,
+        "seed": seed,
+        "at": at,
+        "points": points or len(verdicts),
+        "struck": sum(verdict.struck for verdict in verdicts),
+        "failed": sum(not verdict.passed for verdict in verdicts),
+        "seconds": round(sum(verdict.seconds for verdict in verdicts)),
+        "verdicts": [verdict.to_json() for verdict in verdicts],
+    }
+
+
+def stored(file: Path, new: Mapping[str, Any], machine: Mapping[str, Any]) -> dict[str, Any]:
+    """The results of all sections; new ones take the place of what was there, unless they are of fewer points."""
+    try:
+        results: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        results = {"entries": {}}
+    results["machine"] = dict(machine)
+    key = f"{new['section']} {new['master']}"
+    if results["entries"].get(key, {"points": 0})["points"] <= new["points"]:
+        results["entries"][key] = dict(new)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    return results
+
+
+def page(results: Mapping[str, Any]) -> str:
+    """The results for the documents."""
+    entries = [results["entries"][key] for key in sorted(results["entries"])]
+    lines = [_HEAD, _machine(results["machine"]), ""]
+    heads = ("section", "master", "seed", "points", "hit in time", "failed", "minutes", "on")
+    rows: list[tuple[object, ...]] = [
+        (e["section"], f"`{e['master']}`", e["seed"], e["points"], e["struck"], e["failed"], _minutes(e), e["at"][:10])
+        for e in entries
+    ]
+    lines += _table(heads, rows)
+    for e in entries:
+        again = command(e["section"], e["master"], e["seed"])
+        lines += ["", f"## {e['section']} on {e['master']}", "", f"    {again}", ""]
+        if any(verdict["shot"] for verdict in e["verdicts"]):
+            lines += [*_cells(e["verdicts"]), ""]
+        rows = [(v["number"], v["what"], v["code"], v["seconds"], _said(v)) for v in e["verdicts"]]
+        lines += _table(("point", "who and where", "exit code", "seconds", "verdict"), rows)
+    return "\n".join(lines) + "\n"
+
+
+def command(section: str, master: str, seed: int, point: int | None = None) -> str:
+    """What to type to have it again."""
+    one = "" if point is None else f" --point {point}"
+    return f"make campaign ARGS='--only {section} --seed {seed} --master {master}{one}'"
+
+
+def _minutes(found: Mapping[str, Any]) -> str:
+    return f"{found['seconds'] / 60:.1f}"
+
+
+def _said(verdict: Mapping[str, Any]) -> str:
+    if verdict["faults"]:
+        return f"FAILED: {verdict['faults'][0].splitlines()[0]}"
+    return "passed" if verdict["struck"] else "passed, was over before"
+
+
+def _machine(machine: Mapping[str, Any]) -> str:
+    return ", ".join(f"{key} {value}" for key, value in machine.items())
+
+
+def _cells(verdicts: Iterable[Mapping[str, Any]]) -> list[str]:
+    """How many points hit each commit, and when."""
+    hits = Counter((v["shot"]["commit"], v["shot"]["moment"]) for v in verdicts if v["struck"])
+    moments = [moment.value for moment in Moment]
+    rows = [(commit, *(hits[commit, moment] or "" for moment in moments)) for commit in sorted({c for c, _ in hits})]
+    return _table(("hits", *moments), rows)
+
+
+def _table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
+    lines = [" | ".join(heads), " | ".join("---" for _ in heads)]
+    lines += [" | ".join(str(cell).replace("|", "\\|") for cell in row) for row in rows]
+    return [f"| {line} |" for line in lines]

@@ -1,0 +1,103 @@
+"""The process that is hit: a command line of Headrace with its own JVM, which waits for its turn and may hit itself.
+
+python -m campaign.victim ORDER     with ORDER as JSON, see :class:`Order`
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from campaign.places import Pass
+from campaign.strike import Who, strike
+from headrace.cli.main import call
+from headrace.project.lease import LeaseTerms, read_holder
+from headrace.project.open import Project
+from headrace.project.rehearsal import Rehearsal
+from headrace.runtime.seam import Point
+from headrace.settings.discover import find_settings
+from headrace.settings.load import load_settings
+
+
+@dataclass(frozen=True)
+class Order:
+    """What a victim does: the words of a command line in a folder; and where it hits whom, with which signal."""
+
+    folder: str
+    words: list[str]
+    at: Pass | None = None
+    delay_ms: int = 0
+    who: Who = Who.PYTHON
+    signal: str = "SIGKILL"
+    terms: LeaseTerms = field(default_factory=LeaseTerms)
+
+    def to_json(self) -> str:
+        """The order as an argument of the process."""
+        return json.dumps(asdict(self))
+
+    @staticmethod
+    def from_json(text: str) -> Order:
+        """The order of :meth:`to_json`."""
+        raw: dict[str, Any] = json.loads(text)
+        at = Pass(**raw["at"]) if raw["at"] else None
+        return Order(**{**raw, "at": at, "who": Who(raw["who"]), "terms": LeaseTerms(**raw["terms"])})
+
+
+class Trap:
+    """A seam that hits when a point is passed for the n-th time, or a little later."""
+
+    def __init__(self, at: Pass, delay_s: float, hit: Callable[[], None]) -> None:
+        self._point = Point(at.point)
+        self._left = at.number
+        self._delay_s = delay_s
+        self._hit = hit
+        self._order = threading.Lock()
+
+    def __call__(self, point: Point) -> None:
+        """What the engine tells."""
+        if point is not self._point:
+            return
+        with self._order:
+            self._left -= 1
+            here = self._left == 0
+        if here and self._delay_s:
+            timer = threading.Timer(self._delay_s, self._hit)
+            # An update that is over by then has got away.
+            timer.daemon = True
+            timer.start()
+        elif here:
+            self._hit()
+
+
+def main() -> int:
+    """Get ready, wait for a line, run the command line."""
+    order = Order.from_json(sys.argv[1])
+    folder = Path(order.folder)
+
+    def hit() -> None:
+        holder = read_holder(folder / "storage" / "lease.json")
+        if holder is not None and holder.jvm is not None:
+            # What the campaign believes; written first, because nobody may be left to write it.
+            (folder / "struck").touch()
+            strike(order.who, signal.Signals[order.signal], os.getpid(), holder.jvm.pid)
+
+    rehearsal = Rehearsal(terms=order.terms)
+    if order.at is not None:
+        rehearsal = Rehearsal(at=Trap(order.at, order.delay_ms / 1000, hit), terms=order.terms)
+    project = Project(load_settings(find_settings(folder), environ=os.environ), os.environ, rehearsal)
+    project.plan()
+    (folder / "ready").touch()
+    if not sys.stdin.readline():
+        return 1
+    return call(order.words, lambda *_, **__: project)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,173 @@
+"""The project that the campaign lets die: a small one that makes every kind of commit."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Collection, Iterator
+from enum import Enum
+from pathlib import Path
+
+# Files of one slice; each is a batch of its own of every stream.
+SLICE = 2
+ROWS = 40
+VIEWS = frozenset({"totals"})
+STREAMS = ("bronze", "silver", "per_kind", "per_minute", "movements")
+TARGETS = {"movements": "ledger", "opening": "ledger"}
+
+_KINDS = ("start", "stop", "reading", None)
+_SETTINGS = "name: campaign\nid: campaign\n"
+_MODULE = '''\
+"""A module of the project, which the Python workers have to find."""
+
+
+def grade_of(amount):
+    return None if amount is None else "abc"[amount % 3]
+'''
+_PIPELINE = """\
+from grades import grade_of
+from headrace import pipelines as dp
+from pyspark.sql import functions as F
+
+SCHEMA = "id BIGINT, kind STRING, amount BIGINT, at TIMESTAMP"
+grade = F.udf(grade_of, "string")
+
+
+def one_by_one(name):
+    return spark.readStream.option("maxFilesPerTrigger", 1).table(name)
+
+
+# Spark's own sink.
+@dp.table
+def bronze():
+    return spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).json({landing!r})
+
+
+# The sink that sets rows aside.
+@dp.table
+@dp.expect("small", "amount < 900")
+@dp.expect_or_drop("kind known", "kind IS NOT NULL")
+@dp.expect_or_quarantine("positive", "amount > 0")
+def silver():
+    return one_by_one("bronze").withColumn("grade", grade("amount"))
+
+
+# Complete mode: each batch replaces the table.
+@dp.table
+def per_kind():
+    return one_by_one("silver").groupBy("kind", "grade").agg(F.count("*").alias("n"), F.sum("amount").alias("amount"))
+
+
+# State behind Spark's own sink.
+@dp.table
+def per_minute():
+    minute = F.window("at", "1 minute")
+    stream = one_by_one("bronze").withWatermark("at", "1 minute")
+    return stream.groupBy(minute).count().select(F.col("window.start").alias("minute"), "count")
+
+
+dp.create_streaming_table("ledger", expect_all_or_drop={{"not the last": "id % 10 != 9"}})
+
+
+@dp.append_flow(target="ledger", once=True)
+def opening():
+    return spark.read.schema(SCHEMA).json({opening!r}).select("id", "kind", "amount")
+
+
+@dp.append_flow(target="ledger")
+def movements():
+    return one_by_one("silver").select("id", "kind", "amount")
+
+
+@dp.materialized_view
+@dp.expect_or_quarantine("frequent", "kind <> 'stop'")
+def totals():
+    return spark.read.table("ledger").groupBy("kind").agg(F.count("*").alias("n"), F.sum("amount").alias("amount"))
+"""
+
+
+class Scenario(str, Enum):
+    """What the storage holds when the victim starts."""
+
+    FIRST = "first run"  # nothing
+    NEXT = "next run"  # the first slice
+    REFRESH = "full refresh"  # everything, which the victim computes anew
+
+
+class Ground:
+    """The input of all points of a campaign, and the storages that they start from.
+
+    Args:
+        base: a folder; what is in it is replaced.
+    """
+
+    def __init__(self, base: Path) -> None:
+        self.base = base
+        self._landing = base / "landing"
+        shutil.rmtree(base, ignore_errors=True)
+        self._landing.mkdir(parents=True)
+        _write(base / "opening.json", _rows(-1))
+
+    def prepare(self, run: Callable[[Path, Scenario], None], scenarios: Collection[Scenario]) -> None:
+        """Land the input, and make the uninterrupted projects of scenarios, to be compared with.
+
+        Args:
+            run: runs one update of a project.
+            scenarios: which; a full refresh is one of what the next run has made.
+        """
+        self._land(range(SLICE))
+        run(self.project("one-slice"), Scenario.FIRST)
+        self._land(range(SLICE, 2 * SLICE))
+        for scenario in Scenario:
+            if scenario in scenarios:
+                run(self.point(scenario, f"whole-{scenario.name.lower()}"), scenario)
+
+    def point(self, scenario: Scenario, name: str) -> Path:
+        """A project of its own, with the storage that the scenario starts from."""
+        folder = self.project(name)
+        before = {Scenario.NEXT: "one-slice", Scenario.REFRESH: "whole-next"}.get(scenario)
+        if before is not None:
+            shutil.copytree(self.base / before / "storage", folder / "storage")
+        return folder
+
+    def project(self, name: str) -> Path:
+        """A project of its own, which has never run; one that has the name is replaced."""
+        folder = self.base / name
+        shutil.rmtree(folder, ignore_errors=True)
+        (folder / "transformations").mkdir(parents=True)
+        (folder / "pipeline.yml").write_text(_SETTINGS, encoding="utf-8")
+        (folder / "grades.py").write_text(_MODULE, encoding="utf-8")
+        text = _PIPELINE.format(landing=str(self._landing), opening=str(self.base / "opening.json"))
+        (folder / "transformations" / "project.py").write_text(text, encoding="utf-8")
+        return folder
+
+    def _land(self, numbers: range) -> None:
+        for number in numbers:
+            file = self._landing / f"part-{number:03}.json"
+            _write(file, _rows(number))
+            # Spark takes the oldest file first.
+            os.utime(file, (1_700_000_000 + number, 1_700_000_000 + number))
+
+
+def words_of(scenario: Scenario) -> list[str]:
+    """The command line of a victim."""
+    return ["--output", "json", "run", *(["--full-refresh-all"] if scenario is Scenario.REFRESH else [])]
+
+
+def _rows(number: int) -> Iterator[dict[str, object]]:
+    for position in range(ROWS):
+        row = (number + 1) * ROWS + position
+        yield {
+            "id": row,
+            "kind": _KINDS[row % len(_KINDS)],
+            "amount": row * 7919 % 1100 - 100,
+            # Never late: which windows close does not depend on where a batch ends.
+            "at": f"2026-01-01T00:{(number + 1) * 4 + position // 10:02}:{position:02}Z",
+        }
+
+
+def _write(file: Path, rows: Iterator[dict[str, object]]) -> None:
+    draft = file.with_name(f".{file.name}")
+    draft.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+    draft.replace(file)

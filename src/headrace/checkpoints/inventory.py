@@ -1,0 +1,93 @@
+"""The tables and flows that the storage holds, whether or not the code still knows them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from headrace.checkpoints.records import FlowRecord, read_record
+from headrace.model.names import InvalidName, Naming, QualifiedName
+from headrace.settings.storage import StorageLayout, path_safe
+
+_ENCODED = re.compile(r"(?:~[0-9a-f]{2})+")
+
+
+@dataclass(frozen=True)
+class StoredFlow:
+    """A flow with a record; its names are those of where the record lies."""
+
+    name: str
+    dataset: QualifiedName
+    file: Path
+    record: FlowRecord
+
+    @property
+    def ran(self) -> bool:
+        """True when it may have put rows into its table."""
+        return self.record.started_at > 0 or self.record.running
+
+
+def stored_tables(layout: StorageLayout, naming: Naming) -> Iterator[tuple[QualifiedName, str]]:
+    """Every Delta table below the storage's ``tables``: its canonical name and path, sorted by path."""
+    root = Path(layout.root) / "tables"
+    for log in sorted(root.glob("*/*/_delta_log")) + sorted(root.glob("*/*/*/_delta_log")):
+        parts = log.parent.relative_to(root).parts
+        try:
+            yield naming.canonical(".".join(f"`{part}`" for part in parts)), str(log.parent)
+        except InvalidName:
+            continue
+
+
+def stored_flows(layout: StorageLayout, naming: Naming) -> tuple[StoredFlow, ...]:
+    """Every flow with a record, sorted by path."""
+    root = Path(layout.root) / "checkpoints"
+    files = sorted(root.glob("*/*/*/flow.json")) + sorted(root.glob("*/*/*/*/flow.json"))
+    return tuple(_read(files, root, naming))
+
+
+def flows_of(layout: StorageLayout, naming: Naming, dataset: QualifiedName) -> tuple[StoredFlow, ...]:
+    """The flows of one dataset that have a record, sorted by path."""
+    folder = Path(layout.flows(naming, dataset))
+    return tuple(_read(sorted(folder.glob("*/flow.json")), Path(layout.root) / "checkpoints", naming, dataset))
+
+
+def first_record(flow: str, siblings: Sequence[StoredFlow], known_epoch: int | None) -> tuple[FlowRecord, bool]:
+    """The record of a flow that has none, and whether it ran nevertheless.
+
+    Args:
+        flow: its name.
+        siblings: the flows of its dataset that have a record.
+        known_epoch: the newest epoch in which the event log has batches under its name and dataset, or None.
+
+    A name that a renamed flow had before is new for whoever has it now: it gets an identity and epochs of its own.
+    """
+    taken = {sibling.record.identity for sibling in siblings}
+    if not any(flow in sibling.record.formerly for sibling in siblings) and flow not in taken:
+        return FlowRecord(epoch=known_epoch or 0, identity=flow), known_epoch is not None
+    number = 2
+    while f"{flow}~{number}" in taken:
+        number += 1
+    epoch = 0 if known_epoch is None else known_epoch + 1
+    return FlowRecord(epoch=epoch, identity=f"{flow}~{number}", first_epoch=epoch), False
+
+
+def _read(
+    files: Iterable[Path], root: Path, naming: Naming, dataset: QualifiedName | None = None
+) -> Iterator[StoredFlow]:
+    for file in files:
+        *parts, folder = file.parent.relative_to(root).parts
+        try:
+            name = dataset or naming.canonical(".".join(f"`{part}`" for part in parts))
+        except InvalidName:
+            continue
+        record = read_record(file)
+        if record is not None:
+            named = record.flow if record.flow and path_safe(record.flow) == folder else _decoded(folder)
+            yield StoredFlow(named, name, file, replace(record, identity=record.identity or named))
+
+
+def _decoded(folder: str) -> str:
+    """The name that :func:`headrace.settings.storage.path_safe` made a folder of, unless it was shortened."""
+    return _ENCODED.sub(lambda match: bytes.fromhex(match.group().replace("~", "")).decode(errors="replace"), folder)

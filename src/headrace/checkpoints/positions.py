@@ -1,0 +1,130 @@
+"""The position of a source that a start stands for, looked up in the source."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+from headrace.checkpoints.delta_log import TableState
+from headrace.checkpoints.listing import listed_files, places
+from headrace.checkpoints.replayable import changed_at, committed_at
+from headrace.checkpoints.seeding import DeltaPosition, FilesPosition
+from headrace.errors import PipelineError
+from headrace.graph.resolved import ResolvedFlow, Source, SourceKind
+from headrace.graph.starts import Start, StartKind, moment_text
+from headrace.plan.reach import SourceStart
+
+
+def start_at(
+    flow: ResolvedFlow, source: Source, start: Start, table: TableState | None, *, cleared: bool
+) -> SourceStart:
+    """Where the reading of a source starts.
+
+    Args:
+        flow: who reads it.
+        source: what is read.
+        start: what the user asked for.
+        table: of a table of the pipeline, how it is now.
+        cleared: the same update clears that table.
+
+    Raises:
+        PipelineError: RESET.CANNOT_START, RESET.OUT_OF_RANGE.
+    """
+    name = described(source)
+    if start.kind is StartKind.EARLIEST:
+        return SourceStart(name, _earliest(source, table))
+    if source.kind is SourceKind.DATASET:
+        if cleared:
+            raise _refused(flow, start, name, "it is cleared by the same update, so its versions end here")
+        if table is None:
+            raise _refused(flow, start, name, "it is not there yet")
+        return _start_of_table(flow, name, start, table)
+    if source.kind is SourceKind.FILES:
+        return _start_of_files(flow, name, start, source)
+    raise _refused(flow, start, name, "only its own reader knows its positions")
+
+
+def described(source: Source) -> str:
+    """A source for the reader; its own description may hold a secret and is not repeated."""
+    if source.kind is SourceKind.DATASET:
+        return f'table "{source.detail}"'
+    if source.kind is SourceKind.FILES:
+        return f"the files in {places(source.detail)}"
+    return f"source {source.detail.split()[0] if source.detail.split() else 'of another kind'}"
+
+
+def _earliest(source: Source, table: TableState | None) -> str:
+    if source.kind is SourceKind.DATASET:
+        held = "" if table is None else f" at version {table.version}"
+        return f"all that it holds{held}, then what comes"
+    if source.kind is SourceKind.FILES:
+        return "every file that is there, then what comes"
+    return "where the query says that a new reader starts"
+
+
+def _start_of_table(flow: ResolvedFlow, name: str, start: Start, table: TableState) -> SourceStart:
+    logged = _logged(table)
+    oldest = logged[0]
+    if start.kind is StartKind.LATEST:
+        version = table.version + 1
+        said = f"what comes after version {table.version}"
+    elif start.kind is StartKind.VERSION:
+        version = start.version
+        if not oldest <= version <= table.version + 1:
+            range_ = f"version {oldest} to {table.version + 1}, which is the next one"
+            raise _out_of_range(flow, start, name, range_)
+        said = f"version {version} and what comes after it"
+    else:
+        version = _version_at(flow, name, start, table, logged)
+        said = f"version {version} of {moment_text(committed_at(table.path, version))} and what comes after it"
+    return SourceStart(name, said, DeltaPosition(table.table_id, version))
+
+
+def _version_at(flow: ResolvedFlow, name: str, start: Start, table: TableState, logged: range) -> int:
+    """The first version that was committed at the moment or after it, as Delta finds it for ``startingTimestamp``."""
+    first, last = (committed_at(table.path, version) for version in (logged[0], table.version))
+    # A moment before the table was made loses nothing, unless the log has been cleaned up since.
+    if start.moment > last or (start.moment < first and logged[0] > 0):
+        raise _out_of_range(flow, start, name, f"{moment_text(first)} to {moment_text(last)}")
+    return next(version for version in logged if committed_at(table.path, version) >= start.moment)
+
+
+def _logged(table: TableState) -> range:
+    """The newest versions without a gap whose commits are still in the log."""
+    folder = Path(table.path) / "_delta_log"
+    first = table.version
+    while first > 0 and (folder / f"{first - 1:020d}.json").is_file():
+        first -= 1
+    return range(first, table.version + 1)
+
+
+def _start_of_files(flow: ResolvedFlow, name: str, start: Start, source: Source) -> SourceStart:
+    if start.kind is StartKind.VERSION:
+        raise _refused(flow, start, name, "files have no versions")
+    try:
+        there = sorted((path, changed_at(path)) for path in listed_files(source.detail))
+    except OSError as error:
+        raise _refused(flow, start, name, f'"{error.filename}" cannot be listed') from error
+    seen = [(path, at) for path, at in there if start.kind is StartKind.LATEST or at < start.moment]
+    left_out = f"{len(seen)} file{'' if len(seen) == 1 else 's'} left out"
+    since = "" if start.kind is StartKind.LATEST else f" changed at {moment_text(start.moment)} or later"
+    what = "files that come from now on" if not since else f"files{since}"
+    return SourceStart(name, f"{what}, {left_out}", FilesPosition(tuple((path, round(at * 1000)) for path, at in seen)))
+
+
+def _refused(flow: ResolvedFlow, start: Start, name: str, reason: str) -> PipelineError:
+    return PipelineError(
+        "RESET.CANNOT_START",
+        location=flow.flow.location,
+        flow=flow.name,
+        start=start,
+        source=name,
+        reason=reason,
+        command=f"headrace run --reset-checkpoint {shlex.quote(f'{flow.name}=earliest')}",
+    )
+
+
+def _out_of_range(flow: ResolvedFlow, start: Start, name: str, range_: str) -> PipelineError:
+    return PipelineError(
+        "RESET.OUT_OF_RANGE", location=flow.flow.location, flow=flow.name, start=start, source=name, range=range_
+    )

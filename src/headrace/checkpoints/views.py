@@ -1,0 +1,92 @@
+"""Definitions of persisted views in the storage: a JSON file for each, written in one rename.
+
+A definition stays when the view leaves the code, as a table does: see :func:`stored_views`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from headrace.errors import PipelineError
+from headrace.model.names import InvalidName, Naming, QualifiedName, quoted
+from headrace.model.views import ViewDefinition
+from headrace.plan.steps import ViewStep
+from headrace.settings.storage import StorageLayout
+
+_FORMAT = 1
+
+
+def stored_views(layout: StorageLayout, naming: Naming) -> Iterator[ViewDefinition]:
+    """Every definition in the storage, whether or not the code still has the view, sorted by path.
+
+    Raises:
+        PipelineError: STORAGE.VIEW_UNREADABLE.
+    """
+    root = Path(layout.views)
+    for file in sorted(root.glob("*/*.json")) + sorted(root.glob("*/*/*.json")):
+        try:
+            name = naming.canonical(quoted(*file.parent.relative_to(root).parts, file.stem))
+        except InvalidName:
+            continue
+        found = _read(file, name)
+        if found is not None:
+            yield found
+
+
+def stored_view(layout: StorageLayout, naming: Naming, name: QualifiedName) -> ViewDefinition | None:
+    """The stored definition of a view, or None.
+
+    Raises:
+        PipelineError: STORAGE.VIEW_UNREADABLE.
+    """
+    return _read(Path(layout.view(naming, name)), name)
+
+
+def apply_view_step(step: ViewStep, layout: StorageLayout, naming: Naming) -> None:
+    """Store or remove a definition; a reader sees the one before or the one after, whole."""
+    file = Path(layout.view(naming, step.dataset))
+    if step.definition is None:
+        file.unlink(missing_ok=True)
+        return
+    file.parent.mkdir(parents=True, exist_ok=True)
+    draft = file.with_name(f".{file.name}.{os.getpid()}")
+    with draft.open("w", encoding="utf-8") as stream:
+        json.dump(_to_json(step.definition), stream, indent=1, sort_keys=True)
+        stream.flush()
+        os.fsync(stream.fileno())
+    draft.replace(file)
+
+
+def _to_json(view: ViewDefinition) -> dict[str, Any]:
+    return {
+        "format": _FORMAT,
+        "query": view.query,
+        "catalog": view.catalog,
+        "schema": view.schema,
+        "comment": view.comment,
+        "properties": dict(view.properties),
+        "column_comments": dict(view.column_comments),
+    }
+
+
+def _read(file: Path, name: QualifiedName) -> ViewDefinition | None:
+    try:
+        raw = json.loads(file.read_text(encoding="utf-8"))
+        return ViewDefinition(
+            name=name,
+            query=str(raw["query"]),
+            catalog=raw["catalog"],
+            schema=str(raw["schema"]),
+            comment=raw["comment"],
+            properties={str(key): str(value) for key, value in raw["properties"].items()},
+            column_comments={str(key): str(value) for key, value in raw["column_comments"].items()},
+        )
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise PipelineError("STORAGE.VIEW_UNREADABLE", path=file, reason=reason) from error

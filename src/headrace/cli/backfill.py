@@ -1,0 +1,33 @@
+"""``headrace backfill``: a stream's query over a part of its input, as a batch."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated
+
+import typer
+
+from headrace.cli.invocation import invocation_of
+from headrace.cli.live import display_for
+from headrace.cli.update import Settings, finish, request_of
+from headrace.plan.loads import Backfill
+
+_POSITION = "earliest|latest|version:N|timestamp:T"
+
+
+def backfill(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="FLOW", help="A flow that appends, or its table.")],
+    start: Annotated[str, typer.Option("--from", metavar=_POSITION, help="Where the range begins.")] = "earliest",
+    end: Annotated[str, typer.Option("--to", metavar=_POSITION, help="Where it ends; not part of it.")] = "latest",
+    again: Annotated[bool, typer.Option("--again", help="Load rows that were, or will be, read already.")] = False,  # noqa: FBT002 - an option of the command line
+    settings: Settings = None,
+) -> None:
+    """Run a stream's query as a batch over a range, into its table, exactly once; a new stream begins behind it."""
+    _, configuration = request_of((), (), everything=False, settings=settings or ())
+    invocation = invocation_of(context)
+    display = display_for(invocation, time.monotonic)
+    project = invocation.open(configuration)
+    with display.shown():
+        outcome = project.backfill(Backfill(name, start, end, again), on_event=display.on_event)
+    finish(outcome, invocation)

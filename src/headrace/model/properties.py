@@ -1,0 +1,41 @@
+"""The table properties of ours, all in one place, so that a misspelled one is found instead of ignored."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from headrace.model.datasets import PRIVATE_PROPERTY
+from headrace.model.schema import Schema
+
+PREFIX = "headrace."
+STRICT_PROPERTY = "headrace.strict"
+
+# What each one does, for the reader. All of them are "true" or "false".
+KNOWN_PROPERTIES: Mapping[str, str] = {
+    PRIVATE_PROPERTY: "the table is for the pipeline alone",
+    STRICT_PROPERTY: "the schema of the table does not change, columns that are added included",
+}
+
+# Types that Delta keeps behind a table feature, which it does not switch on by itself in a table that is there.
+_FEATURES = {"timestamp_ntz": "delta.feature.timestampNtz", "variant": "delta.feature.variantType"}
+
+
+def needed_features(schema: Schema) -> tuple[str, ...]:
+    """The table features, as properties of a Delta table, without which it cannot have these columns."""
+    types = "".join(column.json_type for column in schema.columns)
+    return tuple(feature for name, feature in _FEATURES.items() if f'"{name}"' in types)
+
+
+def is_strict(properties: Mapping[str, str]) -> bool:
+    """True when the schema of the table may not change."""
+    return switched_on(properties, STRICT_PROPERTY)
+
+
+def switched_on(properties: Mapping[str, str], key: str) -> bool:
+    """True when a property is there and says "true", in any case."""
+    return properties.get(key, "false").strip().casefold() == "true"
+
+
+def is_switch(value: str) -> bool:
+    """True for a value that a property of ours can have."""
+    return value.strip().casefold() in ("true", "false")

@@ -1,0 +1,47 @@
+"""``on_event_hook``: a function of the user's is told what happens in an update."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from headrace.errors import PipelineError
+from headrace.model.hooks import EventHook
+from headrace.pipelines.registry import Registry, current_registry
+
+Hook = Callable[[dict[str, Any]], Any]
+
+
+def on_event_hook(fn: Any = None, max_allowable_consecutive_failures: int | None = None) -> Any:
+    """Let a function be told every stable event of an update, as a dictionary in the shape of the event log's rows.
+
+    Hooks run one after the other in a thread of their own, in the order of the events; what they raise fails nothing.
+
+    Args:
+        fn: the decorated function, when used without parentheses; it takes one argument.
+        max_allowable_consecutive_failures: how often in a row it may raise before it is left alone until the next
+            update (default: as often as it likes).
+
+    Raises:
+        PipelineError: DEFINITION.OUTSIDE when called outside of a pipeline's files.
+    """
+    registry = current_registry("on_event_hook")
+    # Called without parentheses, the vendor's decorator takes the function first.
+    declare = _declaring(registry, max_allowable_consecutive_failures)
+    return declare if fn is None else declare(fn)
+
+
+def _declaring(registry: Registry, most: Any) -> Callable[[Any], Any]:
+    location = registry.here()
+
+    def declare(function: Any) -> Any:
+        if not callable(function):
+            registry.problems.append(PipelineError("DEFINITION.NOT_CALLABLE", location=location, what="on_event_hook"))
+        elif most is not None and (isinstance(most, bool) or not isinstance(most, int) or most < 0):
+            registry.problems.append(PipelineError("HOOK.BAD_LIMIT", location=location, value=most))
+        else:
+            name = str(getattr(function, "__name__", "hook"))
+            registry.hooks.append(EventHook(function, name, location, most))
+        return function
+
+    return declare

@@ -1,0 +1,172 @@
+"""What has to change in a table that is there, so that it is as declared now; or why it cannot be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from headrace.errors import PipelineError
+from headrace.graph.resolved import ResolvedDataset
+from headrace.model.datasets import PRIVATE_PROPERTY, is_private
+from headrace.model.properties import STRICT_PROPERTY, is_strict, needed_features
+from headrace.model.schema import Schema
+from headrace.model.type_changes import FieldChange, SchemaChange, schema_change
+from headrace.plan.deployed import DeployedLayout, DeployedTable
+from headrace.plan.steps import TableChange, TableStep
+
+WIDENING_PROPERTY = "delta.enableTypeWidening"
+
+
+def evolution(
+    dataset: ResolvedDataset, deployed: DeployedTable, layout: DeployedLayout, *, replaced: bool, anew: bool
+) -> tuple[TableStep | None, PipelineError | None]:
+    """The step that brings a table to what is declared, or None when it is; or the problem that stands against it.
+
+    Args:
+        dataset: as declared and resolved now.
+        deployed: the table in the storage.
+        layout: its clustering and protocol.
+        replaced: each batch replaces the table, and brings its schema with it.
+        anew: a full refresh of it was asked for.
+    """
+    declared = dataset.dataset
+    change = schema_change(deployed.schema, dataset.in_code)
+    problem = None if anew else _refused(dataset, deployed, change, replaced=replaced)
+    if problem is not None:
+        return None, problem
+    if replaced:
+        change = SchemaChange(change.result)
+    properties = _changed_properties(declared.properties, deployed.properties, layout)
+    properties |= _needed_properties(dataset, change, deployed, layout)
+    if is_private(deployed.properties) and not declared.private:
+        properties[PRIVATE_PROPERTY] = "false"
+    if is_strict(deployed.properties) and STRICT_PROPERTY not in declared.properties:
+        properties[STRICT_PROPERTY] = "false"
+    clustered = _changed_clustering(dataset, deployed, layout)
+    comment = declared.comment if declared.comment not in (None, deployed.comment) else None
+    said = [f'adds "{field}"' for field in change.added]
+    said += [f'widens "{field}" from {field.before} to {field.after}' for field in change.widened]
+    said += [f'lets "{name}" be null' for name in change.relaxed]
+    said += [f'sets property "{key}"' for key in properties if key != PRIVATE_PROPERTY]
+    said += ["becomes private" if declared.private else "becomes public"] if PRIVATE_PROPERTY in properties else []
+    said += ["sets the comment"] if comment else []
+    if replaced and declared.schema is not None:
+        # Its next computation brings them, and nothing else tells that it is due.
+        said += [f'adds "{c.name}"' for c in dataset.schema.columns if deployed.schema.find(c.name) is None]
+    if replaced and _folded(declared.partition_by) != _folded(deployed.partition_by):
+        said.append(f"partitions by {_listed(declared.partition_by)}")
+    if clustered is not None:
+        said.append(f"clusters by {_listed(clustered)}")
+    if not said:
+        return None, None
+    step = TableStep(
+        dataset.name,
+        TableChange.EVOLVE,
+        ", ".join(said),
+        columns=tuple(map(str, change.added)),
+        widened=change.widened,
+        relaxed=change.relaxed,
+        properties=tuple(properties.items()),
+        comment=comment,
+        cluster_by=clustered,
+    )
+    return step, None
+
+
+def _needed_properties(
+    dataset: ResolvedDataset, change: SchemaChange, deployed: DeployedTable, layout: DeployedLayout
+) -> dict[str, str]:
+    """What has to be switched on in the table before its schema can change."""
+    features = needed_features(dataset.in_code)
+    needed = {feature: "supported" for feature in features if layout.holds(feature, "supported") is False}
+    if change.widened and deployed.properties.get(WIDENING_PROPERTY) != "true":
+        needed[WIDENING_PROPERTY] = "true"
+    return needed
+
+
+def _changed_properties(
+    declared: Mapping[str, str], deployed: Mapping[str, str], layout: DeployedLayout
+) -> dict[str, str]:
+    # Delta spells its own properties as it knows them.
+    spelled = {key.casefold(): value for key, value in deployed.items() if key.casefold().startswith("delta.")}
+    changed = {}
+    for key, value in declared.items():
+        held = layout.holds(key, value)
+        if held is None:
+            held = deployed.get(key, spelled.get(key.casefold())) == value
+        if not held:
+            changed[key] = value
+    return changed
+
+
+def _changed_clustering(
+    dataset: ResolvedDataset, deployed: DeployedTable, layout: DeployedLayout
+) -> tuple[str, ...] | None:
+    """The declared columns when the table is clustered otherwise; None when not, or when that cannot be told."""
+    wanted = dataset.dataset.cluster_by
+    if layout.cluster_by is None or deployed.partition_by or _folded(wanted) == _folded(layout.cluster_by):
+        return None
+    return wanted
+
+
+def _folded(names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(name.casefold() for name in names)
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    return ", ".join(f'"{name}"' for name in names) or "nothing"
+
+
+def _refused(
+    dataset: ResolvedDataset, deployed: DeployedTable, change: SchemaChange, *, replaced: bool
+) -> PipelineError | None:
+    """Why a table cannot be brought to what is declared now, with its rows kept or by its next computation."""
+    declared = dataset.dataset
+    if is_strict(declared.properties):
+        fields = _all_changes(change, deployed.schema, dataset.in_code, replaced=replaced)
+        if fields:
+            return _problem("TABLE.STRICT", dataset, deployed, fields)
+    if replaced:
+        return None
+    refused = change.refused
+    if declared.properties.get(WIDENING_PROPERTY, "true").casefold() != "true":
+        refused += change.widened
+    if refused:
+        return _problem("TABLE.TYPE_CHANGED", dataset, deployed, refused)
+    if _folded(declared.partition_by) != _folded(deployed.partition_by):
+        return PipelineError(
+            "TABLE.PARTITIONS_CHANGED",
+            location=declared.location,
+            name=dataset.name,
+            now=", ".join(declared.partition_by) or "nothing",
+            before=", ".join(deployed.partition_by) or "nothing",
+            table=deployed.schema,
+            query=dataset.in_code,
+        )
+    return None
+
+
+def _all_changes(change: SchemaChange, table: Schema, code: Schema, *, replaced: bool) -> tuple[FieldChange, ...]:
+    relaxed = [FieldChange((name,), "not null", "nullable") for name in change.relaxed]
+    gone = [FieldChange((c.name,), c.type_text, "") for c in table.columns if replaced and code.find(c.name) is None]
+    return (*change.refused, *change.widened, *change.added, *relaxed, *gone)
+
+
+def _problem(
+    code: str, dataset: ResolvedDataset, deployed: DeployedTable, fields: Iterable[FieldChange]
+) -> PipelineError:
+    return PipelineError(
+        code,
+        location=dataset.dataset.location,
+        name=dataset.name,
+        changes="; ".join(map(_said, fields)),
+        table=deployed.schema,
+        query=dataset.in_code,
+    )
+
+
+def _said(field: FieldChange) -> str:
+    if not field.before:
+        return f'"{field}" is not in the table and {field.after} in the query'
+    if not field.after:
+        return f'"{field}" is {field.before} in the table and not in the query'
+    return f'"{field}" is {field.before} in the table and {field.after} in the query'

@@ -1,0 +1,41 @@
+"""What the storage holds and the code does not define: kept as it is, until its definition comes back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+DATASET_INACTIVE = "DATASET.INACTIVE"
+FLOW_INACTIVE = "FLOW.INACTIVE"
+INACTIVE = frozenset({DATASET_INACTIVE, FLOW_INACTIVE})
+
+
+@dataclass(frozen=True)
+class Inactive:
+    """A dataset, or with ``flow`` one flow of a dataset, that is not in the code."""
+
+    dataset: str
+    path: str
+    flow: str | None = None
+
+    @property
+    def code(self) -> str:
+        """By which the event log knows it."""
+        return DATASET_INACTIVE if self.flow is None else FLOW_INACTIVE
+
+    @property
+    def message(self) -> str:
+        """One readable line."""
+        if self.flow is None:
+            what, kept = f'table "{self.dataset}"', "its rows and its state are kept"
+        else:
+            what, kept = f'flow "{self.flow}" of "{self.dataset}"', "its state is kept"
+        return f"{what} is not in the code; {kept}, and it goes on from there when its definition comes back"
+
+    def describe(self) -> str:
+        """One line of the plan."""
+        return f"{'inactive':<10} {self.message}"
+
+    def to_json(self) -> dict[str, Any]:
+        """The same for programs."""
+        return {"dataset": self.dataset, "flow": self.flow, "path": self.path}

@@ -1,0 +1,57 @@
+"""Tables that the code now makes in another way than they were made; found before their rows are touched."""
+
+from __future__ import annotations
+
+from headrace.errors import PipelineError
+from headrace.graph.resolved import Mode, ResolvedDataset, ResolvedFlow, ResolvedGraph
+from headrace.graph.select import Selected
+from headrace.model.names import QualifiedName
+from headrace.plan.deployed import DeployedPast
+
+
+def changed_kinds(
+    graph: ResolvedGraph, past: DeployedPast, selected: Selected
+) -> tuple[list[PipelineError], frozenset[QualifiedName]]:
+    """A problem for each table that is kept and was made by another kind of query, and the names of these tables."""
+    problems: list[PipelineError] = []
+    names: set[QualifiedName] = set()
+    for dataset in graph.datasets:
+        # A view stores no rows that could mix with what is there.
+        if dataset.name not in selected.refresh - selected.full_refresh or not dataset.kind.stored:
+            continue
+        found = _kind_changed(past, dataset) or next(
+            (problem for flow in graph.flows_into(dataset.name) if (problem := _mode_changed(past, flow))), None
+        )
+        if found is not None:
+            problems.append(found)
+            names.add(dataset.name)
+    return problems, frozenset(names)
+
+
+def _kind_changed(past: DeployedPast, dataset: ResolvedDataset) -> PipelineError | None:
+    was = past.kind(dataset.name)
+    if was is None or was is dataset.kind:
+        return None
+    return PipelineError(
+        "TABLE.KIND_CHANGED",
+        location=dataset.dataset.location,
+        name=dataset.name,
+        before=was.label,
+        now=dataset.kind.label,
+    )
+
+
+def _mode_changed(past: DeployedPast, flow: ResolvedFlow) -> PipelineError | None:
+    """A stream that became a flow which runs once has no checkpoint, or the other way around."""
+    was = past.mode(flow)
+    if was is None or was is flow.mode or Mode.ONCE not in (was, flow.mode):
+        return None
+    before, now = ("runs once", "streams") if was is Mode.ONCE else ("streams", "runs once")
+    return PipelineError(
+        "FLOW.MODE_CHANGED",
+        location=flow.flow.location,
+        flow=flow.name,
+        name=flow.target,
+        before=before,
+        now=now,
+    )

@@ -1,0 +1,97 @@
+"""Loads: the query of a stream run once, as a batch, over an exact range of its sources."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from headrace.model.names import QualifiedName
+
+
+@dataclass(frozen=True)
+class TableRange:
+    """Rows that versions *first* to *last* of a table have added, both included.
+
+    ``whole`` means all rows that version *last* holds, which is what a stream reads that begins at the start.
+    """
+
+    dataset: QualifiedName
+    table_id: str
+    first: int
+    last: int
+    whole: bool
+
+    def describe(self) -> str:
+        """For the reader."""
+        rows = f"all rows at version {self.last}" if self.whole else f"what versions {self.first} to {self.last} added"
+        return f'{rows} of table "{self.dataset}"'
+
+    def to_json(self) -> dict[str, Any]:
+        """The range as stored."""
+        return {
+            "table": str(self.dataset),
+            "table_id": self.table_id,
+            "first": self.first,
+            "last": self.last,
+            "whole": self.whole,
+        }
+
+
+@dataclass(frozen=True)
+class FilesRange:
+    """Files by path, each with the milliseconds since 1970 at which it was last changed.
+
+    ``before`` are the files that are left out because they come before the range.
+    """
+
+    source: str
+    files: tuple[tuple[str, int], ...]
+    before: tuple[tuple[str, int], ...]
+
+    def describe(self) -> str:
+        """For the reader."""
+        return f"{len(self.files)} file{'' if len(self.files) == 1 else 's'} of {self.source}"
+
+    def to_json(self) -> dict[str, Any]:
+        """The range as stored."""
+        return {"source": self.source, "files": list(map(list, self.files)), "before": list(map(list, self.before))}
+
+
+SourceRange: TypeAlias = "TableRange | FilesRange"
+
+
+@dataclass(frozen=True)
+class Load:
+    """One load of a flow: a range of each of its sources, in their order.
+
+    Its batch is committed in an epoch of its own, minus its number, so that it is in the table once however often it
+    is tried. ``fences`` means that the stream begins right behind it: it has read nothing yet.
+    """
+
+    number: int
+    ranges: tuple[SourceRange, ...]
+    fences: bool
+    done: bool = False
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that the load's batch is committed and counted in."""
+        return -self.number
+
+    def describe(self) -> str:
+        """For the reader."""
+        loaded = ", ".join(found.describe() for found in self.ranges)
+        return f"loads {loaded}{'; the stream begins behind that' if self.fences else ''}"
+
+
+@dataclass(frozen=True)
+class Backfill:
+    """What the user asks for: a flow or its table, and where the range begins and ends.
+
+    The end is not part of the range. ``again`` lets rows in that the stream, or a load before, has read or will read.
+    """
+
+    name: str
+    start: str = "earliest"
+    end: str = "latest"
+    again: bool = False

@@ -1,0 +1,68 @@
+"""Streams whose query no longer fits the state in their checkpoint; found before one of them starts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from difflib import SequenceMatcher
+
+from headrace.errors import PipelineError
+from headrace.graph.resolved import MadeWith, Mode, ResolvedGraph, StatefulOperator
+from headrace.graph.select import Selected
+from headrace.plan.deployed import DeployedState
+
+
+def changed_states(graph: ResolvedGraph, state: DeployedState, selected: Selected) -> list[PipelineError]:
+    """A problem for each stream that would go on from a checkpoint with the state of another query.
+
+    Spark finds only some of these changes, and those when the query runs; the others would mix old state with new.
+    """
+    return [
+        PipelineError(
+            "FLOW.STATE_CHANGED",
+            location=flow.flow.location,
+            flow=flow.name,
+            name=flow.target,
+            changes="; ".join(changes),
+        )
+        for flow in graph.stored_flows
+        if flow.target in selected.refresh - selected.full_refresh
+        and flow.name not in selected.starts
+        and (before := state.made_with(flow)) is not None
+        and (changes := tuple(_changes(before, flow.made_with)))
+    ]
+
+
+def _changes(before: MadeWith, now: MadeWith) -> Iterator[str]:
+    """What differs between a checkpoint and its query, in words."""
+    modes = {before.mode, now.mode}
+    if len(modes) > 1 and modes <= {Mode.APPEND, Mode.COMPLETE}:
+        yield f"a batch was one that {_effect(before.mode)}, and is now one that {_effect(now.mode)}"
+    old_digests = [known.digest for known in before.operators]
+    new_digests = [known.digest for known in now.operators]
+    if old_digests != new_digests and sorted(old_digests) == sorted(new_digests):
+        yield f"the order was {_listed(before.operators)}, and is now {_listed(now.operators)}"
+        return
+    matcher = SequenceMatcher(a=old_digests, b=new_digests, autojunk=False)
+    for tag, left, right, first, last in matcher.get_opcodes():
+        olds, news = before.operators[left:right], now.operators[first:last]
+        if tag == "equal":
+            continue
+        for old, new in zip(olds, news, strict=False):
+            yield _exchange(old, new)
+        yield from (f'"{old.description}" is gone' for old in olds[len(news) :])
+        yield from (f'"{new.description}" is new, and has no state' for new in news[len(olds) :])
+
+
+def _exchange(old: StatefulOperator, new: StatefulOperator) -> str:
+    was, is_ = old.description, new.description
+    if was == is_:
+        was, is_ = f"{was} ({old.types})", f"{is_} ({new.types})"
+    return f'"{was}" is now "{is_}"'
+
+
+def _listed(operators: Iterable[StatefulOperator]) -> str:
+    return ", ".join(f'"{operator.description}"' for operator in operators)
+
+
+def _effect(mode: Mode) -> str:
+    return "replaces the table" if mode is Mode.COMPLETE else "adds rows to the table"

@@ -1,0 +1,49 @@
+"""What happens to each table before its flows run: created, cleared, or brought to what is declared now."""
+
+from __future__ import annotations
+
+from headrace.errors import PipelineError
+from headrace.graph.resolved import Mode, ResolvedDataset, ResolvedGraph
+from headrace.graph.select import Selected
+from headrace.model.names import QualifiedName
+from headrace.plan.deployed import DeployedState
+from headrace.plan.evolution import evolution
+from headrace.plan.steps import TableChange, TableStep
+
+
+def table_steps(
+    graph: ResolvedGraph, state: DeployedState, selected: Selected, lost: frozenset[QualifiedName]
+) -> tuple[dict[QualifiedName, TableStep], list[PipelineError]]:
+    """What happens to each selected table before its flows run, and why some cannot take what is declared now."""
+    tables: dict[QualifiedName, TableStep] = {}
+    problems: list[PipelineError] = []
+    for dataset in graph.datasets:
+        if dataset.name not in selected.refresh or not dataset.kind.stored:
+            continue
+        deployed = state.table(dataset.name)
+        if dataset.name in lost:
+            reason = "the table was deleted; its flows start again in a new epoch"
+            tables[dataset.name] = TableStep(dataset.name, TableChange.RESET, reason)
+        elif deployed is None:
+            tables[dataset.name] = TableStep(dataset.name, TableChange.CREATE, "not there yet")
+        elif dataset.name in selected.full_refresh and not _recomputed(graph, dataset):
+            tables[dataset.name] = TableStep(dataset.name, TableChange.RESET, "full refresh")
+        else:
+            layout = state.layout(dataset.name)
+            anew = dataset.name in selected.full_refresh
+            step, problem = evolution(dataset, deployed, layout, replaced=_replaced(graph, dataset), anew=anew)
+            if step is not None:
+                tables[dataset.name] = step
+            if problem is not None:
+                problems.append(problem)
+    return tables, problems
+
+
+def _recomputed(graph: ResolvedGraph, dataset: ResolvedDataset) -> bool:
+    """True for materialized views: a full refresh computes them anew, and readers never see them empty."""
+    return all(flow.mode is Mode.REPLACE for flow in graph.flows_into(dataset.name))
+
+
+def _replaced(graph: ResolvedGraph, dataset: ResolvedDataset) -> bool:
+    """True for tables whose every batch brings the schema with it."""
+    return all(flow.mode in (Mode.REPLACE, Mode.COMPLETE) for flow in graph.flows_into(dataset.name))

@@ -1,0 +1,30 @@
+"""What happens to the stored definitions of persisted views."""
+
+from __future__ import annotations
+
+from headrace.graph.resolved import ResolvedGraph
+from headrace.graph.select import Selected
+from headrace.model.datasets import Kind, SqlQuery
+from headrace.model.views import ViewDefinition
+from headrace.plan.deployed import DeployedPast
+from headrace.plan.steps import ViewChange, ViewStep
+
+
+def view_steps(graph: ResolvedGraph, past: DeployedPast, selected: Selected) -> tuple[ViewStep, ...]:
+    """The definitions that are stored or replaced, and those whose names have become tables."""
+    steps = []
+    for dataset in graph.datasets:
+        if dataset.name not in selected.refresh:
+            continue
+        stored = past.view(dataset.name)
+        if dataset.kind is Kind.PERSISTED_VIEW:
+            queries = [flow.flow.query for flow in graph.flows_into(dataset.name)]
+            (declared,) = [ViewDefinition.of(dataset.dataset, q) for q in queries if isinstance(q, SqlQuery)]
+            if stored is None:
+                steps.append(ViewStep(dataset.name, ViewChange.CREATE, "not there yet", declared))
+            elif stored != declared:
+                steps.append(ViewStep(dataset.name, ViewChange.REPLACE, "its definition changed", declared))
+        elif stored is not None:
+            # Or whoever asks the tables would find the view in the place of the table.
+            steps.append(ViewStep(dataset.name, ViewChange.REMOVE, f"it is a {dataset.label} now"))
+    return tuple(steps)

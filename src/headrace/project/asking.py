@@ -1,0 +1,129 @@
+"""Questions in SQL about a pipeline's tables, stored views and event log; no file of the pipeline is loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import functions as F
+
+from headrace.checkpoints.delta_log import table_state
+from headrace.checkpoints.inventory import stored_tables
+from headrace.checkpoints.views import stored_views
+from headrace.errors import PipelineError
+from headrace.graph.build import QUARANTINE_SUFFIX
+from headrace.model.datasets import is_private
+from headrace.model.names import InvalidName, QualifiedName, quoted
+from headrace.model.rows import Rows
+from headrace.model.views import ViewDefinition
+from headrace.settings.settings import Settings
+from headrace.spark.catalog import Catalog
+from headrace.sql.readonly import check_readonly
+
+
+def ask(query: str, catalog: Catalog, settings: Settings, *, private: bool) -> Rows:
+    """The rows of a query, with every table, view and the event log registered; private tables only when asked for.
+
+    Raises:
+        PipelineError: SQL.PRIVATE, VIEW.UNUSABLE; STORAGE.* when what is stored cannot be read.
+        PySparkException: Spark refuses the query.
+    """
+    tables = dict(stored_tables(settings.layout, settings.naming))
+    views = {view.name: view for view in stored_views(settings.layout, settings.naming)}
+    hidden = frozenset() if private else hidden_tables(tables)
+    _register_tables(catalog, settings, tables, views)
+    broken = _register_views(catalog, settings, views)
+    # Views keep what they read, so private tables can go once the views are there.
+    catalog.forget(hidden - views.keys())
+    try:
+        frame = catalog.session.sql(catalog.names.spelled_query(query, settings.naming))
+        return Rows(tuple(frame.columns), tuple(tuple(row) for row in frame.collect()))
+    except AnalysisException as error:
+        missing = _missing(error, settings)
+        if missing in broken:
+            raise PipelineError("VIEW.UNUSABLE", name=missing, reason=broken[missing]) from error
+        if missing in hidden:
+            raise PipelineError("SQL.PRIVATE", name=missing) from error
+        raise
+
+
+def hidden_tables(tables: Mapping[QualifiedName, str]) -> frozenset[QualifiedName]:
+    """The private tables among *tables* (name to path), with what was quarantined from them."""
+    private = set()
+    for name, path in tables.items():
+        state = table_state(path)
+        if state is not None and is_private(state.properties):
+            private.add(name)
+    aside = {name for name in tables if _whose_quarantine(name) in private}
+    return frozenset(private | aside)
+
+
+def _whose_quarantine(name: QualifiedName) -> QualifiedName | None:
+    if not name.name.endswith(QUARANTINE_SUFFIX):
+        return None
+    return QualifiedName(name.name[: -len(QUARANTINE_SUFFIX)], name.schema, name.catalog)
+
+
+def _register_tables(
+    catalog: Catalog,
+    settings: Settings,
+    tables: Mapping[QualifiedName, str],
+    views: Mapping[QualifiedName, ViewDefinition],
+) -> None:
+    catalog.know([*tables, *views], views)
+    for name, path in tables.items():
+        # A table of an earlier time may have the name that is a view's now.
+        if name not in views:
+            catalog.register_path(name, path)
+    events = settings.layout.events
+    catalog.register_event_views(events)
+    log = settings.event_log
+    if log is not None and log not in tables and log not in views and (Path(events) / "_delta_log").is_dir():
+        catalog.know([log], ())
+        catalog.register_path(log, events)
+
+
+def _register_views(
+    catalog: Catalog, settings: Settings, views: Mapping[QualifiedName, ViewDefinition]
+) -> dict[QualifiedName, str]:
+    """Register each view once what it reads is there; those that cannot be, and why."""
+    left = dict(views)
+    while True:
+        broken: dict[QualifiedName, str] = {}
+        for name, view in left.items():
+            try:
+                _register_view(catalog, settings, view)
+            except (PipelineError, PySparkException) as error:
+                text = error.params.get("reason", error.message) if isinstance(error, PipelineError) else str(error)
+                broken[name] = text.strip().splitlines()[0].rstrip(".")
+        if len(broken) in (0, len(left)):
+            return broken
+        left = {name: view for name, view in left.items() if name in broken}
+
+
+def _register_view(catalog: Catalog, settings: Settings, view: ViewDefinition) -> None:
+    # What lies in the storage may have been written by somebody else.
+    check_readonly(view.query)
+    frame = catalog.session.sql(catalog.names.spelled_query(view.query, view.naming(settings.naming)))
+    comments = {column.casefold(): text for column, text in view.column_comments.items()}
+    if comments:
+        frame = frame.select(
+            *(
+                F.col(quoted(name)).alias(name, metadata={"comment": comments[name.casefold()]})
+                if name.casefold() in comments
+                else F.col(quoted(name))
+                for name in frame.columns
+            )
+        )
+    catalog.register_view(view.name, frame)
+
+
+def _missing(error: AnalysisException, settings: Settings) -> QualifiedName | None:
+    """The table that Spark has not found, or None when it is about something else."""
+    if not (error.getCondition() or "").startswith("TABLE_OR_VIEW_NOT_FOUND"):
+        return None
+    try:
+        return settings.naming.canonical((error.getMessageParameters() or {}).get("relationName", ""))
+    except InvalidName:
+        return None

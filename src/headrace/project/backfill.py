@@ -1,0 +1,155 @@
+"""Plans a backfill: which range of its sources a stream's query is run over as a batch, and whether it may be."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import replace
+
+from headrace.checkpoints.freshness import StoredState
+from headrace.checkpoints.loads import Coverage, added_files, loads_of, next_number, overlap
+from headrace.checkpoints.past import StoredPast
+from headrace.checkpoints.positions import described
+from headrace.checkpoints.seeding import DeltaPosition, FilesPosition
+from headrace.errors import PipelineError, raise_all
+from headrace.graph.build import did_you_mean
+from headrace.graph.resolved import Mode, ResolvedFlow, ResolvedGraph, Source, SourceKind
+from headrace.graph.starts import EARLIEST, Start, StartKind, start_of
+from headrace.model.names import InvalidName, Naming
+from headrace.plan.loads import Backfill, FilesRange, Load, SourceRange, TableRange
+from headrace.plan.steps import Decision, FlowStep, Plan
+
+
+def with_load(plan: Plan, wanted: Backfill, state: StoredState, past: StoredPast, naming: Naming) -> Plan:
+    """The plan with one flow that loads a range, and nothing else.
+
+    Raises:
+        Problems: the flow cannot be loaded so, or the range is wrong.
+    """
+    flow = _flow(plan.graph, wanted.name, naming)
+    load = _load(flow, wanted, state, past, naming)
+    own = FlowStep(flow, Decision.START, load.describe(), load=load)
+    steps = tuple(own if step.flow is flow else _left_alone(step) for step in plan.flows)
+    return replace(plan, flows=steps, tables=tuple(table for table in plan.tables if table.dataset == flow.target))
+
+
+def _left_alone(step: FlowStep) -> FlowStep:
+    return FlowStep(step.flow, Decision.EXCLUDE, "not part of the backfill")
+
+
+def _flow(graph: ResolvedGraph, text: str, naming: Naming) -> ResolvedFlow:
+    found = graph.by_flow.get(text)
+    if found is None:
+        try:
+            into = graph.flows_into(naming.canonical(text))
+        except InvalidName:
+            into = ()
+        streams = [flow for flow in into if flow.mode is Mode.APPEND] or list(into)
+        if len(streams) > 1:
+            names = ", ".join(f'"{flow.name}"' for flow in streams)
+            raise PipelineError("BACKFILL.WHICH_FLOW", name=text, flows=names)
+        if not streams:
+            known = [flow.name for flow in graph.stored_flows]
+            raise PipelineError("BACKFILL.UNKNOWN", name=text, suggestion=did_you_mean(text, known))
+        found = streams[0]
+    place = found.flow.location
+    if found.mode is not Mode.APPEND:
+        raise PipelineError("BACKFILL.NOT_A_STREAM", location=place, flow=found.name, mode=found.mode.value)
+    if found.analysis.operators:
+        kinds = ", ".join(dict.fromkeys(operator.kind for operator in found.analysis.operators))
+        raise PipelineError(
+            "BACKFILL.STATEFUL", location=place, flow=found.name, operators=kinds, name=shlex.quote(str(found.target))
+        )
+    for source in found.analysis.sources:
+        if source.kind is SourceKind.OTHER:
+            raise PipelineError("BACKFILL.SOURCE", location=place, flow=found.name, source=described(source))
+    return found
+
+
+def _load(flow: ResolvedFlow, wanted: Backfill, state: StoredState, past: StoredPast, naming: Naming) -> Load:
+    folder = state.record_file(flow).parent
+    before = loads_of(folder, naming.canonical)
+    pending = next((load for load in before if not load.done), None)
+    if pending is not None:
+        return pending
+    ranges = _ranges(flow, wanted, past, naming)
+    _check_added(flow, ranges, state)
+    record = state.progress_of(flow)
+    covered = [Coverage(state.checkpoint(flow, epoch)) for epoch in range(record.first_epoch, record.epoch + 1)]
+    current = covered[-1]
+    borders = all(current.borders(number, found) for number, found in enumerate(ranges))
+    # A fence that the stream has not passed moves on with the load.
+    streams = covered[:-1] if borders else covered
+    if not wanted.again:
+        _check_apart(flow, ranges, streams, before)
+    new = not any(coverage.used for coverage in covered)
+    fences = borders or (new and not current.fenced)
+    return Load(next_number(before), ranges, fences and not wanted.again)
+
+
+def _ranges(flow: ResolvedFlow, wanted: Backfill, past: StoredPast, naming: Naming) -> tuple[SourceRange, ...]:
+    start, end = _start(wanted.start, "--from"), _start(wanted.end, "--to")
+    if end.kind is StartKind.EARLIEST:
+        raise PipelineError("BACKFILL.EMPTY", flow=flow.name, range=f"{start} to {end}")
+    begins = past.starting(flow, start, frozenset())
+    ends = past.starting(flow, end, frozenset())
+    positions = zip(flow.analysis.sources, begins, ends, strict=True)
+    ranges = tuple(_range(source, a.position, b.position, naming, start) for source, a, b in positions)
+    if any(_is_empty(found) for found in ranges):
+        raise PipelineError("BACKFILL.EMPTY", flow=flow.name, range=f"{start} to {end}")
+    return ranges
+
+
+def _range(source: Source, begin: object, end: object, naming: Naming, start: Start) -> SourceRange:
+    whole = start == EARLIEST
+    if isinstance(end, DeltaPosition):
+        first = 0 if not isinstance(begin, DeltaPosition) else begin.version
+        return TableRange(naming.canonical(source.detail), end.table_id, first, end.version - 1, whole)
+    before = begin.seen if isinstance(begin, FilesPosition) else ()
+    left_out = frozenset(path for path, _ in before)
+    seen = end.seen if isinstance(end, FilesPosition) else ()
+    return FilesRange(described(source), tuple(file for file in seen if file[0] not in left_out), before)
+
+
+def _is_empty(found: SourceRange) -> bool:
+    return found.first > found.last if isinstance(found, TableRange) else not found.files
+
+
+def _start(text: str, option: str) -> Start:
+    found = start_of(text)
+    if found is None:
+        raise PipelineError("BACKFILL.BAD_POSITION", option=option, value=text)
+    return found
+
+
+def _check_added(flow: ResolvedFlow, ranges: Sequence[SourceRange], state: StoredState) -> None:
+    for found in ranges:
+        if isinstance(found, TableRange) and not found.whole:
+            table = state.table(found.dataset)
+            assert table is not None  # noqa: S101 - its versions were looked up a moment ago
+            try:
+                added_files(table, found)
+            except LookupError as gone:
+                place, range_ = flow.flow.location, found.describe()
+                raise PipelineError(
+                    "BACKFILL.NOT_ADDED", location=place, flow=flow.name, range=range_, reason=gone
+                ) from gone
+
+
+def _check_apart(
+    flow: ResolvedFlow, ranges: Sequence[SourceRange], streams: Sequence[Coverage], before: Sequence[Load]
+) -> None:
+    problems: list[PipelineError] = []
+    for number, found in enumerate(ranges):
+        if any(coverage.reaches(number, found) for coverage in streams):
+            reader = "the stream itself"
+        elif any(overlap(found, load.ranges[number]) for load in before if number < len(load.ranges)):
+            reader = "an earlier backfill"
+        else:
+            continue
+        problems.append(
+            PipelineError(
+                "BACKFILL.OVERLAP", location=flow.flow.location, flow=flow.name, range=found.describe(), reader=reader
+            )
+        )
+    raise_all(problems)

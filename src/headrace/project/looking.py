@@ -1,0 +1,46 @@
+"""What a project tells of its storage without a session: the last update, the event log, tables, quarantine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from headrace.checkpoints.inventory import stored_tables
+from headrace.events.reader import EventReader
+from headrace.model.outcome import Outcome
+from headrace.model.rows import Rows
+from headrace.project.asking import hidden_tables
+from headrace.project.stored import quarantined, quarantines, row_count
+from headrace.settings.settings import Settings
+
+
+class StoredProject:
+    """A pipeline as its storage shows it."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+
+    def status(self) -> Outcome | None:
+        """The newest update by the event log, or None when there was none."""
+        return self.events().outcome()
+
+    def events(self) -> EventReader:
+        """The event log."""
+        return EventReader(self.settings.layout.events)
+
+    def quarantine_list(self) -> tuple[tuple[str, int, Mapping[str, int]], ...]:
+        """Each dataset with rows set aside: name, rows, and how many broke each rule."""
+        return quarantines(self.settings.layout, self.settings.naming)
+
+    def quarantine_show(self, name: str, rows: int = 20) -> Rows:
+        """The newest rows that were set aside for a dataset.
+
+        Raises:
+            PipelineError: QUARANTINE.NONE.
+        """
+        return quarantined(self.settings.layout, self.settings.naming, name, rows)
+
+    def tables(self, *, private: bool = False) -> tuple[tuple[str, str, int | None], ...]:
+        """Name, path and rows of every table in the storage, private ones only when asked for."""
+        found = dict(stored_tables(self.settings.layout, self.settings.naming))
+        hidden = frozenset() if private else hidden_tables(found)
+        return tuple((str(name), path, row_count(path)) for name, path in found.items() if name not in hidden)

@@ -1,0 +1,136 @@
+"""What an update of a resolved graph would do, found in the storage; and the renames that come before it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from headrace.checkpoints.freshness import StoredState
+from headrace.checkpoints.past import StoredPast
+from headrace.checkpoints.renaming import RelocatedLayout, StoredRenames
+from headrace.events.reader import EventReader
+from headrace.graph.resolve import Kept
+from headrace.graph.resolved import ResolvedFlow, ResolvedGraph
+from headrace.graph.select import Selection, cleared_names, select
+from headrace.model.datasets import Dataset
+from headrace.model.location import Location
+from headrace.model.names import InvalidName, QualifiedName
+from headrace.model.outcome import FlowCounts
+from headrace.model.schema import Schema
+from headrace.plan.build import build_plan
+from headrace.plan.loads import Backfill
+from headrace.plan.renames import NewNames, Rename, renames
+from headrace.plan.steps import Plan
+from headrace.plan.triggers import with_triggers
+from headrace.project.backfill import with_load
+from headrace.project.rehearsal import Rehearsal
+from headrace.runtime.seam import Point, Seam
+from headrace.settings.settings import Settings
+
+
+def known_counts(
+    events: EventReader, state: StoredState, graph: ResolvedGraph
+) -> Callable[[str, int, int], FlowCounts | None]:
+    """Finds the counts of a batch in the event log, also of one that ran while its flow had another name."""
+
+    def known(flow: str, epoch: int, batch_id: int) -> FlowCounts | None:
+        formerly = state.progress_of(graph.by_flow[flow]).formerly
+        names = [flow, *(name for name, last in formerly.items() if epoch <= last)]
+        found = (events.batch_counts(name, epoch, batch_id) for name in names)
+        return next((counts for counts in found if counts is not None), None)
+
+    return known
+
+
+class Planning:
+    """Plans of one pipeline. ``state`` is what lies in its storage, under old names as long as it is not carried over.
+
+    Args:
+        settings: the pipeline's.
+        rehearsal: what a test has put in place of the real thing.
+    """
+
+    def __init__(self, settings: Settings, rehearsal: Rehearsal) -> None:
+        self._settings = settings
+        self._rehearsal = rehearsal
+        self._stored = StoredRenames(settings.layout, settings.naming)
+        self._before = dict(self._old_names())
+        flows_before = {new: old for old, new in settings.renamed_flows.items()}
+        self._layout = RelocatedLayout(settings.layout.root, self._before, flows_before)
+        self.state = StoredState(self._layout, settings.naming, settings.id, time.time, self._known_epoch)
+
+    def kept(self, selection: Selection) -> Kept:
+        """Finds the columns of tables that keep their rows in an update of the selection."""
+        cleared = cleared_names(selection, self._settings.naming)
+
+        def kept(dataset: Dataset, flows: Sequence[ResolvedFlow]) -> Schema | None:
+            clears = dataset.name in cleared or (selection.full_refresh_all and dataset.resettable)
+            table = None if clears or any(map(self.state.resetting, flows)) else self.state.table(dataset.name)
+            return None if table is None else table.schema
+
+        return kept
+
+    def plan(self, graph: ResolvedGraph, selection: Selection, *, continuous: bool | None = None) -> Plan:
+        """What an update would do.
+
+        Raises:
+            Problems: everything that is wrong with the selection, or keeps the storage from taking what is declared.
+        """
+        settings = self._settings
+        selected = select(graph, selection, settings.naming)
+        past = StoredPast(self._layout, settings.naming, self.state)
+        plan = build_plan(graph, self.state, past, selected.without(self._rehearsal.given))
+        plan = replace(plan, renames=self.renames(graph))
+        if not self._rehearsal.only:
+            old = frozenset(self._before.values())
+            plan = replace(plan, inactive=past.inactive(graph, old))
+        goes_on = settings.continuous if continuous is None else continuous
+        return with_triggers(plan, continuous=goes_on, interval_s=settings.trigger_interval_s)
+
+    def load(self, graph: ResolvedGraph, wanted: Backfill) -> Plan:
+        """What a backfill would do.
+
+        Raises:
+            Problems, PipelineError: as :meth:`plan`, and BACKFILL.*.
+        """
+        past = StoredPast(self._layout, self._settings.naming, self.state)
+        plan = self.plan(graph, Selection(), continuous=False)
+        return with_load(plan, wanted, self.state, past, self._settings.naming)
+
+    def renames(self, graph: ResolvedGraph) -> tuple[Rename, ...]:
+        """The renames of the settings that are still to be done.
+
+        Raises:
+            Problems: some cannot be done.
+        """
+        settings = self._settings
+        names = NewNames(settings.renamed_datasets, settings.renamed_flows)
+        place = settings.places.get("renames", Location(settings.file.name))
+        return renames(names, graph, settings.naming, self._stored, place)
+
+    def carry_out(self, planned: tuple[Rename, ...], at: Seam) -> None:
+        """Move what lies under old names; only the holder of the lease may."""
+        for rename in planned:
+            self._stored.carry_out(rename, lambda: at(Point.RENAMED))
+
+    def _old_names(self) -> list[tuple[QualifiedName, QualifiedName]]:
+        found = []
+        naming = self._settings.naming
+        for old, new in self._settings.renamed_datasets.items():
+            try:
+                found.append((naming.canonical(new), naming.canonical(old)))
+            except InvalidName:
+                # Said with all that is wrong when a plan is made.
+                continue
+        return found
+
+    def _known_epoch(self, flow: str, dataset: str) -> int | None:
+        """The newest epoch in which the event log has a flow into a dataset, under their names of now or before."""
+        reader = EventReader(self._settings.layout.events)
+        before = {str(new): str(old) for new, old in self._before.items()}
+        flows_before = {new: old for old, new in self._settings.renamed_flows.items()}
+        flows = {flow, flows_before.get(flow, flow), before.get(flow, flow)}
+        names = {(one, of) for one in flows for of in (dataset, before.get(dataset, dataset))}
+        known = [epoch for name in names if (epoch := reader.last_epoch(*name)) is not None]
+        return max(known, default=None)

@@ -1,0 +1,40 @@
+"""A dataset computed as one batch over the tables as they are: what its streams should have brought together."""
+
+from __future__ import annotations
+
+from functools import reduce
+
+from pyspark.sql import DataFrame
+
+from headrace.checkpoints.freshness import StoredState
+from headrace.errors import PipelineError
+from headrace.graph.resolved import ResolvedFlow, ResolvedGraph
+from headrace.model.names import QualifiedName
+from headrace.model.rows import Rows
+from headrace.spark.catalog import Catalog
+from headrace.spark.frames import flow_frame, passing, register_views
+from headrace.spark.session import with_confs
+from headrace.spark.twin import Part, as_batch
+
+
+def recomputed(graph: ResolvedGraph, name: QualifiedName, catalog: Catalog, state: StoredState) -> Rows:
+    """All rows that the queries of a dataset return when they read streams as batches, expectations applied.
+
+    Raises:
+        PipelineError: RECOMPUTE.INPUT_MISSING when a table that one reads was never made.
+    """
+    dataset = graph.by_name[name]
+
+    def rows_of(flow: ResolvedFlow) -> DataFrame:
+        for given in graph.stored_inputs(flow):
+            table = state.table(given.name)
+            if table is None:
+                raise PipelineError("RECOMPUTE.INPUT_MISSING", name=given.name, dataset=name)
+            catalog.register_path(given.name, table.path)
+        with as_batch(Part()), with_confs(catalog.session, flow.flow.spark_conf):
+            register_views(graph, flow, catalog)
+            return passing(flow_frame(graph, flow, catalog), dataset)
+
+    frames = map(rows_of, graph.flows_into(name))
+    whole = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
+    return Rows(tuple(whole.columns), tuple(tuple(row) for row in whole.collect()))

@@ -1,0 +1,58 @@
+"""What a settings file names: the pipeline's files, the packages that it needs, and its event log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from headrace.model.location import Location
+from headrace.model.names import InvalidName, Naming, QualifiedName, check_part, quoted
+from headrace.settings.check import Section
+from headrace.settings.settings import DEFAULT_SCHEMA, Library
+
+_LIBRARIES = {"glob": "include", "file": "path", "notebook": "path"}
+Report = Callable[..., None]
+
+
+def libraries_of(section: Section, file: str, report: Report) -> Iterator[Library]:
+    """The items of ``libraries``; problems go to *report* (code, line, parameters)."""
+    for item in section.sections("libraries"):
+        given = [key for key in _LIBRARIES if key in item.values]
+        path = item.section(given[0]).text(_LIBRARIES[given[0]]) if given else None
+        if len(given) == 1 and path:
+            yield Library(path, given[0] == "glob", Location(file, item.line), given[0] == "notebook")
+        elif not item.flawed:
+            report(
+                "SETTINGS.WRONG_VALUE",
+                item.line,
+                key="libraries[]",
+                reason="an item holds one of glob.include, file.path and notebook.path",
+                instead="Write one item for each file or pattern.",
+            )
+
+
+def dependencies_of(section: Section, file: str) -> tuple[tuple[str, Location], ...]:
+    """The lines of ``environment.dependencies``, each with its place."""
+    environment = section.section("environment")
+    place = Location(file, environment.line_of("dependencies"))
+    return tuple((line, place) for line in environment.texts("dependencies"))
+
+
+def event_log_of(section: Section, report: Report) -> QualifiedName | None:
+    """The name that ``event_log`` gives, None when there is none; problems go to *report*."""
+    named = section.section("event_log")
+    name, schema, catalog = (named.text(key) for key in ("name", "schema", "catalog"))
+    line = section.line_of("event_log")
+    if name is None:
+        if not named.flawed and "event_log" in section.values:
+            instead = "Write event_log.name, or leave event_log out."
+            report("SETTINGS.WRONG_VALUE", line, key="event_log", reason="it has no name", instead=instead)
+        return None
+    try:
+        for part in filter(None, (name, schema, catalog)):
+            check_part(part)
+    except InvalidName as invalid:
+        instead = "Use letters, digits and underscores."
+        report("SETTINGS.WRONG_VALUE", line, key="event_log", reason=invalid, instead=instead)
+        return None
+    naming = Naming(section.text("schema") or DEFAULT_SCHEMA, section.text("catalog"))
+    return naming.use(schema=schema, catalog=catalog).canonical(quoted(name))

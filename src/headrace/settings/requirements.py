@@ -1,0 +1,147 @@
+"""What ``pip install`` lines ask for, compared with the Python environment that runs the update.
+
+Nothing is ever installed: an update that changed its own environment would not be the update that was checked.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import InvalidWheelFilename, parse_wheel_filename
+from packaging.version import InvalidVersion, Version
+
+# Options of pip that say how to install, and not what.
+_SWITCHES = frozenset(
+    {
+        *("-q", "-qq", "-qqq", "--quiet", "-v", "--verbose", "-U", "--upgrade", "--pre", "--user", "-y", "--no-deps"),
+        *("--force-reinstall", "--no-cache-dir", "--disable-pip-version-check", "--no-build-isolation"),
+        *("--ignore-installed", "-I", "--prefer-binary"),
+    }
+)
+_WITH_VALUE = frozenset(
+    {
+        *("-i", "--index-url", "--extra-index-url", "-f", "--find-links", "--trusted-host", "--upgrade-strategy"),
+        *("--progress-bar", "--timeout", "--retries"),
+    }
+)
+_EGG = re.compile(r"[#&]egg=(?P<name>[\w.-]+)")
+
+
+# The user and the password of a URL.
+_CREDENTIALS = re.compile(r"//[^/\s@]*@")
+
+
+class Unreadable(ValueError):
+    """Something that names no package with which an environment could be compared; ``str()`` says why."""
+
+
+@dataclass(frozen=True)
+class Lack:
+    """A requirement that the environment does not meet; ``found`` is the version that is there, None for none."""
+
+    requirement: str
+    found: str | None
+
+
+def without_credentials(text: str) -> str:
+    """A text that may hold URLs, without the users and passwords in them."""
+    return _CREDENTIALS.sub("//...@", text)
+
+
+def installed_version(package: str) -> str | None:
+    """The version of a package in this environment, or None."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def requirements_of(words: str, folder: Path) -> tuple[Requirement, ...]:
+    """What the words behind ``pip install`` ask for.
+
+    Args:
+        words: packages and options.
+        folder: what the files of ``-r`` are relative to.
+
+    Raises:
+        Unreadable: no requirement, or one that names no package.
+    """
+    found = tuple(_requirements(words, folder, frozenset()))
+    if not found:
+        raise Unreadable("it names no package")
+    return found
+
+
+def lacking(requirement: Requirement, version_of: Callable[[str], str | None] = installed_version) -> Lack | None:
+    """How the environment fails to meet a requirement, or None when it meets it, or need not."""
+    if requirement.marker is not None and not requirement.marker.evaluate():
+        return None
+    found = version_of(requirement.name)
+    try:
+        met = found is not None and requirement.specifier.contains(Version(found), prereleases=True)
+    except InvalidVersion:
+        met = False
+    return None if met else Lack(f"{requirement.name}{requirement.specifier}", found)
+
+
+def _requirements(words: str, folder: Path, seen: frozenset[Path]) -> Iterator[Requirement]:
+    try:
+        pending = shlex.split(words, comments=True)
+    except ValueError as error:
+        raise Unreadable(f"it cannot be read: {error}") from error
+    while pending:
+        word = pending.pop(0)
+        option, equals, value = word.partition("=") if word.startswith("--") else (word, "", "")
+        if option in ("-r", "--requirement"):
+            yield from _listed(folder, value if equals else _value(option, pending), seen)
+        elif option in _WITH_VALUE:
+            _ = value if equals else _value(option, pending)
+        elif option.startswith("-") and option not in _SWITCHES:
+            raise Unreadable(f'option "{option}" is not known here')
+        elif not option.startswith("-"):
+            yield _requirement(word)
+
+
+def _value(option: str, pending: list[str]) -> str:
+    if not pending:
+        raise Unreadable(f'option "{option}" lacks its value')
+    return pending.pop(0)
+
+
+def _listed(folder: Path, name: str, seen: frozenset[Path]) -> Iterator[Requirement]:
+    file = (folder / name).resolve()
+    if file in seen:
+        return
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise Unreadable(f'file "{name}" cannot be read') from error
+    for line in lines:
+        # Hashes follow a backslash at the end of the line before.
+        words = line.rstrip("\\").strip()
+        if words.startswith("--hash"):
+            continue
+        if words.startswith("-"):
+            yield from _requirements(words, file.parent, seen | {file})
+        elif words and not words.startswith("#"):
+            yield _requirement(re.split(r"\s#|\s--hash", words)[0].strip())
+
+
+def _requirement(text: str) -> Requirement:
+    if text.endswith(".whl"):
+        try:
+            name, version, *_ = parse_wheel_filename(text.rpartition("/")[2])
+        except (InvalidWheelFilename, InvalidVersion) as error:
+            raise Unreadable(f'"{text}" is not the name of a wheel') from error
+        return Requirement(f"{name}=={version}")
+    egg = _EGG.search(text)
+    try:
+        return Requirement(egg["name"] if egg else text)
+    except InvalidRequirement as error:
+        raise Unreadable(f'"{without_credentials(text)}" names no package') from error

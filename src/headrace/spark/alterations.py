@@ -1,0 +1,37 @@
+"""Statements that change a table that is there without touching its rows; each says the table as quoted SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pyspark.sql import SparkSession
+
+from headrace.model.names import quoted, sql_text
+from headrace.model.type_changes import FieldChange
+
+
+def describe_table(
+    session: SparkSession, table: str, properties: Iterable[tuple[str, str]], comment: str | None = None
+) -> None:
+    """Set properties and the comment."""
+    listed = ", ".join(f"{sql_text(key)} = {sql_text(value)}" for key, value in properties)
+    if listed:
+        session.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ({listed})")
+    if comment is not None:
+        session.sql(f"COMMENT ON TABLE {table} IS {sql_text(comment)}")
+
+
+def change_columns(session: SparkSession, table: str, widened: Iterable[FieldChange], relaxed: Iterable[str]) -> None:
+    """Give columns wider types, and let others be NULL."""
+    for field in widened:
+        # The type is an atomic one that Delta can widen to, never a text of the user's.
+        session.sql(f"ALTER TABLE {table} ALTER COLUMN {quoted(*field.path)} TYPE {field.after}")
+    for column in relaxed:
+        session.sql(f"ALTER TABLE {table} ALTER COLUMN {quoted(column)} DROP NOT NULL")
+
+
+def cluster_table(session: SparkSession, table: str, columns: Iterable[str]) -> None:
+    """Cluster what is written from now on; by no column means not at all."""
+    listed = ", ".join(quoted(*column.split(".")) for column in columns)
+    by = f"({listed})" if listed else "NONE"
+    session.sql(f"ALTER TABLE {table} CLUSTER BY {by}")

@@ -1,0 +1,132 @@
+"""One attempt of one flow, from its preparation to what is reported of its end; runs in a thread of its own."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from headrace.errors import PipelineError
+from headrace.graph.resolved import Mode
+from headrace.model.triggers import TriggerKind
+from headrace.plan.steps import FlowStep, TableStep
+from headrace.runtime.ports import Canceled, Completed, Current, Failed, Idle, NothingNew, Report, Started
+from headrace.spark.execution import Execution
+from headrace.spark.failures import failed, whole_text
+from headrace.spark.preparation import Preparation
+from headrace.spark.surroundings import Surroundings
+
+
+@dataclass(frozen=True)
+class Signals:
+    """What an attempt heeds: *stop* is set once the update is to end, *room* limits how many views work at a time.
+
+    ``patience_s`` says how long a running batch may still take, None while nobody asked for a stop.
+    """
+
+    stop: threading.Event
+    room: threading.Semaphore
+    patience_s: Callable[[], float | None]
+
+
+class Attempt:
+    """One try of a step.
+
+    Args:
+        around: what the flows of the update share.
+        preparation: prepares tables and inputs.
+        step: what to do.
+        table: what happens to the target first.
+        report: gets every report, from this thread.
+        signals: when to end early.
+    """
+
+    def __init__(
+        self,
+        around: Surroundings,
+        preparation: Preparation,
+        step: FlowStep,
+        table: TableStep | None,
+        *,
+        report: Callable[[Report], None],
+        signals: Signals,
+    ) -> None:
+        self._around = around
+        self._preparation = preparation
+        self._step = step
+        self._flow = step.flow
+        self._table = table
+        self._report = report
+        self._signals = signals
+        self._execution = Execution(
+            around,
+            preparation,
+            step.flow,
+            step.trigger,
+            step.load,
+            started=lambda: report(Started(step.flow.name)),
+            current=lambda: report(Current(step.flow.name)),
+            patience_s=signals.patience_s,
+        )
+
+    def run(self) -> None:
+        """Do the step and report its end, whatever that is, or the update would wait forever."""
+        try:
+            self._report(self._done())
+        except BaseException as error:  # noqa: BLE001 - whatever a flow raises is that flow's failure
+            self._report(self._ended_by(error))
+
+    def _done(self) -> Report:
+        step, flow, around = self._step, self._flow, self._around
+        if step.conditional:
+            news = around.state.news(around.graph, flow)
+            if not news.started:
+                return NothingNew(flow.name, news.reason)
+        self._preparation.prepare(flow, self._table)
+        if step.restart is not None:
+            self._preparation.restart(flow, step.restart)
+        if step.trigger.kind is TriggerKind.INTERVAL and flow.mode is Mode.REPLACE:
+            return self._keep_fresh(due=step.reset or self._table is not None)
+        return self._execution.run()
+
+    def _keep_fresh(self, *, due: bool) -> Report:
+        """Compute a view when it is *due*, then whenever its inputs have changed, until the update is stopped."""
+        flow, around, signals = self._flow, self._around, self._signals
+        while not signals.stop.is_set():
+            if due or around.state.news(around.graph, flow).started:
+                with signals.room:
+                    self._execution.run()
+                due = False
+            self._report(Current(flow.name))
+            self._report(Idle(flow.name))
+            signals.stop.wait(self._step.trigger.interval_s)
+        return Completed(flow.name)
+
+    def _ended_by(self, error: BaseException) -> Report:
+        flow, around = self._flow, self._around
+        if self._signals.stop.is_set():
+            return Canceled(flow.name)
+        try:
+            self._keep_trace(error)
+            rules = around.graph.by_name[flow.target].dataset.expectations
+            report = failed(flow.flow, error, around.root, rules)
+            return replace(self._redacted(report), progressed=self._execution.progressed)
+        except Exception:  # noqa: BLE001 - the JVM that would explain the error may be gone
+            reason = around.redact(f"{type(error).__name__}: {error}")[:500]
+            place = flow.flow.location
+            lost = PipelineError("FLOW.FAILED", location=place, flow=flow.name, condition="no answer", reason=reason)
+            return Failed(flow.name, lost)
+
+    def _keep_trace(self, error: BaseException) -> None:
+        text = whole_text(error)
+        traces = self._around.traces
+        with suppress(OSError):
+            traces.parent.mkdir(parents=True, exist_ok=True)
+            with traces.open("a", encoding="utf-8") as stream:
+                stream.write(f"flow {self._flow.name}\n{self._around.redact(text)}\n")
+
+    def _redacted(self, report: Failed) -> Failed:
+        params = {key: self._around.redact(value) for key, value in report.error.params.items()}
+        error = PipelineError(report.error.code, location=report.error.location, **params)
+        return replace(report, error=error)

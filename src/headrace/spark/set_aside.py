@@ -1,0 +1,40 @@
+"""Keeps the quarantine table of a dataset in step with the dataset's types."""
+
+from __future__ import annotations
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from headrace.checkpoints.delta_log import table_state
+from headrace.checkpoints.layouts import table_layout
+from headrace.model.names import quoted
+from headrace.model.properties import needed_features
+from headrace.model.schema import Schema
+from headrace.model.type_changes import schema_change
+from headrace.spark.alterations import describe_table
+from headrace.spark.delta_tables import struct_type
+from headrace.spark.frames import brought
+
+
+def widen_quarantine(session: SparkSession, path: str, schema: Schema) -> None:
+    """Bring a quarantine table to where it takes rows of *schema* too; nothing is done where it does.
+
+    The table is written anew in one commit, and not widened in place: other readers of Delta tables, that of
+    ``headrace quarantine`` among them, do not know tables whose types were widened. New columns come with the rows
+    that have them.
+    """
+    state = table_state(path)
+    column = state.schema.find("row") if state is not None else None
+    if column is None:
+        return
+    missing = [feature for feature in needed_features(schema) if not table_layout(path).holds(feature, "supported")]
+    describe_table(session, f"delta.{quoted(path)}", [(feature, "supported") for feature in missing])
+    held = Schema.from_json(column.json_type)
+    change = schema_change(held.nullable, schema.nullable)
+    if not change.widened or change.refused:
+        return
+    rows = session.read.format("delta").load(path)
+    wanted = struct_type(change.result)
+    moved = rows.withColumn("row", brought(F.col("row"), rows.schema["row"].dataType, wanted))
+    writer = moved.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
+    writer.partitionBy("flow").save(path)

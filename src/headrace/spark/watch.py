@@ -1,0 +1,70 @@
+"""Looks after a running query until it ends, or until it is to be stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pyspark.sql.streaming.query import StreamingQuery
+
+_LOOK_EVERY_S = 0.5
+
+
+class QueryWatch:
+    """Waits for one query.
+
+    Args:
+        query: what runs.
+        look: called at each look, about twice a second.
+        current: called once, when a first batch is done or the query waits for input.
+        patience_s: how long the running batch may still take once the query should end early, None before that.
+        now: seconds.
+    """
+
+    def __init__(
+        self,
+        query: StreamingQuery,
+        *,
+        look: Callable[[], None],
+        current: Callable[[], None],
+        patience_s: Callable[[], float | None],
+        now: Callable[[], float],
+    ) -> None:
+        self._query = query
+        self._look = look
+        self._current = current
+        self._patience_s = patience_s
+        self._now = now
+        self._said_current = False
+        self._deadline: float | None = None
+        self._last_batch: int | None = None
+
+    def until_end(self) -> bool:
+        """True when the query ended by itself or was stopped between two batches, False when one was interrupted.
+
+        Raises what made the query fail.
+        """
+        while not self._query.awaitTermination(_LOOK_EVERY_S):  # type: ignore[arg-type]  # takes parts of a second too
+            self._look()
+            if not self._said_current and self._is_current():
+                self._said_current = True
+                self._current()
+            patience_s = self._patience_s()
+            if patience_s is None:
+                continue
+            if self._deadline is None:
+                self._deadline, self._last_batch = self._now() + patience_s, self._batch()
+            between_batches = self._between_batches()
+            if between_batches or patience_s == 0 or self._now() >= self._deadline:
+                self._query.stop()
+                return between_batches
+        return True
+
+    def _is_current(self) -> bool:
+        return self._batch() is not None or str(self._query.status["message"]).startswith("Waiting")
+
+    def _between_batches(self) -> bool:
+        return self._batch() != self._last_batch or not self._query.status["isTriggerActive"]
+
+    def _batch(self) -> int | None:
+        progress = self._query.lastProgress
+        return None if progress is None else int(progress["batchId"])

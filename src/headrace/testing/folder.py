@@ -1,0 +1,62 @@
+"""The folder of a project in a test: files in, rows of its tables out."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from headrace.model.rows import json_value
+from headrace.settings.settings import Settings
+from headrace.testing.result import rows_at, table_path
+from headrace.testing.rows import SortedRows
+
+
+class ProjectFolder:
+    """Where a project's files and its storage are.
+
+    Args:
+        settings: the project's, with the storage of the test.
+        copied: True when the folder is the test's own copy, in which it may replace data.
+    """
+
+    def __init__(self, settings: Settings, *, copied: bool) -> None:
+        self.settings = settings
+        self._copied = copied
+        self._landed: set[Path] = set()
+
+    @property
+    def folder(self) -> Path:
+        """The project's folder; write into it as you like."""
+        return self.settings.root
+
+    def land(self, path: str, rows: Iterable[Mapping[str, Any] | str]) -> Path:
+        """Write a file of JSON lines, whole at once, for sources that read files.
+
+        Args:
+            path: relative to the project. The first file of a test in a folder replaces what the project has there.
+            rows: dictionaries, or lines as they are.
+        """
+        file = self.folder / path
+        if file.parent not in self._landed and file.parent != self.folder and self._copied:
+            shutil.rmtree(file.parent, ignore_errors=True)
+        self._landed.add(file.parent)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        lines = [row if isinstance(row, str) else json.dumps(json_value(dict(row))) for row in rows]
+        draft = file.with_name(f".{file.name}")
+        draft.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        draft.replace(file)
+        return file
+
+    def write(self, path: str, text: str) -> Path:
+        """Write, or change, a file of the project."""
+        file = self.folder / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+        return file
+
+    def rows(self, name: str) -> SortedRows:
+        """The rows of a table as it is now; see :meth:`Result.rows`."""
+        return rows_at(table_path(self.settings.layout, self.settings.naming, name))

@@ -1,0 +1,58 @@
+"""Five points of the campaign and one zombie: real processes are hit, and nothing of it shows afterwards.
+
+`make campaign` has hundreds of them, on other masters too.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import pytest
+from campaign.arena import Arena
+from campaign.kills import hit_all
+from campaign.places import File, Moment, Pass, Shot
+from campaign.strike import Who
+from campaign.workload import SLICE, Scenario
+from campaign.zombies import stop_all
+
+from headrace.runtime.seam import Point
+
+pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(600)]
+
+BRONZE = f"tables/default/bronze/_delta_log/{SLICE + 1:020d}.json"
+COMMITS = f"checkpoints/default/per_minute/per_minute/0/commits/{SLICE}"
+
+
+def shot(commit, moment, at, who, delay_ms=0):
+    return Shot(Scenario.NEXT, commit, moment, at, delay_ms, who)
+
+
+KILLS = [
+    shot("native commit", Moment.DURING, File(BRONZE, drafts=True), Who.JVM),
+    shot("quarantine commit", Moment.AFTER, Pass(Point.QUARANTINED.value, 1), Who.PYTHON),
+    shot("target commit", Moment.DURING, Pass(Point.TO_WRITE.value, 2), Who.GROUP, delay_ms=120),
+    shot("event log commit", Moment.BEFORE, Pass(Point.WRITTEN.value, 4), Who.GROUP),
+    shot("Spark's commits", Moment.DURING, File(COMMITS, drafts=True), Who.PYTHON),
+]
+ZOMBIE = shot("target commit", Moment.BEFORE, Pass(Point.TO_WRITE.value, 1), Who.GROUP)
+
+
+@pytest.fixture(scope="module")
+def arena(headrace_session, tmp_path_factory):
+    environ = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
+    return Arena(tmp_path_factory.mktemp("campaign"), "local[2]", environ, [Scenario.NEXT])
+
+
+def test_the_next_update_makes_everything_whole_when_one_is_killed(arena):
+    verdicts = [verdict for verdict, _ in hit_all(arena, list(enumerate(KILLS, 1)))]
+
+    assert {verdict.what: verdict.faults for verdict in verdicts if verdict.faults} == {}
+    assert [verdict.what for verdict in verdicts if not verdict.struck] == []
+
+
+def test_a_holder_that_was_stopped_commits_nothing_when_it_continues_after_a_takeover(arena):
+    ((verdict, _),) = stop_all(arena, [(1, ZOMBIE)])
+
+    assert verdict.struck
+    assert (verdict.code, verdict.faults) == (3, ())

@@ -1,0 +1,139 @@
+"""Backfills: a stream's query as a batch over an exact range, once, and the stream behind it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from headrace.errors import PipelineError, Problems
+from headrace.testing import Crashed, Point
+
+pytestmark = pytest.mark.spark
+
+TABLES = """
+    @dp.table(schema="id INT")
+    def source():
+        return spark.readStream.schema("id INT").json("unused")
+
+    @dp.temporary_view
+    def positive():
+        return spark.readStream.table("source").where("id > 0")
+
+    @dp.table
+    @dp.expect_or_quarantine("even", "id % 2 = 0")
+    def copy():
+        return dp.read_stream("positive")
+    """
+SQL = "CREATE STREAMING TABLE twin AS SELECT id, id * 2 AS twice FROM STREAM(source) JOIN (SELECT 1) ON true;"
+
+
+def rows(*numbers):
+    return [{"id": number} for number in numbers]
+
+
+def ids(pipeline, name="copy"):
+    return sorted(row["id"] for row in pipeline.rows(name))
+
+
+@pytest.fixture
+def tables(project):
+    """Versions 0 to 2 of the source add rows."""
+    pipeline = project(TABLES, {"transformations/twin.sql": SQL})
+    pipeline.given("source", rows(2, 3, -1), rows(4), rows(6, 5))
+    pipeline.plan()
+    return pipeline
+
+
+def test_a_new_stream_begins_behind_the_range_without_gap_or_overlap(tables):
+    loaded = tables.backfill("copy", end="version:2")
+    assert (loaded.flow("copy").counts.rows_written, loaded.quarantined) == (2, 1)
+    assert ids(tables) == [2, 4]
+
+    tables.given("source", rows(8, 10))
+    tables.run("copy")
+
+    assert ids(tables) == [2, 4, 6, 8, 10]
+    assert sorted(row["row"]["id"] for row in tables.rows("copy_quarantine")) == [3, 5]
+
+
+def test_slices_that_follow_each_other_move_the_beginning_of_the_stream_on(tables):
+    tables.backfill("twin", end="version:1")
+    tables.backfill("twin", start="version:1", end="version:2")
+    tables.run("twin")
+
+    assert ids(tables, "twin") == [-1, 2, 3, 4, 5, 6]
+
+
+def test_the_same_range_is_loaded_once_unless_it_is_asked_for_again(tables):
+    tables.backfill("twin", end="version:1")
+
+    with pytest.raises((PipelineError, Problems), match="twice"):
+        tables.backfill("twin", end="version:1")
+    tables.backfill("twin", start="version:0", end="version:1", again=True)
+
+    assert ids(tables, "twin") == [-1, -1, 2, 2, 3, 3]
+
+
+def test_what_the_stream_has_read_is_not_loaded_too(tables):
+    tables.run("copy")
+
+    with pytest.raises((PipelineError, Problems), match="twice"):
+        tables.backfill("copy", start="version:1", end="version:2")
+
+
+@pytest.mark.parametrize("point", [Point.QUARANTINED, Point.WRITTEN, Point.COUNTED, Point.SEEDED, Point.FENCED])
+def test_a_load_that_died_is_finished_by_the_next_one(tables, point):
+    tables.crash_at(point)
+    with pytest.raises(Crashed):
+        tables.backfill("copy", end="version:2")
+
+    tables.restart().backfill("copy")
+    tables.run("copy")
+
+    assert ids(tables) == [2, 4, 6]
+    assert len(tables.rows("copy_quarantine")) == 2
+    assert tables.project.events().flow_totals()["copy"].rows_written == 3
+
+
+def test_files_are_loaded_by_their_time_and_the_stream_takes_the_later_ones(project):
+    pipeline = project("""
+        @dp.table
+        def landed():
+            return spark.readStream.schema("id INT").json(spark.conf.get("root") + "/in")
+        """)
+    pipeline.settings = replace(pipeline.settings, configuration={"root": str(pipeline.folder)})
+    pipeline.land("in/1.json", rows(1))
+    pipeline.land("in/2.json", rows(2))
+
+    pipeline.backfill("landed")
+    pipeline.land("in/3.json", rows(3))
+    pipeline.run()
+
+    assert ids(pipeline, "landed") == [1, 2, 3]
+    assert pipeline.plan().empty
+
+
+@pytest.mark.parametrize(
+    ("query", "code"),
+    [
+        ('spark.readStream.table("source").groupBy("id").count()', "BACKFILL.NOT_A_STREAM"),
+        ('spark.readStream.table("source").dropDuplicates(["id"])', "BACKFILL.STATEFUL"),
+        ('spark.readStream.format("rate").load().selectExpr("cast(value AS INT) AS id")', "BACKFILL.SOURCE"),
+    ],
+)
+def test_flows_that_cannot_be_loaded_in_parts_are_refused_by_name(project, query, code):
+    pipeline = project(f"""
+        @dp.table(schema="id INT")
+        def source():
+            return spark.readStream.schema("id INT").json("unused")
+
+        @dp.table
+        def made():
+            return {query}
+        """).given("source", rows(1))
+
+    with pytest.raises((PipelineError, Problems)) as refused:
+        pipeline.backfill("made")
+
+    assert code in str(getattr(refused.value, "code", "") or refused.value.errors[0].code)

@@ -1,0 +1,279 @@
+"""Definitions that leave, come back, change their kind or their name: what was there is kept."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+import yaml
+from deltalake import DeltaTable
+
+from headrace.errors import PipelineError, Problems
+from headrace.model.outcome import FlowState, UpdateState
+from headrace.testing import Crashed, Point
+
+pytestmark = pytest.mark.spark
+
+BRONZE = """
+@dp.table
+def bronze():
+    return spark.readStream.schema("id INT").json(spark.conf.get("landing"))
+"""
+SILVER = """
+@dp.table
+@dp.expect_or_quarantine("positive", "id > 0")
+def silver():
+    return spark.readStream.table("bronze")
+"""
+GOLD = """
+@dp.materialized_view
+def gold():
+    return spark.read.table("silver").groupBy().count()
+"""
+HEAD = "from headrace import pipelines as dp\n"
+
+
+def rows(*numbers):
+    return [{"id": number} for number in numbers]
+
+
+def ids(found):
+    return sorted(row["id"] for row in found)
+
+
+class Code:
+    """The pipeline's one file and its settings, written anew as the test goes on."""
+
+    def __init__(self, pipeline):
+        self.pipeline = pipeline
+        self.settings = pipeline.folder / "pipeline.yml"
+
+    def __call__(self, *parts):
+        self.pipeline.write("transformations/project.py", HEAD + "".join(parts))
+        return self.pipeline
+
+    def renames(self, **renames):
+        """The pipeline as a new process finds it, with these entries in its settings."""
+        said = yaml.safe_load(self.settings.read_text())
+        self.settings.write_text(yaml.safe_dump({**said, "renames": renames}))
+        opened = type(self.pipeline)(self.pipeline.folder, Path(self.pipeline.settings.storage), {})
+        self.pipeline = opened
+        return opened
+
+
+@pytest.fixture
+def code(project, tmp_path):
+    pipeline = project(BRONZE, configuration={"landing": str(tmp_path / "project" / "landing")})
+    pipeline.land("landing/1.json", rows(1, -1))
+    code = Code(pipeline)
+    code(BRONZE, SILVER, GOLD).run()
+    return code
+
+
+def test_what_leaves_the_code_is_inactive_and_comes_back_with_its_state(code):
+    pipeline = code(BRONZE)
+    pipeline.land("landing/2.json", rows(2))
+    plan = pipeline.plan()
+    pipeline.run()
+
+    assert [(left.dataset, left.flow) for left in plan.inactive] == [("gold", None), ("silver", None)]
+    assert plan.to_json()["inactive"][0]["dataset"] == "gold"
+    warned = [row["message"] for row in pipeline.project.events().events() if row["event_type"] == "warning"]
+    assert sum('table "silver" is not in the code' in message for message in warned) == 1
+
+    result = code(BRONZE, SILVER, GOLD).run()
+
+    assert (ids(result.rows("silver")), result.counts("silver").rows_written) == ([1, 2], 1)
+    assert pipeline.plan().inactive == ()
+
+
+FED = """
+dp.create_streaming_table("fed")
+
+@dp.append_flow(target="fed")
+def one():
+    return spark.readStream.table("bronze")
+"""
+TWO = """
+@dp.append_flow(target="fed")
+def two():
+    return spark.readStream.table("bronze").selectExpr("id * 10 AS id")
+"""
+
+
+def test_a_flow_that_left_is_cleared_with_its_table_only_when_its_rows_are_given_up(code):
+    code(BRONZE, FED, TWO).run()
+    pipeline = code(BRONZE, FED)
+
+    assert [(left.dataset, left.flow) for left in pipeline.plan().inactive if left.flow] == [("fed", "two")]
+    with pytest.raises(Problems) as found:
+        pipeline.run(full_refresh=["fed"])
+    assert 'flow "two" cannot read all of what it read again' in found.value.errors[0].detail
+    pipeline.run(full_refresh=["fed"], accept_data_loss=True)
+    assert ids(pipeline.rows("fed")) == [-1, 1]
+    code(BRONZE, FED, TWO).run()
+
+    assert ids(pipeline.rows("fed")) == [-10, -1, 1, 10]
+
+
+def test_a_table_of_another_kind_is_refused_until_it_is_computed_anew(code):
+    as_view = SILVER.replace("@dp.table", "@dp.materialized_view").replace("readStream", "read")
+    pipeline = code(BRONZE, as_view)
+
+    with pytest.raises(Problems) as found:
+        pipeline.run()
+    assert [error.code for error in found.value] == ["TABLE.KIND_CHANGED"]
+    with pytest.raises(Problems) as found:
+        pipeline.run(full_refresh=["silver"])
+    assert [error.code for error in found.value] == ["PLAN.DATA_LOSS"]
+    pipeline.run(full_refresh=["silver"], accept_data_loss=True)
+    assert (ids(pipeline.rows("silver")), pipeline.plan().empty) == ([1], True)
+
+    with pytest.raises(Problems) as found:
+        code(BRONZE, SILVER).run()
+    assert [error.code for error in found.value] == ["TABLE.KIND_CHANGED"]
+    pipeline.run(full_refresh=["silver"])
+
+    assert (ids(pipeline.rows("silver")), pipeline.plan().empty) == ([1], True)
+
+
+RENAMED = (BRONZE.replace("bronze", "raw"), SILVER.replace("bronze", "raw").replace("silver", "clean"))
+
+
+def renamed_gold():
+    return GOLD.replace("silver", "clean")
+
+
+def test_a_rename_takes_everything_along_and_reads_nothing_twice(code):
+    pipeline = code(*RENAMED, renamed_gold())
+    pipeline = code.renames(datasets={"bronze": "raw", "silver": "clean"})
+    pipeline.land("landing/2.json", rows(2, -2))
+    plan = pipeline.plan()
+
+    result = pipeline.run()
+
+    assert [(rename.old, rename.new) for rename in plan.renames] == [("bronze", "raw"), ("silver", "clean")]
+    assert plan.tables == ()
+    assert (ids(result.rows("raw")), ids(result.rows("clean"))) == ([-2, -1, 1, 2], [1, 2])
+    assert (result.counts("raw").rows_written, result.counts("clean").rows_quarantined) == (2, 1)
+    assert result.rows("gold") == [{"count": 2}]
+    assert pipeline.plan().empty
+    assert pipeline.plan().inactive == ()
+    tables = Path(pipeline.settings.storage) / "tables" / "default"
+    assert {entry.name for entry in tables.iterdir()} == {"raw", "clean", "clean_quarantine", "gold"}
+
+
+def test_a_rename_that_dies_halfway_is_finished_by_the_next_update(code):
+    code(RENAMED[0], SILVER.replace("bronze", "raw").replace("silver", "clean"))
+    pipeline = code.renames(datasets={"bronze": "raw", "silver": "clean"})
+    pipeline.land("landing/2.json", rows(2, -2))
+
+    with pytest.raises(Crashed):
+        pipeline.crash_at(Point.RENAMED, skip=3).run()
+    pipeline.restart()
+    assert pipeline.plan().tables == ()
+    result = pipeline.run()
+
+    assert result.state is UpdateState.COMPLETED
+    assert (ids(result.rows("raw")), ids(result.rows("clean"))) == ([-2, -1, 1, 2], [1, 2])
+    assert ids(row["row"] for row in result.rows("clean_quarantine")) == [-2, -1]
+
+
+def test_a_batch_that_is_committed_under_the_old_name_is_known_under_the_new_one(code):
+    code.pipeline.land("landing/2.json", rows(2, -2))
+    with pytest.raises(Crashed):
+        code.pipeline.crash_at(Point.COUNTED, skip=1).run()
+    code.pipeline.restart()
+    code(BRONZE, SILVER.replace("silver", "clean"), renamed_gold())
+    pipeline = code.renames(datasets={"silver": "clean"})
+
+    result = pipeline.run()
+
+    assert ids(result.rows("clean")) == [1, 2]
+    assert ids(row["row"] for row in result.rows("clean_quarantine")) == [-2, -1]
+    totals = pipeline.project.events().flow_totals()
+    assert sum(totals[name].rows_written for name in ("silver", "clean") if name in totals) == 2
+
+
+def test_a_flow_takes_its_progress_to_its_new_name_and_its_old_one_is_free_again(code):
+    code(BRONZE, FED, TWO).run()
+    code(BRONZE, FED.replace("def one", "def first"), TWO)
+    pipeline = code.renames(flows={"one": "first"})
+    moved = pipeline.run()
+    code(BRONZE, FED.replace("def one", "def first"), TWO.replace("two", "one"))
+    pipeline = code.renames(flows={})
+
+    again = pipeline.run()
+
+    assert moved.flow("first").state is FlowState.UP_TO_DATE
+    assert again.counts("fed").rows_written == 2
+    assert ids(again.rows("fed")) == [-10, -10, -1, 1, 10, 10]
+
+
+@pytest.mark.parametrize(
+    ("parts", "renames", "expected"),
+    [
+        ((BRONZE, SILVER), {"datasets": {"silver": "clean"}}, "RENAME.STILL_DEFINED"),
+        ((BRONZE,), {"datasets": {"silver": "clear"}}, "RENAME.NOT_DEFINED"),
+        (RENAMED, {"datasets": {"silver": "clean", "clean": "cleaner", "bronze": "raw"}}, "RENAME.CHAIN"),
+        ((BRONZE,), {"flows": {"silver": "clear"}}, "RENAME.NOT_DEFINED"),
+    ],
+)
+def test_a_rename_that_is_not_clear_is_refused(code, parts, renames, expected):
+    code(*parts)
+    pipeline = code.renames(**renames)
+
+    with pytest.raises(Problems) as found:
+        pipeline.plan()
+
+    assert expected in [error.code for error in found.value]
+
+
+def test_a_new_name_that_has_rows_already_is_refused(code):
+    code(*RENAMED).run()
+    pipeline = code.renames(datasets={"silver": "clean"})
+
+    with pytest.raises(Problems) as found:
+        pipeline.run()
+
+    assert [error.code for error in found.value] == ["RENAME.TAKEN"]
+
+
+CHANGES = {
+    "a dataset leaves": (BRONZE,),
+    "another kind": (BRONZE, SILVER.replace("@dp.table", "@dp.materialized_view").replace("readStream", "read"), GOLD),
+    "a view of a table": (BRONZE, SILVER.replace("@dp.table", "@dp.temporary_view").replace("_quarantine", "_drop")),
+    "another name without a map": RENAMED,
+    "another type": (BRONZE, SILVER.replace('table("bronze")', 'table("bronze").selectExpr("CAST(id AS STRING) id")')),
+    "another source": (BRONZE.replace('"landing")', '"landing") + "/none*"'), SILVER),
+    "once instead of a stream": (BRONZE, FED.replace('"fed")\ndef', '"fed", once=True)\ndef').replace("Stream", "")),
+    "partitions": (BRONZE, SILVER.replace("@dp.table", '@dp.table(partition_cols=["id"])')),
+    "nothing is left": ("\n@dp.materialized_view\ndef other():\n    return spark.range(1)\n",),
+}
+
+
+def contents(pipeline):
+    """Every row of every table in the storage, by the table's path."""
+    root = Path(pipeline.settings.storage) / "tables" / "default"
+    return {
+        entry.name: sorted(map(str, DeltaTable(str(entry)).to_pyarrow_table().to_pylist()))
+        for entry in sorted(root.iterdir())
+        if entry.name != "gold"
+    }
+
+
+def test_no_change_of_the_code_takes_a_row_away(code):
+    code(BRONZE, SILVER, GOLD, FED).run()
+    before = contents(code.pipeline)
+    lost = {}
+    for change, parts in CHANGES.items():
+        with suppress(Problems, PipelineError):
+            code(*parts).run()
+        after = contents(code.pipeline)
+        gone = {name: found for name, found in before.items() if set(found) - set(after.get(name, ()))}
+        lost.update({change: gone} if gone else {})
+
+    assert lost == {}
+    assert code(BRONZE, SILVER, GOLD, FED).run().state is UpdateState.COMPLETED
+    assert contents(code.pipeline)["silver"] == before["silver"]

@@ -1,0 +1,101 @@
+"""Previews: what an update would write, computed on the tables as they are, with nothing written."""
+
+from __future__ import annotations
+
+import pytest
+
+from headrace.errors import PipelineError
+
+pytestmark = pytest.mark.spark
+
+TEXT = """
+    @dp.table(private=True)
+    @dp.expect_or_drop("known", "id IS NOT NULL")
+    def bronze():
+        return spark.readStream.schema("id INT, place STRING").json(spark.conf.get("landing"))
+
+    @dp.temporary_view
+    def upper():
+        return spark.readStream.table("bronze").selectExpr("id", "upper(place) AS place")
+
+    dp.create_streaming_table("silver", expect_all_or_quarantine={"positive": "id > 0"})
+
+    @dp.append_flow(target="silver")
+    def fresh():
+        return spark.readStream.table("upper")
+
+    @dp.append_flow(target="silver", once=True)
+    def history():
+        return spark.sql("SELECT id, 'OLD' AS place FROM VALUES (100), (-100) AS t(id)")
+
+    @dp.table
+    def counted():
+        return spark.readStream.table("silver").groupBy("place").count()
+
+    @dp.materialized_view
+    def listed():
+        return spark.read.table("counted").selectExpr("collect_list(place) AS places")
+
+    @dp.materialized_view
+    @dp.expect_or_fail("small", "id < 3")
+    def failing():
+        return spark.read.table("silver").select("id")
+    """
+
+
+@pytest.fixture
+def pipeline(project, tmp_path):
+    pipeline = project(TEXT, configuration={"landing": str(tmp_path / "project" / "landing")})
+    pipeline.land("landing/1.json", [{"id": 1, "place": "a"}, {"id": None}, {"id": -2, "place": "b"}])
+    return pipeline
+
+
+def files(folder):
+    return {path: path.stat().st_mtime_ns for path in folder.rglob("*")} if folder.exists() else {}
+
+
+def shown(pipeline, name, rows=20):
+    return sorted(map(str, (row.values() for row in map(dict, pipeline.project.preview(name, rows).to_json()))))
+
+
+def test_every_kind_is_previewed_before_and_after_the_first_update(pipeline):
+    storage = pipeline.folder / "storage"
+
+    before = {name: shown(pipeline, name) for name in ("bronze", "upper", "silver", "counted", "listed")}
+    first = pipeline.project.preview("silver")
+    assert not storage.exists()
+
+    assert [row["id"] for row in first.to_json()] == [1, 100]
+    assert (first.counts.rows_written, first.counts.rows_quarantined) == (2, 2)
+    assert first.sampled == ("bronze",)
+    assert len(before["bronze"]) == 2
+    assert len(before["upper"]) == 2
+    assert len(before["counted"]) == 2
+    assert [row["id"] for row in pipeline.project.preview("silver", 1).to_json()] == [1]
+
+    pipeline.run("bronze", "silver", "counted")
+    there = files(storage)
+
+    assert {name: shown(pipeline, name) for name in ("upper", "counted")}.items() <= before.items()
+    assert pipeline.project.preview("silver").sampled == ()
+    assert files(storage) == there
+
+
+def test_a_preview_fails_as_an_update_would(pipeline):
+    with pytest.raises(PipelineError) as found:
+        pipeline.project.preview("failing")
+
+    assert (found.value.code, found.value.params["name"]) == ("EXPECTATION.FAILED", "small")
+
+
+def test_what_is_known_of_a_stream_is_explained(pipeline):
+    pipeline.run("bronze", "silver", "counted")
+    said = pipeline.project.explain("silver")
+
+    flows = {flow["flow"]: flow for flow in said.to_json()["flows"]}
+    assert flows["fresh"]["positions"] == [{"source": 'table "bronze"', "position": "read through version 1 of 1"}]
+    assert said.to_json()["table"]["rows"] == 2
+    assert said.to_json()["read_by"] == ["counted", "failing"]
+    assert flows["history"]["next_update"] == "up to date: ran once"
+    (bronze,) = pipeline.project.explain("bronze").to_json()["flows"]
+    assert [entry["position"] for entry in bronze["positions"]] == ["1 file taken"]

@@ -1,0 +1,236 @@
+"""Full refreshes and resets: what is lost is said first, and a flow starts exactly where it should."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from headrace.errors import Problems
+from headrace.graph.starts import moment_text
+from headrace.model.outcome import UpdateState
+from headrace.testing import Crashed, Point
+
+pytestmark = pytest.mark.spark
+
+CHAIN = """
+    @dp.table
+    def bronze():
+        return spark.readStream.schema("id INT").json(spark.conf.get("landing"))
+
+    @dp.table
+    @dp.expect_or_quarantine("positive", "id > 0")
+    def silver():
+        return spark.readStream.table("bronze")
+    """
+CALM = """
+    @dp.table(schema="id INT")
+    def source():
+        return spark.readStream.schema("id INT").json("unused")
+
+    @dp.table
+    def target():
+        return spark.readStream.table("source")
+    """
+
+
+def rows(*numbers):
+    return [{"id": number} for number in numbers]
+
+
+def ids(found):
+    return sorted(row["id"] for row in found)
+
+
+def codes(found):
+    return [error.code for error in found.value]
+
+
+@pytest.fixture
+def chain(project, tmp_path):
+    """Files into a table, and that into another one; each of two files has brought a row and a bad one."""
+    pipeline = project(CHAIN, configuration={"landing": str(tmp_path / "project" / "landing")})
+    pipeline.land("landing/1 ä.json", rows(1, -1))
+    pipeline.land("landing/2.json", rows(2, -2))
+    assert pipeline.run().state is UpdateState.COMPLETED
+    return pipeline
+
+
+def test_a_full_refresh_says_what_it_clears_and_reads_again(chain):
+    plan = chain.plan(full_refresh=("bronze", "silver"))
+
+    assert [(str(loss.dataset), loss.rows, loss.aside, loss.gone) for loss in plan.losses] == [
+        ("bronze", 4, 0, False),
+        ("silver", 2, 2, False),
+    ]
+    assert "/landing/1 ä.json of 20" in plan.losses[0].sources[0].oldest
+    assert plan.losses[1].sources[0].oldest.startswith("version 0 of 20")
+    assert chain.run(full_refresh=["bronze", "silver"]).state is UpdateState.COMPLETED
+    assert ids(chain.rows("silver")) == [1, 2]
+    assert chain.plan().empty
+
+
+def test_rows_that_no_source_has_any_more_are_cleared_only_when_they_are_given_up(chain):
+    (chain.folder / "landing" / "1 ä.json").unlink()
+
+    with pytest.raises(Problems) as found:
+        chain.run(full_refresh=["bronze", "silver"])
+
+    assert codes(found) == ["PLAN.DATA_LOSS", "PLAN.DATA_LOSS"]
+    assert "1 of 2 files that were read is gone" in found.value.errors[0].detail
+    assert found.value.errors[0].hint.endswith("headrace run --full-refresh bronze,silver --accept-data-loss")
+    assert ids(chain.rows("bronze")) == [-2, -1, 1, 2]
+    # Alone, the second table can read the first one again, which still has all rows.
+    chain.run(full_refresh=["silver"])
+    assert ids(chain.rows("silver")) == [1, 2]
+
+    result = chain.run(full_refresh_all=True, accept_data_loss=True)
+
+    assert result.state is UpdateState.COMPLETED
+    assert (ids(chain.rows("bronze")), ids(chain.rows("silver"))) == ([-2, 2], [2])
+    assert chain.plan().empty
+
+
+def test_a_table_that_lost_rows_cannot_give_them_to_its_reader_again(chain):
+    (chain.folder / "landing" / "1 ä.json").unlink()
+    chain.run(full_refresh=["bronze"], accept_data_loss=True)
+
+    with pytest.raises(Problems) as found:
+        chain.plan(full_refresh=("silver",))
+
+    assert "lost rows itself" in found.value.errors[0].detail
+
+
+def test_an_interrupted_full_refresh_asks_nothing_again(chain):
+    (chain.folder / "landing" / "1 ä.json").unlink()
+
+    with pytest.raises(Crashed):
+        chain.crash_at(Point.RESET_CLEARED).run(full_refresh=["bronze"], accept_data_loss=True)
+    chain.restart().run("bronze")
+
+    assert ids(chain.rows("bronze")) == [-2, 2]
+    with pytest.raises(Problems):
+        chain.plan(full_refresh=("silver",))
+
+
+def test_a_source_that_only_its_reader_knows_counts_as_one_that_cannot_be_read_again(project):
+    pipeline = project("""
+        @dp.table
+        def ticks():
+            return spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 5).load()
+        """)
+    pipeline.run()
+
+    with pytest.raises(Problems) as found:
+        pipeline.run(full_refresh_all=True)
+
+    assert codes(found) == ["PLAN.DATA_LOSS"]
+    with pytest.raises(Problems) as found:
+        pipeline.run(reset_checkpoint=["ticks=latest"])
+    assert codes(found) == ["RESET.CANNOT_START"]
+
+
+@pytest.fixture
+def calm(project):
+    """A stream that has read three commits of a table."""
+    pipeline = project(CALM).given("source", rows(1), rows(2), rows(3))
+    pipeline.run("target")
+    return pipeline
+
+
+def commits(pipeline):
+    folder = Path(pipeline.settings.storage) / "tables" / "default" / "source" / "_delta_log"
+    return sorted(folder.glob("*.json"))
+
+
+def test_a_flow_starts_at_the_version_the_moment_or_the_end_that_is_asked_for(calm):
+    second = moment_text(commits(calm)[1].stat().st_mtime_ns // 1_000_000 / 1000)
+    seen = []
+    for start in ("version:2", f"timestamp:{second}", "latest", "earliest"):
+        before = len(calm.rows("target"))
+        calm.run("target", reset_checkpoint=[f"target={start}"])
+        seen.append(len(calm.rows("target")) - before)
+
+    assert seen == [1, 2, 0, 3]
+    assert calm.plan().empty
+    assert calm.given("source", rows(4)).run("target").counts("target").rows_written == 1
+    checkpoints = Path(calm.settings.storage) / "checkpoints" / "default" / "target" / "target"
+    assert {entry.name for entry in checkpoints.iterdir() if entry.is_dir()} == {"0", "1", "2", "3", "4"}
+    assert calm.project.events().flow_totals()["target"].rows_written == 3 + 6 + 1
+
+
+def test_a_start_that_the_log_does_not_have_is_refused_with_the_range(calm):
+    starts = ["version:9", "timestamp:2999-01-01"]
+
+    details = []
+    for start in starts:
+        with pytest.raises(Problems) as found:
+            calm.plan(reset_checkpoint=(f"target={start}",))
+        details.append(found.value.errors[0].detail)
+
+    assert details[0] == "Its log has version 0 to 3, which is the next one."
+    assert details[1].startswith("Its log has 20")
+
+
+def test_the_plan_says_what_a_reset_reads_again(calm):
+    plan = calm.plan(reset_checkpoint=("target=version:1",))
+
+    step = plan.step_for("target")
+    assert step.describe().splitlines() == [
+        "start      target: its progress is dropped, it starts at version:1; the table keeps its rows",
+        '             reads table "source": version 1 and what comes after it',
+    ]
+    assert plan.to_json()["flows"][-1]["restart"]["start"] == "version:1"
+
+
+@pytest.mark.parametrize("start", ["latest", "earliest"])
+def test_a_reset_that_dies_halfway_has_not_happened(calm, start):
+    with pytest.raises(Crashed):
+        calm.crash_at(Point.SEEDED).run("target", reset_checkpoint=[f"target={start}"])
+
+    calm.restart().given("source", rows(4)).run("target")
+
+    assert ids(calm.rows("target")) == [1, 2, 3, 4]
+    calm.run("target", reset_checkpoint=["target=earliest"])
+    assert ids(calm.rows("target")) == [1, 1, 2, 2, 3, 3, 4, 4]
+
+
+def test_files_that_are_there_are_left_out_by_a_reset_to_the_end(chain):
+    chain.run(reset_checkpoint=["bronze=latest"])
+    chain.land("landing/3.json", rows(3))
+    chain.run()
+
+    assert ids(chain.rows("bronze")) == [-2, -1, 1, 2, 3]
+    assert chain.plan().empty
+
+
+def test_a_flow_that_keeps_state_starts_at_the_earliest_position_only(project):
+    pipeline = project("""
+        @dp.table(schema="id INT")
+        def source():
+            return spark.readStream.schema("id INT").json("unused")
+
+        @dp.table
+        def unique():
+            return spark.readStream.table("source").dropDuplicates(["id"])
+        """).given("source", rows(1, 1, 2))
+    pipeline.run("unique")
+
+    with pytest.raises(Problems) as found:
+        pipeline.run("unique", reset_checkpoint=["unique=latest"])
+    assert codes(found) == ["RESET.STATEFUL"]
+    pipeline.run("unique", reset_checkpoint=["unique"])
+
+    assert ids(pipeline.rows("unique")) == [1, 1, 2, 2]
+
+
+def test_a_lost_checkpoint_is_overcome_by_a_reset(calm):
+    folder = Path(calm.settings.storage) / "checkpoints" / "default" / "target" / "target" / "0"
+    folder.rename(folder.with_name("away"))
+
+    with pytest.raises(Problems) as found:
+        calm.run("target")
+    assert codes(found) == ["FLOW.CHECKPOINT_LOST"]
+    calm.run("target", reset_checkpoint=["target=latest"])
+
+    assert ids(calm.given("source", rows(4)).run("target").rows("target")) == [1, 2, 3, 4]

@@ -1,0 +1,280 @@
+"""The rest of the surface, from files to rows: notebooks, private tables, persisted views, hooks and listeners."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import threading
+
+import pytest
+from pyspark.sql.streaming import StreamingQueryListener
+
+from headrace.errors import PipelineError, Problems
+from headrace.events.types import UpdateMoved
+from headrace.model.outcome import UpdateState
+
+pytestmark = pytest.mark.spark
+
+PATIENCE_S = 60
+
+
+def ipynb(*cells):
+    written = [{"cell_type": "code", "metadata": {}, "source": cell} for cell in cells]
+    return json.dumps({"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": written})
+
+
+SETUP = "FACTOR = {}\n\ndef times(x):\n    return x * FACTOR\n"
+ORDERS = ipynb(
+    "%md\n# Orders",
+    "%run ./lib/setup",
+    "import dlt\nfrom pyspark.sql.functions import udf",
+    "@dlt.table(private=True)\ndef numbers():\n    return spark.range(3)",
+    "big = udf(times, 'bigint')",
+    "@dlt.table\ndef tripled():\n    return dlt.read('numbers').select(big('id').alias('n'))",
+    "%sql\nCREATE MATERIALIZED VIEW total AS\nSELECT sum(n) AS n FROM tripled WHERE n >= :least",
+)
+
+
+def test_a_notebook_runs_like_files_and_again_when_what_it_runs_has_changed(project):
+    files = {"orders.ipynb": ORDERS, "lib/setup.ipynb": ipynb(SETUP.format(3))}
+    settings = {"libraries": [{"notebook": {"path": "orders"}}], "parameters": {"least": "3"}}
+    pipeline = project(files=files, **settings)
+
+    assert pipeline.run().rows("total") == [{"n": 9}]
+    assert pipeline.plan().empty
+
+    pipeline.write("lib/setup.ipynb", ipynb(SETUP.format(5)))
+    assert pipeline.run().rows("total") == [{"n": 15}]
+
+
+def test_what_fails_in_a_notebook_is_told_with_its_cell_and_line(project):
+    bad_udf = "\n\n@udf('int')\ndef fails(x):\n    return 1 // (x - x)\n"
+    cells = ["import dlt\nfrom pyspark.sql.functions import udf", f"x = 1{bad_udf}"]
+    read = "@dlt.table\ndef {}():\n    return spark.range(1).select({})"
+    pipeline = project(
+        files={"transformations/a.ipynb": ipynb(*cells, read.format("worker", "fails('id').alias('n')"))}
+    )
+
+    result = pipeline.run()
+    assert result.outcome.error["location"] == {"file": "transformations/a.ipynb", "cell": 2, "line": 5}
+
+    pipeline.write("transformations/a.ipynb", ipynb(*cells, read.format("driver", "no_such")))
+    with pytest.raises(Problems) as raised:
+        pipeline.plan()
+    assert str(raised.value.errors[0].location) == "transformations/a.ipynb cell 3 line 3"
+
+
+PRIVATE = """
+    @dp.table{private}
+    @dp.expect_or_quarantine("small", "id < 2")
+    def numbers():
+        return spark.readStream.schema("id INT").json("{folder}/in")
+    """
+
+
+def test_a_private_table_is_for_the_pipeline_alone_and_keeps_its_rows_when_it_becomes_public(project):
+    pipeline = project("x = 1", name="hidden")
+    view = "CREATE VIEW seen AS SELECT id FROM numbers"
+    pipeline.write("transformations/views.sql", view)
+
+    def declare(private):
+        text = "from headrace import pipelines as dp\n" + PRIVATE.format(private=private, folder=pipeline.folder)
+        pipeline.write("transformations/project.py", text.replace("\n    ", "\n"))
+
+    declare("(private=True)")
+    pipeline.land("in/a.json", [{"id": 1}, {"id": 2}])
+    assert pipeline.run().state is UpdateState.COMPLETED
+
+    assert pipeline.project.tables() == ()
+    assert [name for name, _, _ in pipeline.project.tables(private=True)] == ["numbers", "numbers_quarantine"]
+    assert pipeline.sql("SELECT * FROM seen").to_json() == [{"id": 1}]
+    assert "numbers" not in str(pipeline.sql("SHOW TABLES").to_json())
+    for table in ("numbers", "numbers_quarantine"):
+        with pytest.raises(PipelineError) as raised:
+            pipeline.sql(f"SELECT * FROM {table}")
+        assert raised.value.code == "SQL.PRIVATE"
+    assert pipeline.project.sql("SELECT id FROM numbers", private=True).to_json() == [{"id": 1}]
+    assert "numbers  (private streaming table)" in pipeline.project.graph().describe()
+
+    declare("")
+    assert [step.reason for step in pipeline.plan().tables] == ["becomes public"]
+    pipeline.run()
+    assert pipeline.plan().empty
+    assert pipeline.sql("SELECT id FROM numbers").to_json() == [{"id": 1}]
+
+
+VIEWS = """
+    USE SCHEMA sales;
+    CREATE MATERIALIZED VIEW orders AS SELECT id FROM range(3);
+    CREATE VIEW high (id COMMENT 'the number') COMMENT 'those above' AS SELECT id FROM orders WHERE id > {floor};
+    CREATE MATERIALIZED VIEW counted AS SELECT count(*) AS n FROM high;
+    """
+HIGHEST = "dp.persisted_view('highest', 'SELECT max(id) AS id FROM sales.high', comment='one row')"
+
+
+def test_a_persisted_view_answers_when_no_file_is_loaded_and_follows_its_definition(project):
+    pipeline = project(HIGHEST, {"transformations/a.sql": VIEWS.format(floor=0)}, event_log={"name": "my_log"})
+
+    result = pipeline.run()
+    assert result.rows("sales.counted") == [{"n": 2}]
+    assert pipeline.plan().empty
+
+    pipeline.write("transformations/a.sql", VIEWS.format(floor=1).replace("\n    ", "\n"))
+    assert [step.describe() for step in pipeline.plan().views] == ["replace    view sales.high: its definition changed"]
+    assert pipeline.run("sales.counted").rows("sales.counted") == [{"n": 1}]
+    assert pipeline.sql("SELECT count(*) AS n FROM sales.high").to_json() == [{"n": 2}]
+    pipeline.run()
+
+    shutil.rmtree(pipeline.folder / "transformations")
+    assert pipeline.sql("SELECT h.id, x.id AS most FROM sales.high h, highest x").to_json() == [{"id": 2, "most": 2}]
+    described = pipeline.sql("DESCRIBE sales__high").to_json()
+    assert described == [{"col_name": "id", "data_type": "bigint", "comment": "the number"}]
+    assert pipeline.sql("SELECT count(*) > 0 AS told FROM my_log").to_json() == [{"told": True}]
+
+    shutil.rmtree(pipeline.folder / "storage" / "tables" / "sales" / "orders")
+    with pytest.raises(PipelineError) as raised:
+        pipeline.sql("SELECT * FROM highest")
+    assert raised.value.code == "VIEW.UNUSABLE"
+
+
+def test_what_cannot_be_a_persisted_view_is_refused(project):
+    text = """
+        @dp.temporary_view
+        def passing():
+            return spark.range(1)
+
+        dp.persisted_view("over_temporary", "SELECT * FROM passing")
+        dp.persisted_view("changes", "DROP TABLE passing")
+        dp.persisted_view("streams", "SELECT * FROM STREAM numbers")
+        """
+    source = "CREATE STREAMING TABLE numbers AS SELECT * FROM STREAM other; CREATE MATERIALIZED VIEW other AS SELECT 1;"
+    pipeline = project(text, {"transformations/a.sql": source})
+
+    with pytest.raises(Problems) as raised:
+        pipeline.plan()
+
+    assert sorted(error.code for error in raised.value) == [
+        "FLOW.SQL_NOT_QUERY",
+        "FLOW.STREAM_FOR_PERSISTED_VIEW",
+        "VIEW.READS_TEMPORARY",
+    ]
+
+
+HOOKS = """
+    import json
+    from pathlib import Path
+
+    FOLDER = Path("{folder}")
+
+    @dp.on_event_hook
+    def keep(event):
+        with (FOLDER / "events.jsonl").open("a") as file:
+            file.write(json.dumps(event) + "\\n")
+
+    @dp.on_event_hook(max_allowable_consecutive_failures=0)
+    def fail(event):
+        raise ValueError("never mind")
+
+    @dp.materialized_view
+    def numbers():
+        return spark.range(3)
+    """
+
+
+def test_hooks_hear_of_an_update_and_cannot_fail_it(project, tmp_path):
+    pipeline = project(HOOKS.format(folder=tmp_path))
+
+    assert pipeline.run().state is UpdateState.COMPLETED
+
+    events = [json.loads(line) for line in (tmp_path / "events.jsonl").read_text().splitlines()]
+    assert events[0]["event_type"] == "create_update"
+    assert events[-1]["details"]["update_progress"]["state"] == "COMPLETED"
+    assert "warning" not in {event["event_type"] for event in events}
+    logged = pipeline.sql("SELECT id FROM event_log WHERE maturity_level = 'STABLE' ORDER BY id").to_json()
+    assert [event["id"] for event in events] == [row["id"] for row in logged]
+    (warning,) = pipeline.sql("SELECT message FROM event_log WHERE event_type = 'warning'").to_json()
+    assert "left alone until the next update: ValueError: never mind" in warning["message"]
+
+
+LISTENING = """
+    from pyspark.sql.streaming import StreamingQueryListener
+
+    class Keeper(StreamingQueryListener):
+        def onQueryStarted(self, event):
+            active = [query.name for query in spark.streams.active]
+            note("started", event.name, *active, spark.streams.get(str(event.id)).name)
+
+        def onQueryProgress(self, event):
+            pass
+
+        def onQueryIdle(self, event):
+            pass
+
+        def onQueryTerminated(self, event):
+            note("ended", str(event.id))
+
+    def note(*words):
+        with open("{folder}/heard.txt", "a") as file:
+            file.write(" ".join(words) + "\\n")
+
+    spark.streams.addListener(Keeper())
+
+    @dp.table
+    def numbers():
+        return spark.readStream.schema("id INT").json("{folder}/in")
+    """
+
+
+OTHER = """
+    @dp.table
+    def other():
+        return spark.readStream.schema("id INT").json("{folder}/in")
+    """
+
+
+class Own(StreamingQueryListener):
+    """A listener of the program's own, with the names that Spark calls."""
+
+    # ruff: noqa: N802, ARG002
+
+    def __init__(self):
+        self.ended = threading.Semaphore(0)
+        self.ids = []
+
+    def onQueryStarted(self, event):
+        self.ids.append(str(event.id))
+
+    def onQueryProgress(self, event):
+        pass
+
+    def onQueryIdle(self, event):
+        pass
+
+    def onQueryTerminated(self, event):
+        self.ended.release()
+
+
+def test_a_listener_of_the_files_hears_each_query_once_and_goes_with_its_project(project, headrace_session, tmp_path):
+    (tmp_path / "in").mkdir()
+    pipeline = project(LISTENING.format(folder=tmp_path))
+    other = project(OTHER.format(folder=tmp_path))
+    own = Own()
+
+    def add_own(event):
+        # The files were loaded several times by now; a listener that is added last hears last.
+        if isinstance(event, UpdateMoved) and event.state is UpdateState.RUNNING:
+            headrace_session.streams.addListener(own)
+
+    try:
+        pipeline.plan()
+        pipeline.run(on_event=add_own)
+        assert own.ended.acquire(timeout=PATIENCE_S)
+        other.run()
+        assert own.ended.acquire(timeout=PATIENCE_S)
+    finally:
+        headrace_session.streams.removeListener(own)
+
+    heard = (tmp_path / "heard.txt").read_text().splitlines()
+    assert [line.split()[0] for line in heard] == ["started", "ended"]
+    assert heard[0] == "started numbers numbers numbers"
+    assert len(own.ids) == 2

@@ -1,0 +1,56 @@
+"""Every command that an error names as a way out is one that the command line takes."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from typing import Any
+
+import pytest
+
+from headrace.errors import conditions
+from headrace.graph.select import Selection
+from headrace.plan.restarts import again
+
+_TAIL = re.compile(r"headrace (?:-\S+ )*[a-z-]+(?: (?:-\S+|\{\w+\}|[A-Z]+|\"[^\"]*\"|[a-z]+(?=$|\.$)))*")
+
+
+def commands_in(text: str) -> list[list[str]]:
+    """The command lines of a text, with a name in the place of each parameter."""
+    found = []
+    for match in re.finditer(r"`(headrace [^`]*)`|\b(headrace [a-z].*)", text.replace("\n", " ; ")):
+        said = match.group(1) or _TAIL.match(match.group(2)).group()
+        found.append(shlex.split(re.sub(r"\{\w+\}", "name", said.rstrip(".,").replace("VERB", "run")))[1:])
+    return found
+
+
+HINTS = [
+    pytest.param(words, id=f"{code}: {shlex.join(words)}")
+    for code, condition in conditions().items()
+    for sentence in re.split(r"(?<=[.;:,]) ", f"{condition.hint}")
+    for words in commands_in(sentence)
+]
+MADE = [
+    shlex.split(f"{Selection(full_refresh=('a', 'b c')).command} --accept-data-loss")[1:],
+    shlex.split(f"{Selection(full_refresh_all=True, reset_checkpoint=('f',)).command} --accept-data-loss")[1:],
+    shlex.split(again("a flow", "earliest"))[1:],
+]
+
+
+@pytest.mark.parametrize("words", [*HINTS, *MADE])
+def test_a_command_that_a_hint_names_exists(cli: Any, words: list[str]) -> None:
+    code, out, err = cli(*words, "--help")
+
+    assert (code, err) == (0, "")
+    assert "Usage" in out
+
+
+def test_a_command_that_does_not_exist_would_be_found(cli: Any) -> None:
+    assert [cli(*words, "--help")[0] for words in commands_in("Try headrace run --all {name}.")] == [2]
+    assert commands_in("Run it: headrace run --refresh {a} --refresh {b}.") == [
+        ["run", "--refresh", "name", "--refresh", "name"]
+    ]
+
+
+def test_the_hints_have_the_commands_that_are_known_to_be_there() -> None:
+    assert len(HINTS) > 15

@@ -1,0 +1,117 @@
+"""What has to change in a table that is there, and what is refused."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from headrace.checkpoints.layouts import TableLayout
+from headrace.graph.build import build
+from headrace.graph.resolved import Mode
+from headrace.model.datasets import Dataset, Definitions, Flow, Kind, PythonQuery
+from headrace.model.location import Location
+from headrace.model.names import Naming, QualifiedName
+from headrace.plan.evolution import evolution
+
+STRICT = {"headrace.strict": "true"}
+HERE = Location("transformations/a.py", 1)
+
+
+@dataclass
+class Table:
+    schema: Any
+    comment: str | None = None
+    properties: dict[str, str] = field(default_factory=dict)
+    partition_by: tuple[str, ...] = ()
+
+
+@pytest.fixture
+def evolved(make):
+    def evolve(table, code, *, replaced=False, anew=False, deployed=(), **declared):
+        mode = Mode.REPLACE if replaced else Mode.APPEND
+        dataset = make.graph(make.flow("t", mode=mode), schema=code, **declared).datasets[0]
+        there = Table(make.schema(table), properties=dict(deployed) or dict(declared.get("properties", {})))
+        return evolution(dataset, there, TableLayout(), replaced=replaced, anew=anew)
+
+    return evolve
+
+
+def test_a_wider_type_switches_widening_on_first(evolved):
+    step, _ = evolved("id integer, d date", "id long, d timestamp_ntz, v string")
+
+    assert step.reason == (
+        'adds "v", widens "id" from int to bigint, widens "d" from date to timestamp_ntz, '
+        'sets property "delta.feature.timestampNtz", sets property "delta.enableTypeWidening"'
+    )
+    assert step.columns == ("v",)
+    assert [str(field) for field in step.widened] == ["id", "d"]
+
+
+def test_a_narrower_type_changes_nothing(evolved):
+    assert evolved("id long, gone string", "id integer") == (None, None)
+
+
+def test_types_do_not_widen_where_that_is_switched_off(evolved):
+    _, problem = evolved("id integer", "id long", properties={"delta.enableTypeWidening": "false"})
+
+    assert (problem.code, problem.params["changes"]) == (
+        "TABLE.TYPE_CHANGED",
+        '"id" is int in the table and bigint in the query',
+    )
+
+
+@pytest.mark.parametrize(
+    ("code", "replaced", "changes"),
+    [
+        ("id integer, v string", False, '"v" is not in the table and string in the query'),
+        ("id long", False, '"id" is int in the table and bigint in the query'),
+        ("id short", False, None),
+        (
+            "v integer",
+            True,
+            '"v" is not in the table and int in the query; "id" is int in the table and not in the query',
+        ),
+        ("id integer", True, None),
+    ],
+)
+def test_the_schema_of_a_strict_table_does_not_change(evolved, code, replaced, changes):
+    _, problem = evolved("id integer", code, replaced=replaced, properties=STRICT)
+
+    assert (problem.params["changes"] if problem else None) == changes
+    assert problem is None or problem.code == "TABLE.STRICT"
+
+
+def test_a_strict_view_changes_with_a_full_refresh(evolved):
+    assert evolved("id integer", "v integer", replaced=True, anew=True, properties=STRICT) == (None, None)
+
+
+def test_a_table_is_not_strict_any_more_when_the_code_does_not_say_so(evolved):
+    step, _ = evolved("id integer", "id integer, v string", deployed=STRICT)
+
+    assert step.reason == 'adds "v", sets property "headrace.strict"'
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("headrace.strikt", "true", ("DATASET.UNKNOWN_PROPERTY", "Take it out, or write headrace.strict.")),
+        ("Headrace.Strict", "true", ("DATASET.UNKNOWN_PROPERTY", "Take it out, or write headrace.strict.")),
+        (
+            "headrace.strict",
+            "yes",
+            ("DATASET.PROPERTY_VALUE", 'Write "headrace.strict": "true", or leave it out.'),
+        ),
+        ("headrace.strict", "False", None),
+        ("headraces", "1", None),
+    ],
+)
+def test_properties_of_ours_are_known(key, value, said):
+    name = QualifiedName("t")
+    dataset = Dataset(name, Kind.STREAMING_TABLE, HERE, properties={key: value})
+    flow = Flow("t", name, PythonQuery(lambda: None, Naming()), HERE)
+
+    _, problems = build(Definitions((dataset,), (flow,)), Naming())
+
+    assert [(problem.code, problem.hint) for problem in problems] == ([said] if said else [])

@@ -1,0 +1,435 @@
+"""Full refreshes and resets as decisions: what is lost, what is refused, and where a flow starts."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headrace.checkpoints.delta_log import table_state
+from headrace.checkpoints.inventory import first_record, flows_of, stored_flows
+from headrace.checkpoints.offsets import files_seen, read_progress
+from headrace.checkpoints.positions import start_at
+from headrace.checkpoints.records import FlowRecord, read_record, write_record
+from headrace.checkpoints.replayable import Epoch, reach_of_files, reach_of_other, reach_of_table, rows_removed
+from headrace.checkpoints.seeding import DeltaPosition, FilesPosition, file_url, seed_checkpoint
+from headrace.errors import PipelineError, Problems
+from headrace.graph.resolved import Mode, SourceKind, StatefulOperator
+from headrace.graph.select import Selection, select
+from headrace.graph.starts import EARLIEST, Start, StartKind, moment_text, start_of
+from headrace.model.datasets import Kind
+from headrace.model.location import Location
+from headrace.model.names import Naming, QualifiedName
+from headrace.plan.kinds import changed_kinds
+from headrace.plan.loss import clearing
+from headrace.plan.reach import SourceReach
+from headrace.plan.renames import NewNames, renames
+from headrace.plan.restarts import restarts
+from headrace.plan.steps import TableChange, TableStep
+from headrace.settings.storage import StorageLayout
+
+HERE = Location("pipeline.yml")
+
+
+@pytest.mark.parametrize(
+    ("text", "start"),
+    [
+        ("earliest", EARLIEST),
+        (" Latest ", Start(StartKind.LATEST)),
+        ("version:12", Start(StartKind.VERSION, version=12)),
+        ("timestamp:1970-01-02", Start(StartKind.TIMESTAMP, moment=86400.0)),
+        ("timestamp:1970-01-01T01:00:00.5Z", None),
+        ("timestamp:1970-01-01T02:00:00+01:00", Start(StartKind.TIMESTAMP, moment=3600.0)),
+        ("timestamp:1970-01-01T01:00:00Z", Start(StartKind.TIMESTAMP, moment=3600.0)),
+        ("timestamp:soon", None),
+        ("version:-1", None),
+        ("version:²", None),
+        ("newest", None),
+        ("", None),
+    ],
+)
+def test_a_start_is_what_the_user_wrote_or_nothing(text, start):
+    # Half a second in this form is understood from Python 3.11 on.
+    if start is None and text.endswith(".5Z"):
+        assert start_of(text) in (None, Start(StartKind.TIMESTAMP, moment=3600.5))
+    else:
+        assert start_of(text) == start
+
+
+@given(st.integers(0, 4_000_000_000_000))
+def test_a_moment_is_read_back_as_it_is_written(milliseconds):
+    start = start_of(f"timestamp:{moment_text(milliseconds / 1000)}")
+
+    assert start is not None
+    assert round(start.moment * 1000) == milliseconds
+
+
+@pytest.fixture
+def selected(make):
+    graph = make.graph(make.flow("s", mode=Mode.APPEND), make.flow("a=b", target="s", mode=Mode.APPEND))
+    return lambda *resets, **more: select(graph, Selection(reset_checkpoint=resets, **more), Naming())
+
+
+def test_a_reset_names_a_flow_and_a_start(selected):
+    assert selected("S").starts == {"s": EARLIEST}
+    assert selected("a=b", "s=version:3").starts == {"a=b": EARLIEST, "s": Start(StartKind.VERSION, version=3)}
+    assert selected("a=b=latest").starts == {"a=b": Start(StartKind.LATEST)}
+
+
+@pytest.mark.parametrize(
+    ("resets", "code"),
+    [
+        (("sss",), "RESET.UNKNOWN_FLOW"),
+        (("sss=latest",), "RESET.UNKNOWN_FLOW"),
+        (("s=soon",), "RESET.BAD_START"),
+        (("s=latest", "s"), "RESET.TWICE"),
+    ],
+)
+def test_a_reset_that_means_nothing_is_refused(selected, resets, code):
+    with pytest.raises(Problems) as found:
+        selected(*resets)
+
+    assert [error.code for error in found.value] == [code]
+
+
+def test_a_selection_knows_the_command_that_asks_for_it():
+    selection = Selection(("a",), ("b", "c d"), reset_checkpoint=("f=latest",))
+
+    assert selection.command == "headrace run --refresh a --full-refresh 'b,c d' --reset-checkpoint f=latest"
+    assert Selection(full_refresh_all=True).command == "headrace run --full-refresh-all"
+
+
+def cleared(graph, past, *names, accept=False, begun=()):
+    chosen = select(graph, Selection(full_refresh=names, accept_data_loss=accept), Naming())
+    steps = {QualifiedName(name): TableStep(QualifiedName(name), TableChange.RESET, "") for name in names}
+    return clearing(graph, past, chosen, steps, frozenset(map(QualifiedName, begun)))
+
+
+GONE = SourceReach("s", "files", gone="2 of 3 files that were read are gone")
+
+
+def test_rows_that_cannot_be_read_again_are_a_problem_unless_they_are_given_up(make, past):
+    graph = make.graph(make.flow("s", mode=Mode.APPEND))
+    known = past(held={"s": (3, 1)}, reaches={"s": (GONE,)})
+
+    (problem,) = cleared(graph, known, "s").problems
+
+    assert problem.params["command"] == "headrace run --full-refresh s --accept-data-loss"
+    assert problem.params["rows"] == "3 rows and 1 row in quarantine"
+    accepted = cleared(graph, known, "s", accept=True)
+    assert (accepted.problems, accepted.tables[QualifiedName("s")].cut) == ((), True)
+    assert cleared(graph, past(reaches={"s": (GONE,)}), "s").problems == ()
+
+
+def test_what_was_begun_before_is_not_asked_about_again(make, past):
+    graph = make.graph(make.flow("s", mode=Mode.APPEND))
+
+    found = cleared(graph, past(reaches={"s": (GONE,)}), "s", begun=["s"])
+
+    assert (found.problems, found.losses, found.tables[QualifiedName("s")].cut) == ((), (), True)
+
+
+def test_a_table_that_loses_rows_makes_its_reader_lose_them_too(make, past):
+    graph = make.graph(make.flow("s", mode=Mode.APPEND), make.flow("t", "~s", mode=Mode.APPEND))
+    reads = SourceReach("t", 'table "s"', "version 0", dataset=QualifiedName("s"))
+    known = past(held={"s": (1, 0), "t": (1, 0)}, reaches={"s": (GONE,), "t": (reads,)})
+
+    assert [str(problem.params["name"]) for problem in cleared(graph, known, "s", "t").problems] == ["s", "t"]
+    assert cleared(graph, known, "t").problems == ()
+
+
+def test_a_flow_that_is_no_longer_in_the_code_cannot_bring_its_rows_again(make, past):
+    graph = make.graph(make.flow("s", mode=Mode.APPEND))
+
+    (problem,) = cleared(graph, past(held={"s": (1, 0)}, gone_flows={"s": ("other",)}), "s").problems
+
+    assert "no longer in the code" in problem.detail
+
+
+def refused(graph, past, text, *, clear=(), refresh=()):
+    chosen = select(graph, Selection(refresh, clear, reset_checkpoint=(text,)), Naming())
+    _, problems = restarts(graph, past(), chosen, chosen.full_refresh)
+    return [problem.code for problem in problems]
+
+
+def test_a_flow_that_cannot_be_reset_is_named_with_the_reason(make, past):
+    state = StatefulOperator("deduplicate")
+    graph = make.graph(
+        make.flow("v"),
+        make.flow("o", mode=Mode.ONCE),
+        make.flow("c", mode=Mode.COMPLETE),
+        make.flow("k", mode=Mode.APPEND, operators=(state,)),
+        make.flow("s", mode=Mode.APPEND),
+    )
+
+    assert [refused(graph, past, name) for name in "voc"] == [["RESET.NO_PROGRESS"]] * 3
+    assert (refused(graph, past, "k=latest"), refused(graph, past, "k")) == (["RESET.STATEFUL"], [])
+    assert refused(graph, past, "s", refresh=("v",)) == ["RESET.NOT_SELECTED"]
+    assert refused(graph, past, "s", clear=("s",)) == ["RESET.CLEARED"]
+
+
+def test_a_table_of_another_kind_is_refused_unless_it_is_cleared(make, past):
+    graph = make.graph(make.flow("v"), make.flow("o", mode=Mode.ONCE))
+    known = past(kinds={"v": Kind.STREAMING_TABLE}, modes={"o": Mode.APPEND})
+
+    problems, names = changed_kinds(graph, known, select(graph, Selection(), Naming()))
+
+    assert [problem.code for problem in problems] == ["TABLE.KIND_CHANGED", "FLOW.MODE_CHANGED"]
+    assert names == {QualifiedName("v"), QualifiedName("o")}
+    assert changed_kinds(graph, known, select(graph, Selection((), ("v", "o")), Naming()))[0] == []
+
+
+class Names:
+    """What lies under names: old ones that are pending, and new ones that are taken."""
+
+    def __init__(self, *pending, taken=None):
+        self._pending = pending
+        self._taken = taken
+
+    def pending(self, rename):
+        return rename.old in self._pending
+
+    def knows(self, flow):
+        return flow in self._pending
+
+    def taken(self, _rename):
+        return self._taken
+
+
+def test_only_what_lies_under_an_old_name_is_renamed(make):
+    graph = make.graph(make.flow("new"), make.flow("f", target="t", mode=Mode.APPEND))
+    names = NewNames({"old": "new", "older": "new2"}, {"g": "f"})
+
+    found = renames(names, graph, Naming(), Names("old", "g"), HERE)
+
+    assert [(rename.old, rename.new) for rename in found] == [("old", "new"), ("g", "f")]
+    assert renames(names, graph, Naming(), Names(), HERE) == ()
+    assert renames(NewNames({}, {"gone": "too"}), graph, Naming(), Names(), HERE) == ()
+
+
+@pytest.mark.parametrize(
+    ("datasets", "stored", "code"),
+    [
+        ({"new": "other"}, Names(), "RENAME.STILL_DEFINED"),
+        ({"old": "nwe"}, Names("old"), "RENAME.NOT_DEFINED"),
+        ({"old": "new"}, Names("old", taken="/tables/new"), "RENAME.TAKEN"),
+        ({"a": "b", "b": "new"}, Names(), "RENAME.CHAIN"),
+        ({"a": "new", "b": "new"}, Names(), "RENAME.CHAIN"),
+        ({"a/b": "new"}, Names(), "RENAME.INVALID"),
+    ],
+)
+def test_names_that_do_not_lead_from_one_thing_to_one_other_are_refused(make, datasets, stored, code):
+    with pytest.raises(Problems) as found:
+        renames(NewNames(datasets, {}), make.graph(make.flow("new")), Naming(), stored, HERE)
+
+    assert [error.code for error in found.value] == [code]
+
+
+@pytest.fixture
+def table(tmp_path):
+    """A table of three appends."""
+    path = str(tmp_path / "t")
+    for number in range(3):
+        write_deltalake(path, pa.table({"id": pa.array([number], pa.int32())}), mode="append")
+        os.utime(Path(path) / "_delta_log" / f"{number:020d}.json", (1000 + number, 1000 + number))
+    return path
+
+
+@pytest.fixture
+def stream(make):
+    source = make.source(SourceKind.DATASET, "t")
+    return make.flow("s", "~t", mode=Mode.APPEND, sources=(source,)), source
+
+
+@pytest.mark.parametrize(
+    ("text", "version"),
+    [
+        ("version:0", 0),
+        ("version:3", 3),
+        ("latest", 3),
+        ("timestamp:1970-01-01", 0),
+        ("timestamp:1970-01-01T00:16:41Z", 1),
+        ("timestamp:1970-01-01T00:16:42Z", 2),
+    ],
+)
+def test_a_start_is_a_version_of_a_table(table, stream, text, version):
+    flow, source = stream
+
+    found = start_at(flow, source, start_of(text), table_state(table), cleared=False)
+
+    assert found.position == DeltaPosition(table_state(table).table_id, version)
+
+
+def test_a_start_that_a_table_does_not_have_is_refused(table, stream):
+    flow, source = stream
+
+    def code(text, state=None, *, cleared=False):
+        with pytest.raises(PipelineError) as found:
+            start_at(flow, source, start_of(text), state, cleared=cleared)
+        return found.value.code
+
+    state = table_state(table)
+    assert [code(text, state) for text in ("version:4", "timestamp:2999-01-01")] == ["RESET.OUT_OF_RANGE"] * 2
+    assert (code("latest"), code("latest", state, cleared=True)) == ("RESET.CANNOT_START", "RESET.CANNOT_START")
+    (Path(table) / "_delta_log" / f"{0:020d}.json").unlink()
+    assert [code(text, state) for text in ("version:0", "timestamp:1970-01-01")] == ["RESET.OUT_OF_RANGE"] * 2
+
+
+@pytest.fixture
+def landing(tmp_path, make):
+    """Two files, and the source and the flow that read them."""
+    folder = tmp_path / "landing"
+    folder.mkdir()
+    for number, name in enumerate(("a.json", "b.json")):
+        (folder / name).write_text("{}")
+        os.utime(folder / name, (1000 + number, 1000 + number))
+    source = make.source(SourceKind.FILES, json.dumps({"paths": [str(folder)], "recursive": False}))
+    return folder, make.flow("s", mode=Mode.APPEND, sources=(source,)), source
+
+
+def test_a_start_is_the_files_that_are_left_out(landing):
+    folder, flow, source = landing
+
+    latest = start_at(flow, source, start_of("latest"), None, cleared=False)
+    later = start_at(flow, source, start_of("timestamp:1970-01-01T00:16:41Z"), None, cleared=False)
+
+    both = ((f"{folder}/a.json", 1000000), (f"{folder}/b.json", 1001000))
+    assert (latest.position, later.position) == (FilesPosition(both), FilesPosition(both[:1]))
+    assert latest.said == "files that come from now on, 2 files left out"
+
+
+def test_a_source_that_knows_its_positions_itself_starts_at_the_earliest_only(make):
+    source = make.source(SourceKind.OTHER, "kafka secret=1")
+    flow = make.flow("s", mode=Mode.APPEND, sources=(source,))
+
+    with pytest.raises(PipelineError) as found:
+        start_at(flow, source, start_of("latest"), None, cleared=False)
+
+    assert (found.value.code, "secret" in found.value.render()) == ("RESET.CANNOT_START", False)
+    assert start_at(flow, source, EARLIEST, None, cleared=False).position is None
+
+
+def test_a_seeded_checkpoint_is_read_as_one_of_spark(tmp_path, table):
+    position = DeltaPosition("t", 3)
+    seen = FilesPosition((("/l/ä b.json", 5),))
+
+    seed_checkpoint(tmp_path / "7", "q", [position, seen, FilesPosition()])
+
+    progress = read_progress(tmp_path / "7")
+    assert (progress.completed, progress.offsets) == (True, (position.offset(), {"logOffset": 0}, None))
+    assert files_seen(tmp_path / "7", 1) == {"/l/ä b.json"}
+    assert json.loads((tmp_path / "7" / "metadata").read_text()) == {"id": "q"}
+    assert [entry.name for entry in tmp_path.iterdir() if entry.name.startswith(".")] == []
+    with pytest.raises(FileExistsError):
+        seed_checkpoint(tmp_path / "7", "q", [position])
+
+
+@given(st.text(st.characters(blacklist_categories=("Cs", "Cc")), min_size=1))
+def test_a_path_comes_back_from_its_url(text):
+    assert unquote(file_url(f"/{text}").removeprefix("file://")) == f"/{text}"
+
+
+def epoch(checkpoint, *positions):
+    if positions:
+        seed_checkpoint(checkpoint, "q", positions)
+    return Epoch(checkpoint, read_progress(checkpoint))
+
+
+def test_files_that_were_read_and_are_gone_are_counted(landing, tmp_path):
+    folder, _, source = landing
+    both = ((f"{folder}/a.json", 1), (f"{folder}/b.json", 1))
+    read = [epoch(tmp_path / "0", FilesPosition(both[:1])), epoch(tmp_path / "1", FilesPosition(both))]
+
+    whole = reach_of_files("s", 0, source, read)
+    (folder / "a.json").unlink()
+    lacking = reach_of_files("s", 0, source, read)
+
+    assert (whole.gone, whole.oldest) == ("", f"{folder}/a.json of 1970-01-01T00:16:40Z")
+    assert lacking.gone == "1 of 2 files that were read is gone"
+    assert reach_of_files("s", 0, source, []).gone == ""
+
+
+def test_a_table_can_be_read_again_until_rows_are_taken_out_of_it(table, tmp_path):
+    name, state = QualifiedName("t"), table_state(table)
+    read = [epoch(tmp_path / "0", DeltaPosition(state.table_id, 1))]
+
+    def gone(**facts):
+        return reach_of_table("s", 0, name, table_state(table), read, **{"cut": False, "same": True, **facts}).gone
+
+    whole = gone()
+    DeltaTable(table).delete("id = 0")
+
+    assert (whole, gone()) == ("", "its version 3 has removed or changed rows that were read")
+    read = [epoch(tmp_path / "1", DeltaPosition("another", 1))]
+    assert [gone(), gone(cut=True), gone(same=False)] == [
+        "",
+        "it was cleared since, and lost rows itself",
+        "another table was read in its place before",
+    ]
+    assert reach_of_table("s", 0, name, None, read, cut=False, same=True).gone == "it is not there any more"
+
+
+def test_rows_that_went_before_they_were_read_are_not_missed(table):
+    DeltaTable(table).delete("id = 0")
+
+    assert (rows_removed(table_state(table), 3), rows_removed(table_state(table), 4)) == (3, None)
+
+
+def test_rows_of_the_table_that_was_here_before_are_not_missed(table):
+    before = table_state(table)
+    actions = [
+        {"commitInfo": {"operation": "CREATE OR REPLACE TABLE"}},
+        {"metaData": {"id": "made anew"}},
+        {"remove": {"path": "a", "dataChange": True}},
+    ]
+    commit = Path(table) / "_delta_log" / f"{3:020d}.json"
+    commit.write_text("\n".join(map(json.dumps, actions)))
+
+    assert (rows_removed(replace(before, table_id="made anew"), 0), rows_removed(before, 0)) == (None, 3)
+
+
+def test_nothing_is_missed_of_what_was_never_read(tmp_path):
+    assert reach_of_other("s", "source kafka", []).gone == ""
+    assert reach_of_other("s", "source kafka", [epoch(tmp_path / "0", FilesPosition())]).gone != ""
+
+
+def test_flows_are_known_by_their_records_or_else_by_their_folders(tmp_path):
+    layout, naming, dataset = StorageLayout(str(tmp_path)), Naming(), QualifiedName("t")
+    write_record(Path(layout.flow_state(naming, dataset, "a b")), FlowRecord())
+    write_record(Path(layout.flow_state(naming, dataset, "x" * 200)), FlowRecord(flow="x" * 200, identity="first"))
+    write_record(Path(layout.flow_state(naming, QualifiedName("u", "other"), "u")), FlowRecord())
+
+    assert [(flow.name, flow.record.identity) for flow in flows_of(layout, naming, dataset)] == [
+        ("a b", "a b"),
+        ("x" * 200, "first"),
+    ]
+    assert {str(flow.dataset) for flow in stored_flows(layout, naming)} == {"t", "other.u"}
+
+
+def test_a_name_that_a_renamed_flow_had_is_new_for_whoever_has_it_now(tmp_path):
+    layout, naming, dataset = StorageLayout(str(tmp_path)), Naming(), QualifiedName("t")
+    renamed = FlowRecord(flow="b", identity="a", formerly={"a": 0})
+    write_record(Path(layout.flow_state(naming, dataset, "b")), renamed)
+
+    record, ran = first_record("a", flows_of(layout, naming, dataset), 0)
+
+    assert (record.identity, record.epoch, ran) == ("a~2", 1, False)
+    assert first_record("c", flows_of(layout, naming, dataset), 4) == (FlowRecord(epoch=4, identity="c"), True)
+
+
+def test_a_record_before_first_epochs_were_kept_began_with_its_own(tmp_path):
+    file = tmp_path / "flow.json"
+    write_record(file, FlowRecord(epoch=3))
+    raw = json.loads(file.read_text())
+    del raw["first_epoch"]
+    file.write_text(json.dumps(raw))
+
+    assert read_record(file).first_epoch == 3

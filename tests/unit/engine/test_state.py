@@ -1,0 +1,96 @@
+"""Streams that keep state: when their query fits what their checkpoint was made with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from headrace.checkpoints.records import FlowRecord, read_record, write_record
+from headrace.graph.resolved import MadeWith, Mode, StatefulOperator
+from headrace.graph.select import Selected
+from headrace.model.names import QualifiedName
+from headrace.plan.state import changed_states
+
+COUNTED = StatefulOperator("aggregate", "1", "aggregate by a: count(*)", "a string")
+SUMMED = StatefulOperator("aggregate", "2", "aggregate by a: sum(b)", "a string")
+RETYPED = StatefulOperator("aggregate", "3", "aggregate by a: count(*)", "a int")
+S = frozenset({QualifiedName("s")})
+
+
+@dataclass
+class Made:
+    """The part of the storage that counts here."""
+
+    made: MadeWith | None
+
+    def made_with(self, _flow):
+        return self.made
+
+
+@pytest.fixture
+def problems(make):
+    def find(before, now, *, full=False):
+        graph = make.graph(make.flow("s", mode=now.mode, operators=now.operators))
+        return changed_states(graph, Made(before), Selected(S, S if full else frozenset()))
+
+    return find
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "said"),
+    [
+        ((COUNTED,), (SUMMED,), '"aggregate by a: count(*)" is now "aggregate by a: sum(b)"'),
+        ((COUNTED,), (RETYPED,), '"aggregate by a: count(*) (a string)" is now "aggregate by a: count(*) (a int)"'),
+        ((), (COUNTED,), '"aggregate by a: count(*)" is new, and has no state'),
+        ((COUNTED, SUMMED), (SUMMED,), '"aggregate by a: count(*)" is gone'),
+        (
+            (COUNTED, SUMMED),
+            (SUMMED, COUNTED),
+            (
+                'the order was "aggregate by a: count(*)", "aggregate by a: sum(b)", '
+                'and is now "aggregate by a: sum(b)", "aggregate by a: count(*)"'
+            ),
+        ),
+    ],
+)
+def test_what_differs_is_said_operator_by_operator(problems, before, now, said):
+    (problem,) = problems(MadeWith(Mode.APPEND, before), MadeWith(Mode.APPEND, now))
+
+    assert (problem.code, problem.params["changes"]) == ("FLOW.STATE_CHANGED", said)
+
+
+def test_results_that_were_replaced_are_not_added_to(problems):
+    before, now = MadeWith(Mode.COMPLETE, (COUNTED,)), MadeWith(Mode.APPEND, (COUNTED,))
+
+    (problem,) = problems(before, now)
+
+    assert problem.params["changes"] == (
+        "a batch was one that replaces the table, and is now one that adds rows to the table"
+    )
+
+
+def test_nothing_is_compared_with_what_is_not_known_or_is_cleared(problems):
+    now = MadeWith(Mode.APPEND, (COUNTED,))
+
+    assert problems(None, now) == []
+    assert problems(MadeWith(Mode.APPEND), now, full=True) == []
+
+
+operators = st.lists(st.sampled_from([COUNTED, SUMMED, RETYPED])).map(tuple)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(operators, operators)
+def test_state_is_kept_exactly_when_the_operators_are_the_same_in_order(problems, before, now):
+    assert (problems(MadeWith(Mode.APPEND, before), MadeWith(Mode.APPEND, now)) == []) == (before == now)
+
+
+def test_a_record_keeps_what_its_checkpoint_was_made_with(tmp_path):
+    record = FlowRecord(made_with=MadeWith(Mode.COMPLETE, (COUNTED, RETYPED)))
+
+    write_record(tmp_path / "flow.json", record)
+
+    assert read_record(tmp_path / "flow.json") == record

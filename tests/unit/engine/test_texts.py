@@ -1,0 +1,137 @@
+"""What ``plan``, ``explain`` and ``preview`` say, as text and as JSON; ``HEADRACE_GOLDEN=rewrite`` writes it anew."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headrace.checkpoints.layouts import TableLayout
+from headrace.graph.resolved import Mode, StatefulOperator
+from headrace.model.expectations import Action, Expectation, ExpectationCount
+from headrace.model.location import Location
+from headrace.model.outcome import FlowCounts
+from headrace.model.preview import Preview
+from headrace.model.rows import Rows
+from headrace.model.triggers import Trigger
+from headrace.plan.evolution import evolution
+from headrace.plan.steps import Decision, FlowStep, Plan, TableChange, TableStep
+from headrace.project.explain import Explanation, FlowExplanation, TableFacts
+
+GOLDEN = Path(__file__).parent / "golden"
+HERE = Location("transformations/a.py", 7)
+COUNTED = StatefulOperator("aggregate", "1", "aggregate by window(at, 1 hour), origin: count(*)")
+
+
+@dataclass
+class Table:
+    schema: Any
+    comment: str | None = None
+    properties: dict[str, str] = field(default_factory=dict)
+    partition_by: tuple[str, ...] = ()
+
+
+@pytest.fixture
+def says():
+    def compare(name, text):
+        file = GOLDEN / f"{name}.txt"
+        if os.environ.get("HEADRACE_GOLDEN") == "rewrite":
+            file.parent.mkdir(exist_ok=True)
+            file.write_text(f"{text}\n", encoding="utf-8")
+        assert file.read_text(encoding="utf-8") == f"{text}\n"
+
+    return compare
+
+
+@pytest.fixture
+def silver(make):
+    """A streaming table whose code has moved on from what is deployed."""
+    flow = make.flow("silver", "~bronze", "airports", mode=Mode.APPEND, operators=(COUNTED,), external=("/data/legs",))
+    rules = (Expectation("known", Action.DROP, "id IS NOT NULL", HERE),)
+    graph = make.graph(
+        make.flow("bronze", mode=Mode.APPEND),
+        make.flow("airports"),
+        flow,
+        schema="id long, day timestamp_ntz, note string",
+        comment="Legs; cleaned",
+        properties={"headrace.strict": "false"},
+        cluster_by=("id",),
+        expectations=rules,
+    )
+    return graph, flow
+
+
+def test_a_plan_says_for_each_flow_what_happens_and_why(silver, make, says):
+    graph, flow = silver
+    step, _ = evolution(
+        graph.by_name[flow.target],
+        Table(make.schema("id integer")),
+        TableLayout(),
+        replaced=False,
+        anew=False,
+    )
+    bronze, airports = graph.flows[:2]
+    plan = Plan(
+        graph,
+        (TableStep(bronze.target, TableChange.CREATE, "not there yet"), step),
+        (
+            FlowStep(bronze, Decision.START, "first run"),
+            FlowStep(airports, Decision.EXCLUDE, "not selected"),
+            FlowStep(flow, Decision.START, step.reason, trigger=Trigger()),
+        ),
+    )
+
+    says("plan", plan.describe())
+    says("plan-json", json.dumps(plan.to_json(), indent=1, sort_keys=True))
+
+
+def test_an_explanation_of_a_stream_says_where_it_stands_and_what_changes(silver, make, says):
+    graph, flow = silver
+    table = TableFacts(12, 345_678, 9_876_543, make.schema("id integer, day boolean, old string"))
+    explained = FlowExplanation(
+        flow,
+        2,
+        "/storage/checkpoints/default/silver/silver/2",
+        'start: adds "note"',
+        "availableNow",
+        (('table "bronze"', "read through version 6 of 8"), ("source kafka", '{"legs": {"0": 12}}')),
+    )
+
+    explanation = Explanation(
+        graph.by_name[flow.target], (explained,), table, ("gold", "checks"), ('table "silver" cannot take it',)
+    )
+
+    says("explain-stream", explanation.describe())
+    says("explain-stream-json", json.dumps(explanation.to_json(), indent=1, sort_keys=True))
+
+
+def test_an_explanation_of_a_view_that_was_never_computed_is_short(make, says):
+    graph = make.graph(make.flow("gold", "silver"), schema="id long")
+    flow = FlowExplanation(graph.flows[0], 0, None, "start: first run")
+
+    says("explain-view", Explanation(graph.datasets[0], (flow,)).describe())
+
+
+def test_a_preview_says_what_expectations_would_do():
+    counts = FlowCounts(
+        rows_written=950,
+        rows_dropped=30,
+        rows_quarantined=20,
+        expectations=(
+            ExpectationCount("known", Action.DROP, 970, 30),
+            ExpectationCount("late", Action.WARN, 1000, 0),
+            ExpectationCount("sane", Action.QUARANTINE, 980, 20),
+        ),
+    )
+
+    assert list(Preview(Rows((), ()), counts, partial=True, sampled=("bronze",)).remarks()) == [
+        "looked at the first 1000 rows: 950 would be written, 30 dropped, 20 quarantined",
+        '30 rows broke "known" (drop)',
+        '20 rows broke "sane" (quarantine)',
+        'table "bronze" is not there yet: this is computed from the first rows that it would have',
+    ]
+    assert list(Preview(Rows((), ()), FlowCounts(rows_written=3)).remarks()) == []

@@ -1,0 +1,108 @@
+"""When flows look for new input: what the confs say, and what a continuous update makes of a plan."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from headrace.errors import PipelineError
+from headrace.graph.build import build
+from headrace.graph.resolved import Mode
+from headrace.model.datasets import Dataset, Definitions, Flow, Kind, PythonQuery
+from headrace.model.location import Location
+from headrace.model.names import Naming, QualifiedName
+from headrace.model.triggers import InvalidInterval, Trigger, TriggerKind, parse_interval_s
+from headrace.plan.steps import Decision, FlowStep, Plan
+from headrace.plan.triggers import with_triggers
+
+HERE = Location("transformations/a.py", 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("10 seconds", 10), ("1 minute", 60), ("2 hours", 7200), ("1 day", 86400), ("500 ms", 0.5), ("interval 5 s", 5)],
+)
+def test_an_interval_is_a_number_with_a_unit(text, seconds):
+    assert parse_interval_s(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "10", "ten seconds", "5 lightyears", "-1 seconds", "1 minute 3"])
+def test_other_texts_are_no_intervals(text):
+    with pytest.raises(InvalidInterval):
+        parse_interval_s(text)
+
+
+@pytest.mark.parametrize(
+    ("conf", "code"),
+    [
+        ({"pipelines.trigger.interval": "soon"}, "TRIGGER.BAD_INTERVAL"),
+        ({"pipelines.trigger": "RealTime"}, "TRIGGER.UNSUPPORTED"),
+        ({"pipelines.trigger": "continuous"}, "TRIGGER.UNSUPPORTED"),
+        ({"pipelines.trigger": "sometimes"}, "TRIGGER.UNKNOWN"),
+        ({"pipelines.trigger": "AvailableNow", "pipelines.trigger.interval": "1 minute"}, None),
+    ],
+)
+def test_triggers_that_cannot_be_had_are_refused_by_name(conf, code):
+    name = QualifiedName("a")
+    flow = Flow("a", name, PythonQuery(lambda: None, Naming()), HERE, spark_conf=conf)
+
+    _, problems = build(Definitions((Dataset(name, Kind.TABLE, HERE),), (flow,)), Naming())
+
+    assert [problem.code for problem in problems] == ([code] if code else [])
+    assert all(isinstance(problem, PipelineError) and problem.hint for problem in problems)
+
+
+@pytest.fixture
+def triggers(make):
+    def of(*flows, decision=Decision.START, continuous=True, interval_s=None, **declared):
+        steps = tuple(FlowStep(flow, decision, "why", conditional=True) for flow in flows)
+        plan = with_triggers(
+            Plan(make.graph(*flows, **declared), (), steps), continuous=continuous, interval_s=interval_s
+        )
+        return {step.flow.name: step for step in plan.flows}
+
+    return of
+
+
+def every(seconds):
+    return Trigger(TriggerKind.INTERVAL, seconds)
+
+
+def test_defaults_are_those_of_the_vendor(triggers, make):
+    steps = triggers(
+        make.flow("stream", mode=Mode.APPEND),
+        make.flow("whole", mode=Mode.COMPLETE),
+        make.flow("view"),
+        make.flow("outside", external=("/data",)),
+        make.flow("single", mode=Mode.ONCE),
+    )
+
+    assert [step.trigger for step in steps.values()] == [every(5), every(60), every(60), every(600), Trigger()]
+
+
+def test_a_flow_goes_before_its_table_and_that_before_the_pipeline(triggers, make):
+
+    own = make.flow("own", mode=Mode.APPEND)
+    own = replace(own, flow=replace(own.flow, spark_conf={"pipelines.trigger.interval": "1 second"}))
+    table = {"properties": {"pipelines.trigger.interval": "2 seconds"}}
+
+    assert triggers(own, make.flow("b"), interval_s=3.0, **table)["own"].trigger == every(1)
+    assert triggers(own, make.flow("b"), interval_s=3.0, **table)["b"].trigger == every(2)
+    assert triggers(make.flow("b"), interval_s=3.0)["b"].trigger == every(3)
+
+
+def test_flows_that_are_up_to_date_run_all_the_same_when_the_update_goes_on(triggers, make):
+    flows = (make.flow("stream", mode=Mode.APPEND), make.flow("single", mode=Mode.ONCE))
+
+    steps = triggers(*flows, decision=Decision.UP_TO_DATE)
+
+    assert (steps["stream"].decision, steps["single"].decision) == (Decision.START, Decision.UP_TO_DATE)
+    assert not steps["stream"].conditional
+
+
+def test_an_update_that_ends_takes_what_is_there(triggers, make):
+    steps = triggers(make.flow("stream", mode=Mode.APPEND), decision=Decision.UP_TO_DATE, continuous=False)
+
+    assert steps["stream"].trigger == Trigger(TriggerKind.AVAILABLE_NOW)
+    assert steps["stream"].decision is Decision.UP_TO_DATE

@@ -1,0 +1,159 @@
+"""Stored definitions of persisted views, and tables that are private."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headrace.checkpoints.views import apply_view_step, stored_view, stored_views
+from headrace.errors import PipelineError
+from headrace.graph.build import build
+from headrace.graph.resolved import Mode, ResolvedDataset, ResolvedGraph
+from headrace.graph.select import Selected, Selection, select
+from headrace.model.datasets import PRIVATE_PROPERTY, Dataset, Definitions, Flow, Kind, SqlQuery
+from headrace.model.expectations import Action, Expectation
+from headrace.model.location import Location
+from headrace.model.names import Naming, QualifiedName
+from headrace.model.schema import Schema
+from headrace.model.views import ViewDefinition
+from headrace.plan.steps import ViewChange, ViewStep
+from headrace.plan.tables import table_steps
+from headrace.plan.views import view_steps
+from headrace.settings.storage import StorageLayout
+
+HERE = Location("transformations/a.sql", 1)
+V = QualifiedName("v")
+DEFINED = ViewDefinition(V, "SELECT 1", None, "default")
+
+
+@pytest.fixture
+def graph(make):
+    """A graph with one dataset *v*: a persisted view with the query, or a table."""
+
+    def made(query="SELECT 1", kind=Kind.PERSISTED_VIEW, **declared):
+        dataset = Dataset(V, kind, HERE, **declared)
+        mode = Mode.VIEW if kind.is_view else Mode.REPLACE
+        flow = replace(make.flow("v", mode=mode), flow=Flow("v", V, SqlQuery(query, Naming()), HERE))
+        return ResolvedGraph((ResolvedDataset(dataset, make.schema("id integer"), None),), (flow,))
+
+    return made
+
+
+class Stored:
+    """What is deployed: the definition of a view, or a table with properties."""
+
+    # ruff: noqa: ARG002
+
+    def __init__(self, view=None, **properties):
+        self._view = view
+        self.properties = properties
+        self.comment, self.partition_by, self.cluster_by = None, (), None
+
+    @property
+    def schema(self):
+        return Schema()
+
+    def view(self, name):
+        return self._view
+
+    def table(self, name):
+        return self
+
+    def layout(self, name):
+        return self
+
+    def holds(self, key, value):
+        return None
+
+
+@pytest.mark.parametrize(
+    ("kind", "stored", "expected"),
+    [
+        (Kind.PERSISTED_VIEW, None, ViewChange.CREATE),
+        (Kind.PERSISTED_VIEW, DEFINED, None),
+        (Kind.PERSISTED_VIEW, replace(DEFINED, query="SELECT 2"), ViewChange.REPLACE),
+        (Kind.PERSISTED_VIEW, replace(DEFINED, schema="other"), ViewChange.REPLACE),
+        (Kind.MATERIALIZED_VIEW, DEFINED, ViewChange.REMOVE),
+        (Kind.MATERIALIZED_VIEW, None, None),
+        (Kind.TEMPORARY_VIEW, DEFINED, ViewChange.REMOVE),
+    ],
+)
+def test_a_definition_is_stored_when_it_differs_and_removed_when_its_name_is_taken(graph, kind, stored, expected):
+    steps = view_steps(graph(kind=kind), Stored(stored), Selected(frozenset({V}), frozenset()))
+
+    assert [step.change for step in steps] == ([expected] if expected else [])
+
+
+def test_only_selected_views_are_stored_and_all_are_when_nothing_is_selected(graph):
+    made = graph()
+
+    assert view_steps(made, Stored(), Selected(frozenset(), frozenset())) == ()
+    assert select(made, Selection(), Naming()).refresh == {V}
+    assert select(made, Selection(full_refresh=("v",)), Naming()) == replace(
+        select(made, Selection(refresh=("v",)), Naming()), command="headrace run --full-refresh v"
+    )
+
+
+@pytest.mark.parametrize(
+    ("declared", "deployed", "reason", "value"),
+    [
+        ({PRIVATE_PROPERTY: "true"}, {}, "becomes private", "true"),
+        ({}, {PRIVATE_PROPERTY: "true"}, "becomes public", "false"),
+        ({PRIVATE_PROPERTY: "true"}, {PRIVATE_PROPERTY: "false"}, "becomes private", "true"),
+        ({}, {PRIVATE_PROPERTY: "false"}, None, None),
+        ({PRIVATE_PROPERTY: "true"}, {PRIVATE_PROPERTY: "true"}, None, None),
+    ],
+)
+def test_a_table_evolves_when_it_becomes_private_or_public(graph, declared, deployed, reason, value):
+    made = graph(kind=Kind.MATERIALIZED_VIEW, properties=declared)
+
+    steps, problems = table_steps(made, Stored(**deployed), Selected(frozenset({V}), frozenset()), frozenset())
+
+    assert problems == []
+    assert [(s.reason, dict(s.properties)) for s in steps.values()] == (
+        [(reason, {PRIVATE_PROPERTY: value})] if reason else []
+    )
+
+
+def test_an_expectation_on_a_persisted_view_is_refused():
+    rule = Expectation("n", Action.WARN, "a > 1", HERE)
+    dataset = Dataset(V, Kind.PERSISTED_VIEW, HERE, expectations=(rule,))
+    flow = Flow("v", V, SqlQuery("SELECT 1", Naming()), HERE)
+
+    _, problems = build(Definitions((dataset,), (flow,)), Naming())
+
+    assert [problem.code for problem in problems] == ["EXPECTATION.PERSISTED_VIEW"]
+
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
+
+
+@given(TEXTS, TEXTS, st.dictionaries(TEXTS, TEXTS), st.sampled_from(["v", "sales.v", "main.sales.the view"]))
+def test_what_is_stored_is_read_back(tmp_path_factory, query, comment, texts, name):
+    layout = StorageLayout(str(tmp_path_factory.mktemp("storage")))
+    naming = Naming()
+    view = ViewDefinition(naming.canonical(name.replace("the view", "`the view`")), query, None, "s", comment, texts)
+
+    apply_view_step(ViewStep(view.name, ViewChange.CREATE, "", view), layout, naming)
+
+    assert list(stored_views(layout, naming)) == [view]
+    assert stored_view(layout, naming, view.name) == view
+    apply_view_step(ViewStep(view.name, ViewChange.REMOVE, ""), layout, naming)
+    apply_view_step(ViewStep(view.name, ViewChange.REMOVE, ""), layout, naming)
+    assert list(stored_views(layout, naming)) == []
+
+
+def test_a_torn_file_is_told_by_its_path_and_a_draft_is_no_view(tmp_path):
+    layout = StorageLayout(str(tmp_path))
+    folder = tmp_path / "system" / "views" / "default"
+    folder.mkdir(parents=True)
+    (folder / ".v.json.123").write_text("{")
+
+    assert list(stored_views(layout, Naming())) == []
+    (folder / "v.json").write_text("{")
+    with pytest.raises(PipelineError) as raised:
+        list(stored_views(layout, Naming()))
+    assert (raised.value.code, raised.value.params["path"]) == ("STORAGE.VIEW_UNREADABLE", str(folder / "v.json"))

@@ -1,0 +1,116 @@
+"""The campaign's arithmetic: seeded choices, pictures that are compared, pages that are written."""
+
+from __future__ import annotations
+
+import pytest
+from campaign.kills import Verdict
+from campaign.oracle import Picture, differences
+from campaign.places import File, Moment, Pass, Span, chosen
+from campaign.report import entry, page, stored
+from campaign.strike import Who
+from campaign.victim import Order, Trap
+from campaign.workload import Scenario
+
+from headrace.model.outcome import FlowCounts
+from headrace.project.lease import LeaseTerms
+from headrace.runtime.seam import Point
+from headrace.testing.rows import SortedRows
+
+SPANS = dict.fromkeys(Scenario, Span(dict.fromkeys(Point, 7), 20, 40))
+
+
+def test_a_seed_gives_the_same_points_however_many_are_wanted():
+    assert chosen(7, 60, SPANS)[:40] == chosen(7, 40, SPANS)
+    assert chosen(7, 40, SPANS) != chosen(8, 40, SPANS)
+
+
+def test_forty_points_hit_every_kind_of_commit_at_every_moment_and_everybody():
+    shots = chosen(1, 40, SPANS)
+
+    assert {shot.who for shot in shots} == set(Who)
+    assert {shot.scenario for shot in shots} == set(Scenario)
+    commits = {shot.commit for shot in shots}
+    assert {"native commit", "target commit", "quarantine commit", "event log commit", "flow record"} < commits
+    whole = {commit for commit in commits if {s.moment for s in shots if s.commit == commit} == set(Moment)}
+    assert commits - whole <= {"flow record"}
+
+
+def test_a_trap_hits_at_the_pass_that_it_was_told():
+    hits = []
+    trap = Trap(Pass("written", 3), 0, lambda: hits.append(1))
+
+    for point in [Point.WRITTEN, Point.COUNTED, Point.WRITTEN]:
+        trap(point)
+    assert hits == []
+
+    trap(Point.WRITTEN)
+    trap(Point.WRITTEN)
+    assert hits == [1]
+
+
+def test_an_order_is_the_same_after_it_was_an_argument():
+    order = Order("/p", ["run"], Pass("written", 3), 5, Who.JVM, "SIGSTOP", LeaseTerms(1.0, 2.0))
+
+    assert Order.from_json(order.to_json()) == order
+
+
+@pytest.mark.parametrize("drafts", [False, True])
+def test_a_file_is_seen_when_it_comes_to_be_and_not_when_it_was_there(tmp_path, drafts):
+    file = File("log/1", drafts=drafts)
+    (tmp_path / "log").mkdir()
+    happened = file.watch(tmp_path)
+    assert not happened()
+
+    (tmp_path / "log" / ".1.abc.tmp").touch()
+    assert happened() is drafts
+
+    (tmp_path / "log" / "1").write_text("")
+    assert happened()
+    (tmp_path / "log" / ".1.abc.tmp").unlink()
+    assert not file.watch(tmp_path)()
+
+
+PICTURE = Picture({"t": SortedRows([{"id": 1}])}, {"f": FlowCounts(1)}, ())
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        (Picture({"t": SortedRows([{"id": 1}, {"id": 1}])}, PICTURE.counts, ()), "table t: rows differ"),
+        (Picture({}, PICTURE.counts, ()), "table t: rows differ"),
+        (Picture(PICTURE.tables, {"f": FlowCounts(2)}, ()), "counts of f"),
+        (Picture(PICTURE.tables, {}, ()), "counts of f"),
+        (Picture(PICTURE.tables, PICTURE.counts, ("batch 1 of f in epoch 0",)), "recorded twice"),
+    ],
+)
+def test_whatever_differs_is_said(found, said):
+    (text,) = differences(found, PICTURE)
+
+    assert text.startswith(said)
+    assert differences(PICTURE, PICTURE) == []
+
+
+def test_the_page_has_every_point_with_its_seed_and_what_failed(tmp_path):
+    shots = chosen(7, 2, SPANS)
+    verdicts = [
+        Verdict(1, shots[0].describe(), struck=True, code=-9, seconds=3.0, shot=shots[0]),
+        Verdict(2, shots[1].describe(), struck=True, code=-9, seconds=4.0, faults=("table t: lost",), shot=shots[1]),
+    ]
+    results = stored(tmp_path / "results.json", entry("kill", "local[2]", 7, verdicts, "2026-01-01T"), {"cores": "2"})
+    again = stored(tmp_path / "results.json", entry("term", "local[2]", 8, verdicts[:1], "2026-01-01T"), {"cores": "2"})
+
+    assert set(again["entries"]) == {"kill local[2]", "term local[2]"}
+    text = page(results)
+    assert "| kill | `local[2]` | 7 | 2 | 2 | 1 |" in text
+    assert "FAILED: table t: lost" in text
+    assert "--only kill --seed 7 --master local[2]" in text
+
+
+def test_a_smaller_try_leaves_the_results_of_a_larger_one(tmp_path):
+    verdict = Verdict(1, "who and where", struck=True, code=-9, seconds=3.0)
+    file = tmp_path / "results.json"
+    stored(file, entry("kill", "local[2]", 7, [verdict, verdict], "2026-01-01T"), {})
+
+    results = stored(file, entry("kill", "local[2]", 8, [verdict], "2026-01-02T"), {})
+
+    assert results["entries"]["kill local[2]"]["seed"] == 7

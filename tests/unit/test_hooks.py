@@ -1,0 +1,121 @@
+"""What event hooks are told, and what becomes of those that fail or are slow."""
+
+from __future__ import annotations
+
+import threading
+from datetime import datetime, timezone
+from pathlib import Path
+
+import pytest
+
+from headrace import pipelines as dp
+from headrace.events.envelope import Origin, Stamp, to_row
+from headrace.events.types import UpdateMoved, Warned
+from headrace.model.hooks import EventHook
+from headrace.model.location import Location
+from headrace.model.names import Naming
+from headrace.model.outcome import UpdateState
+from headrace.pipelines.registry import Registry, collecting
+from headrace.project.hooks import Hooks
+
+HERE = Location("a.py", 3)
+NOW = datetime(2026, 1, 2, tzinfo=timezone.utc)
+
+
+def row(event, number=1):
+    return to_row(event, origin=Origin("p", "shop", "u"), stamp=Stamp(number, NOW, "i", "x"))
+
+
+def states(*names):
+    return [row(UpdateMoved(UpdateState(name)), number) for number, name in enumerate(names)]
+
+
+def told(function, rows, most=None, patience_s=10.0):
+    warned = []
+    with Hooks([EventHook(function, "hook", HERE, most)], warned.append, patience_s=patience_s) as hooks:
+        for each in rows:
+            hooks.tell(each)
+    return [(event.code, event.message) for event in warned]
+
+
+def test_a_hook_gets_every_stable_event_in_order_as_a_dictionary_with_its_details_parsed():
+    seen = []
+
+    warned = told(seen.append, [*states("RUNNING", "COMPLETED"), row(Warned("X.Y", "not stable"))])
+
+    assert warned == []
+    assert [event["details"]["update_progress"]["state"] for event in seen] == ["RUNNING", "COMPLETED"]
+    assert seen[0]["timestamp"] == "2026-01-02T00:00:00+00:00"
+    assert (seen[0]["event_type"], seen[0]["origin"]["pipeline_name"]) == ("update_progress", "shop")
+
+
+@pytest.mark.parametrize(("most", "calls", "last"), [(None, 4, "FAILED"), (0, 1, "DISABLED"), (2, 3, "DISABLED")])
+def test_a_hook_that_fails_is_left_alone_after_the_failures_that_are_allowed(most, calls, last):
+    seen = []
+
+    def failing(event):
+        seen.append(event)
+        raise ValueError("no luck")
+
+    warned = told(failing, states("RUNNING", "RUNNING", "RUNNING", "COMPLETED"), most)
+
+    assert len(seen) == calls
+    assert warned[-1][0] == f"HOOK.{last}"
+    assert 'event hook "hook" (a.py:3) failed' in warned[-1][1]
+    assert "ValueError: no luck" in warned[-1][1]
+
+
+def test_failures_that_are_not_in_a_row_disable_nothing():
+    seen = []
+
+    def sometimes(event):
+        seen.append(event)
+        if len(seen) % 2:
+            raise ValueError
+
+    told(sometimes, states(*["RUNNING"] * 6), most=1)
+
+    assert len(seen) == 6
+
+
+def test_what_one_hook_does_to_an_event_is_not_seen_by_the_next():
+    seen = []
+    hooks = [EventHook(lambda event: event.clear(), "first", HERE), EventHook(seen.append, "second", HERE)]
+
+    with Hooks(hooks, lambda _event: None) as running:
+        running.tell(states("RUNNING")[0])
+
+    assert seen[0]["event_type"] == "update_progress"
+
+
+def test_the_end_waits_for_a_bounded_time_and_says_what_was_not_told():
+    release, seen = threading.Event(), []
+
+    def stuck(event):
+        seen.append(event)
+        release.wait(30)
+
+    warned = told(stuck, states("RUNNING", "COMPLETED"), patience_s=0.05)
+    release.set()
+
+    assert [code for code, _ in warned] == ["HOOK.LATE"]
+    assert len(seen) == 1
+
+
+def test_the_decorator_takes_both_forms_and_refuses_a_limit_that_is_none():
+    registry = Registry(Naming(), Path())
+    with collecting(registry):
+
+        @dp.on_event_hook
+        def plain(event): ...
+
+        @dp.on_event_hook(max_allowable_consecutive_failures=3)
+        def limited(event): ...
+
+        @dp.on_event_hook(max_allowable_consecutive_failures=-1)
+        def wrong(event): ...
+
+        dp.on_event_hook("no function")
+
+    assert [(hook.name, hook.most_failures) for hook in registry.hooks] == [("plain", None), ("limited", 3)]
+    assert [problem.code for problem in registry.problems] == ["HOOK.BAD_LIMIT", "DEFINITION.NOT_CALLABLE"]
