@@ -89,9 +89,7 @@ class StoredPast:
             found.append(SourceReach(flow.name, "a source", gone="the flow no longer reads as many sources as before"))
         return tuple(found)
 
-    def starting(
-        self, flow: ResolvedFlow, start: Start, cleared: frozenset[QualifiedName]
-    ) -> tuple[SourceStart, ...]:
+    def starting(self, flow: ResolvedFlow, start: Start, cleared: frozenset[QualifiedName]) -> tuple[SourceStart, ...]:
         """Where the reading of each source of a flow starts.
 
         Raises:

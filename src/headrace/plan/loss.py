@@ -96,4 +96,3 @@ def _problem(loss: Loss, location: Location, selected: Selected) -> PipelineErro
         sources="\n".join(source.describe() for source in loss.sources),
         command=f"{selected.command} --accept-data-loss",
     )
-

@@ -33,6 +33,7 @@ class Preparation:
     def __init__(self, around: Surroundings) -> None:
         self._around = around
         self._prepared: set[QualifiedName] = set()
+        self._resets: set[QualifiedName] = set()
         self._restarted: set[str] = set()
         # Confs and temporary views belong to the session, so flows are loaded and started one at a time.
         self.loading = threading.RLock()
@@ -43,10 +44,10 @@ class Preparation:
         What reads a table comes first, because it cannot go on once that is reset, while it can be reset without it.
         """
         around = self._around
-        resets = {step.dataset for step in tables if step.change is TableChange.RESET}
+        self._resets = {step.dataset for step in tables if step.change is TableChange.RESET}
         around.fence()
         for flow in reversed(around.graph.stored_flows):
-            if flow.target in resets:
+            if flow.target in self._resets:
                 record = replace(around.state.progress_of(flow), resetting=True)
                 write_record(around.state.record_file(flow), record)
 
@@ -125,11 +126,12 @@ class Preparation:
             write_record(file, replace(fresh, resetting=self._reads_from_reset(dataset)))
 
     def _reads_from_reset(self, dataset: ResolvedDataset) -> bool:
-        """True when a stream into the dataset reads what is still to be reset, after which it cannot go on."""
+        """True when a stream into the dataset reads what a later update is to reset, after which it cannot go on."""
         around = self._around
         flows = around.graph.flows_into(dataset.name)
         inputs = {given.name for flow in flows for given in around.graph.stored_inputs(flow) if given.streaming}
-        return any(around.state.resetting(up) for name in inputs for up in around.graph.flows_into(name))
+        later = inputs - self._resets
+        return any(around.state.resetting(up) for name in later for up in around.graph.flows_into(name))
 
     def frame(self, flow: ResolvedFlow) -> DataFrame:
         """What a flow's query returns over the tables as they are registered now."""

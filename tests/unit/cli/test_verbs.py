@@ -27,7 +27,10 @@ from headrace.plan.loads import Backfill
             ["run", "--reset-checkpoint", "a=latest,b", "--accept-data-loss"],
             ("run", (), (), False, ("a=latest", "b"), True, None),
         ),
-        (["backfill", "a", "--to", "version:3", "--again"], ("backfill", Backfill("a", "earliest", "version:3", True))),
+        (
+            ["backfill", "a", "--to", "version:3", "--again"],
+            ("backfill", Backfill("a", "earliest", "version:3", again=True)),
+        ),
         (["sql", "SELECT 1"], ("sql", "SELECT 1", False)),
         (["sql", "DROP TABLE t", "--write"], ("sql", "DROP TABLE t", True)),
         (["preview", "orders", "--rows", "3"], ("preview", "orders", 3)),

@@ -25,10 +25,10 @@ class DiedError(Exception):
 
 
 def dying(after):
-    """A seam that is passed so many times."""
+    """What is called after each move, and dies after so many."""
     left = [after]
 
-    def at(_point):
+    def at():
         left[0] -= 1
         if left[0] < 0:
             raise DiedError
