@@ -28,7 +28,8 @@ PAGE = ROOT / "docs" / "reference" / "campaign.md"
 MASTERS = ("local[2]", "local-cluster[2,1,1024]")
 # How many points a section has.
 SECTIONS = {"kill": 40, "term": 12, "zombie": 8, "race": 4, "sequences": 300}
-_SHOWN_FAULTS = 5
+# Of each fault; the results have all of it.
+_SHOWN_LINES, _SHOWN_WIDTH = 5, 300
 
 
 @dataclass(frozen=True)
@@ -172,7 +173,7 @@ def _kept(folder: Path, name: str) -> Path:
 
 
 def _how_to_look(verdict: Verdict, kept: Path, again: str) -> str:
-    lines = [line for fault in verdict.faults[:_SHOWN_FAULTS] for line in fault.splitlines()]
+    lines = [line[:_SHOWN_WIDTH] for fault in verdict.faults for line in fault.splitlines()[:_SHOWN_LINES]]
     lines += [
         f"what it printed: {kept}/victim.log",
         f"Spark's log:     {kept}/storage/system/logs/spark.log",

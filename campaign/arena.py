@@ -16,7 +16,6 @@ from campaign.places import Span
 from campaign.strike import MARK
 from campaign.victim import Order
 from campaign.workload import Ground, Scenario
-from headrace.events.reader import EventReader
 from headrace.model.outcome import Outcome, UpdateState
 from headrace.plan.steps import Plan
 from headrace.project.lease import LeaseTerms
@@ -151,8 +150,7 @@ class Arena:
         self._session.stop()
 
     def _uninterrupted(self, folder: Path, scenario: Scenario) -> None:
-        reader = EventReader(str(folder / "storage" / "system" / "events"))
-        before = _versions(reader, folder)
+        batches, version = _next_batches(folder), _next_version(folder)
         passes: Counter[Point] = Counter()
         with unchanged(self._session, self.ground.base):
             project = self._project(folder, lambda point: passes.update([point]), None, LeaseTerms())
@@ -160,7 +158,8 @@ class Arena:
         if outcome.state is not UpdateState.COMPLETED:
             raise CampaignError(f"the uninterrupted update in {folder} ended as {outcome.state.value}: {outcome.error}")
         self._wholes[scenario] = picture(folder)
-        self.spans[scenario] = Span(passes, before, _versions(reader, folder))
+        made = {flow: range(batches.get(flow, 0), after) for flow, after in _next_batches(folder).items()}
+        self.spans[scenario] = Span(passes, made, range(version, _next_version(folder)))
         if faults := self.faults(folder, scenario):
             raise CampaignError(f"the uninterrupted update in {folder} is not right: {faults}")
 
@@ -175,11 +174,19 @@ def forget(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def _versions(reader: EventReader, folder: Path) -> int:
-    if not reader.exists:
-        return 0
-    logs = (folder / "storage" / "system" / "events" / "_delta_log").glob("*.json")
-    return max(int(log.stem) for log in logs)
+def _next_batches(folder: Path) -> dict[str, int]:
+    """The number that each stream's next batch has in its first epoch."""
+    logs = (folder / "storage" / "checkpoints" / "default").glob("*/*/0/offsets")
+    return {log.parents[1].name: _next_number(log, "[0-9]*") for log in logs}
+
+
+def _next_version(folder: Path) -> int:
+    """The number that the next commit to the event log has."""
+    return _next_number(folder / "storage" / "system" / "events" / "_delta_log", "*.json")
+
+
+def _next_number(folder: Path, pattern: str) -> int:
+    return 1 + max((int(file.stem) for file in folder.glob(pattern) if file.stem.isdigit()), default=-1)
 
 
 def environment() -> dict[str, str]:

@@ -11,7 +11,7 @@ from random import Random
 from typing import Any
 
 from campaign.strike import Who
-from campaign.workload import SLICE, STREAMS, TARGETS, Scenario
+from campaign.workload import STREAMS, TARGETS, Scenario
 from headrace.runtime.seam import Point
 
 # The last version of the event log that an update is sure to write is earlier than that of the baseline.
@@ -94,11 +94,14 @@ class Shot:
 
 @dataclass(frozen=True)
 class Span:
-    """What an uninterrupted update of a scenario does: passes of each point, and the event log before and after."""
+    """What an uninterrupted update of a scenario does: how often it passes each point, and what it numbers.
+
+    ``batches`` are those of each stream, ``events`` the versions of the event log.
+    """
 
     passes: Mapping[Point, int]
-    events_before: int
-    events_after: int
+    batches: Mapping[str, range]
+    events: range
 
 
 Choice = Callable[[Random], Shot]
@@ -124,8 +127,8 @@ def chosen(seed: int, count: int, spans: Mapping[Scenario, Span], whom: Sequence
 
 def _places(spans: Mapping[Scenario, Span]) -> Iterator[Choice]:
     both = (Scenario.FIRST, Scenario.NEXT)
-    yield from _of_a_native_commit(both)
-    yield from _of_spark(both)
+    yield from _of_a_native_commit(spans, both)
+    yield from _of_spark(spans, both)
     yield from _around(spans, both, "target commit", (Point.TO_WRITE, 400), Point.WRITTEN)
     yield from _around(spans, both, "quarantine commit", (Point.TO_SET_ASIDE, 400), Point.QUARANTINED)
     yield from _around(spans, both, "event log commit", (Point.WRITTEN, 12), Point.COUNTED)
@@ -155,12 +158,12 @@ def _around(
         yield partial(shot, moment=moment)
 
 
-def _of_a_native_commit(scenarios: Sequence[Scenario]) -> Iterator[Choice]:
+def _of_a_native_commit(spans: Mapping[Scenario, Span], scenarios: Sequence[Scenario]) -> Iterator[Choice]:
     """The target commit of a stream that Spark writes itself; version 0 of a table is its creation."""
 
     def shot(chance: Random, moment: Moment) -> Shot:
         scenario = chance.choice(scenarios)
-        batch = _batch(chance, scenario)
+        batch = chance.choice(spans[scenario].batches["bronze"])
         if moment is Moment.BEFORE:
             return Shot(scenario, "native commit", moment, File(_spark("bronze", "offsets", batch)))
         at = File(_delta("bronze", batch + 1), drafts=moment is Moment.DURING)
@@ -170,13 +173,13 @@ def _of_a_native_commit(scenarios: Sequence[Scenario]) -> Iterator[Choice]:
         yield partial(shot, moment=moment)
 
 
-def _of_spark(scenarios: Sequence[Scenario]) -> Iterator[Choice]:
+def _of_spark(spans: Mapping[Scenario, Span], scenarios: Sequence[Scenario]) -> Iterator[Choice]:
     """Spark's own log of what a stream has planned, and of what it has done."""
 
     def shot(chance: Random, log: str, moment: Moment) -> Shot:
         scenario = chance.choice(scenarios)
         flow = chance.choice(STREAMS)
-        batch = _batch(chance, scenario)
+        batch = chance.choice(spans[scenario].batches[flow])
         commit = f"Spark's {log}"
         if moment is not Moment.BEFORE:
             return Shot(scenario, commit, moment, File(_spark(flow, log, batch), drafts=moment is Moment.DURING))
@@ -191,12 +194,10 @@ def _of_spark(scenarios: Sequence[Scenario]) -> Iterator[Choice]:
 
 def _of_the_event_log(spans: Mapping[Scenario, Span]) -> Iterator[Choice]:
     def shot(chance: Random) -> Shot:
-        span = spans[Scenario.NEXT]
-        sure = int((span.events_after - span.events_before) * _SURE_OF_EVENTS)
-        version = span.events_before + chance.randint(1, max(sure, 1))
-        return Shot(
-            Scenario.NEXT, "event log commit", Moment.AFTER, File(f"system/events/_delta_log/{version:020d}.json")
-        )
+        versions = spans[Scenario.NEXT].events
+        version = chance.choice(versions[: max(int(len(versions) * _SURE_OF_EVENTS), 1)])
+        at = File(f"system/events/_delta_log/{version:020d}.json")
+        return Shot(Scenario.NEXT, "event log commit", Moment.AFTER, at)
 
     yield shot
 
@@ -224,11 +225,6 @@ def _of_a_new_table() -> Iterator[Choice]:
 
     for moment in Moment:
         yield partial(shot, moment=moment)
-
-
-def _batch(chance: Random, scenario: Scenario) -> int:
-    """One of the batches that every stream makes in an update of a scenario."""
-    return chance.randrange(2 * SLICE) if scenario is Scenario.FIRST else SLICE + chance.randrange(SLICE)
 
 
 def _delta(table: str, version: int) -> str:

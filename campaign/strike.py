@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from enum import Enum
 
@@ -27,13 +29,21 @@ def strike(who: Who, number: signal.Signals, python: int, jvm: int) -> None:
     if who is Who.JVM:
         os.kill(jvm, number)
     elif who is Who.PYTHON:
-        os.kill(python, number)
+        _to_python(number, python, os.kill)
     elif number in (signal.SIGTERM, signal.SIGINT):
         # As a terminal or a supervisor sends it.
         os.killpg(os.getpgid(python), number)
     else:
         os.killpg(os.getpgid(jvm), number)
-        os.killpg(os.getpgid(python), number)
+        _to_python(number, os.getpgid(python), os.killpg)
+
+
+def _to_python(number: signal.Signals, python: int, send: Callable[[int, int], None]) -> None:
+    if number is signal.SIGSTOP and python == os.getpid():
+        # To this very thread, which would go on for a moment if another one took the signal.
+        signal.pthread_kill(threading.get_ident(), number)
+    else:
+        send(python, number)
 
 
 def marked(mark: str) -> list[psutil.Process]:

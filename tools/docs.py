@@ -43,7 +43,7 @@ def _section(condition: Condition) -> str:
     texts = [f"### {condition.code}\n\n`{condition.message}`"]
     # A detail that is one parameter says nothing without its value.
     texts += [text for text in (condition.detail, condition.meaning) if text and not _PARAMETER.fullmatch(text)]
-    texts.append(f"**What to do:** {condition.hint}")
+    texts.append(f"**What to do:** {condition.plain_hint}")
     return "\n\n".join(texts) + "\n"
 
 

@@ -34,7 +34,10 @@ _ARGUMENTS: Mapping[str, tuple[Any, str]] = {
     "name": ("sales.orders", "one to three parts; the function's name when left out"),
     "comment": ("text", "the comment of the stored table"),
     "spark_conf": ({"spark.sql.shuffle.partitions": "4"}, "in force for this flow alone"),
-    "table_properties": ({"quality": "bronze"}, "`delta.*` and free keys; `pipelines.reset.allowed`, `headrace.strict` and `headrace.private` are honoured"),
+    "table_properties": (
+        {"quality": "bronze"},
+        "`delta.*` and free keys; `pipelines.reset.allowed`, `headrace.strict` and `headrace.private` are honoured",
+    ),
     "partition_cols": (["day"], ""),
     "cluster_by": (["day"], "liquid clustering; not together with `partition_cols`"),
     "schema": ("id BIGINT", "DDL or a StructType"),

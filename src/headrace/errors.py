@@ -6,6 +6,8 @@ Texts live in ``conditions.toml`` so that the docs, the command line and the tes
 from __future__ import annotations
 
 import re
+import shlex
+import string
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -23,17 +25,35 @@ else:
 
 # A detail is a sentence, also when a parameter begins it; a name or a quoted text is left as it is.
 _BEGINS_WITH_WORD = re.compile(r"[a-z]+ ")
+# Behind a parameter that is a word of a command, as in {name:q}.
+_AS_WORD = "q"
+
+
+class _Texts(string.Formatter):
+    """Fills templates in; a parameter that is a word of a command is quoted, so that it can be pasted as it stands."""
+
+    def format_field(self, value: Any, format_spec: str) -> str:
+        """The value, as one word for a shell where the template asks for it."""
+        return shlex.quote(value) if format_spec == _AS_WORD else str(super().format_field(value, format_spec))
 
 
 @dataclass(frozen=True)
 class Condition:
-    """One kind of problem: its texts are templates over the parameters of a :class:`PipelineError`."""
+    """One kind of problem: its texts are templates over the parameters of a :class:`PipelineError`.
+
+    In ``hint``, a parameter that is a word of a command is written ``{name:q}``, and quoted for a shell.
+    """
 
     code: str
     message: str
     hint: str
     detail: str = ""
     meaning: str = ""
+
+    @property
+    def plain_hint(self) -> str:
+        """The hint as a template for people: each parameter is a name in braces, and nothing more."""
+        return self.hint.replace(f":{_AS_WORD}}}", "}")
 
 
 @cache
@@ -81,7 +101,7 @@ class PipelineError(HeadraceError):
     @property
     def hint(self) -> str:
         """What the reader can do about it."""
-        return self.condition.hint.format_map(self.params).strip()
+        return _Texts().vformat(self.condition.hint, (), self.params).strip()
 
     def to_json(self) -> dict[str, Any]:
         """The error as the contract's JSON object."""

@@ -21,7 +21,7 @@ from headrace.runtime.seam import Point
 pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(600)]
 
 BRONZE = f"tables/default/bronze/_delta_log/{SLICE + 1:020d}.json"
-COMMITS = f"checkpoints/default/per_minute/per_minute/0/commits/{SLICE}"
+COMMITS = f"checkpoints/default/silver/silver/0/commits/{SLICE}"
 
 
 def shot(commit, moment, at, who, delay_ms=0):

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from headrace.errors import PipelineError, Problems
+from headrace.plan.loads import Backfill
 from headrace.testing import Crashed, Point
 
 pytestmark = pytest.mark.spark
@@ -82,7 +83,7 @@ def test_what_the_stream_has_read_is_not_loaded_too(tables):
         tables.backfill("copy", start="version:1", end="version:2")
 
 
-@pytest.mark.parametrize("point", [Point.QUARANTINED, Point.WRITTEN, Point.COUNTED, Point.SEEDED, Point.FENCED])
+@pytest.mark.parametrize("point", [Point.QUARANTINED, Point.COUNTED, Point.SEEDED])
 def test_a_load_that_died_is_finished_by_the_next_one(tables, point):
     tables.crash_at(point)
     with pytest.raises(Crashed):
@@ -94,6 +95,58 @@ def test_a_load_that_died_is_finished_by_the_next_one(tables, point):
     assert ids(tables) == [2, 4, 6]
     assert len(tables.rows("copy_quarantine")) == 2
     assert tables.project.events().flow_totals()["copy"].rows_written == 3
+
+
+@pytest.mark.parametrize("point", [Point.TO_WRITE, Point.WRITTEN, Point.FENCED])
+def test_a_load_that_died_is_finished_by_an_update_too(tables, point):
+    tables.crash_at(point)
+    with pytest.raises(Crashed):
+        tables.backfill("copy", end="version:2")
+
+    tables.restart().run("copy")
+
+    assert ids(tables) == [2, 4, 6]
+    assert len(tables.rows("copy_quarantine")) == 2
+    assert tables.plan("copy").empty
+
+
+def test_a_load_that_died_can_be_given_up_before_its_rows_are_there_and_a_refresh_forgets_it(tables):
+    tables.crash_at(Point.TO_WRITE)
+    with pytest.raises(Crashed):
+        tables.backfill("twin", end="version:1")
+    tables.restart().project.backfill(Backfill("twin", abandon=True))
+    tables.backfill("twin", end="version:2")
+
+    tables.run(full_refresh=["twin"])
+
+    assert ids(tables, "twin") == [-1, 2, 3, 4, 5, 6]
+    with pytest.raises(PipelineError, match="no backfill"):
+        tables.project.backfill(Backfill("twin", abandon=True))
+
+
+def test_what_would_never_be_read_is_refused_unless_the_stream_was_told_to_begin_there(tables):
+    with pytest.raises(PipelineError, match="would never be read"):
+        tables.backfill("twin", start="version:1")
+
+    tables.run("twin", reset_checkpoint=["twin=version:2"])
+
+    assert ids(tables, "twin") == [5, 6]
+
+
+def test_versions_whose_files_were_put_together_are_loaded_all_the_same(tables):
+    tables.backfill("twin", end="version:1")
+    tables.project.sql("OPTIMIZE source", write=True)
+
+    tables.backfill("twin", start="version:1")
+
+    assert ids(tables, "twin") == [-1, 2, 3, 4, 5, 6]
+
+
+def test_rows_that_were_streamed_are_those_of_the_query_as_a_batch(tables):
+    tables.run()
+
+    assert tables.rows("copy") == tables.recomputed("copy")
+    assert tables.rows("twin") == tables.recomputed("twin")
 
 
 def test_files_are_loaded_by_their_time_and_the_stream_takes_the_later_ones(project):

@@ -5,9 +5,10 @@ from __future__ import annotations
 from contextlib import suppress
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 import yaml
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
 
 from headrace.errors import PipelineError, Problems
 from headrace.model.outcome import FlowState, UpdateState
@@ -95,6 +96,7 @@ dp.create_streaming_table("fed")
 def one():
     return spark.readStream.table("bronze")
 """
+AGGREGATED = FED.replace("one", "agg").replace('table("bronze")', 'table("bronze").groupBy("id").count()')
 TWO = """
 @dp.append_flow(target="fed")
 def two():
@@ -240,6 +242,32 @@ def test_a_new_name_that_has_rows_already_is_refused(code):
     assert [error.code for error in found.value] == ["RENAME.TAKEN"]
 
 
+def test_a_full_refresh_knows_what_waits_for_its_new_name_and_says_it_before_it_moves(code):
+    code(*RENAMED, renamed_gold())
+    pipeline = code.renames(datasets={"bronze": "raw", "silver": "clean"})
+
+    with pytest.raises(Crashed):
+        pipeline.crash_at(Point.RENAMED).run(full_refresh=["raw", "clean"])
+    warned = [row["message"] for row in pipeline.project.events().events() if row["event_type"] == "warning"]
+    result = pipeline.restart().run(full_refresh=["raw", "clean"])
+
+    assert 'dataset "bronze" is renamed to "raw" with all that it has' in warned
+    assert (ids(result.rows("raw")), ids(result.rows("clean")), pipeline.plan().renames) == ([-1, 1], [1], ())
+
+
+def test_a_table_that_no_flow_has_made_is_not_replaced_by_a_view(code):
+    path = Path(code.pipeline.settings.storage) / "tables" / "default" / "fresh"
+    write_deltalake(str(path), pa.table({"count": [7]}))
+    pipeline = code(BRONZE, SILVER, GOLD.replace("gold", "fresh"))
+
+    with pytest.raises(Problems) as found:
+        pipeline.run()
+
+    assert [error.code for error in found.value] == ["TABLE.ROWS_OF_OTHERS"]
+    assert pipeline.run(full_refresh=["fresh"]).rows("fresh") == [{"count": 1}]
+    assert pipeline.plan().empty
+
+
 CHANGES = {
     "a dataset leaves": (BRONZE,),
     "another kind": (BRONZE, SILVER.replace("@dp.table", "@dp.materialized_view").replace("readStream", "read"), GOLD),
@@ -249,6 +277,7 @@ CHANGES = {
     "another source": (BRONZE.replace('"landing")', '"landing") + "/none*"'), SILVER),
     "once instead of a stream": (BRONZE, FED.replace('"fed")\ndef', '"fed", once=True)\ndef').replace("Stream", "")),
     "partitions": (BRONZE, SILVER.replace("@dp.table", '@dp.table(partition_cols=["id"])')),
+    "an aggregate in the place of a flow": (BRONZE, AGGREGATED),
     "nothing is left": ("\n@dp.materialized_view\ndef other():\n    return spark.range(1)\n",),
 }
 

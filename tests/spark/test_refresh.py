@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
+from threading import Event
 
 import pytest
+from deltalake import DeltaTable
 
 from headrace.errors import Problems
 from headrace.graph.starts import moment_text
@@ -78,7 +81,7 @@ def test_rows_that_no_source_has_any_more_are_cleared_only_when_they_are_given_u
 
     assert codes(found) == ["PLAN.DATA_LOSS", "PLAN.DATA_LOSS"]
     assert "1 of 2 files that were read is gone" in found.value.errors[0].detail
-    assert found.value.errors[0].hint.endswith("headrace run --full-refresh bronze,silver --accept-data-loss")
+    assert found.value.errors[0].hint.endswith("add --accept-data-loss to the command.")
     assert ids(chain.rows("bronze")) == [-2, -1, 1, 2]
     # Alone, the second table can read the first one again, which still has all rows.
     chain.run(full_refresh=["silver"])
@@ -111,6 +114,93 @@ def test_an_interrupted_full_refresh_asks_nothing_again(chain):
     assert ids(chain.rows("bronze")) == [-2, 2]
     with pytest.raises(Problems):
         chain.plan(full_refresh=("silver",))
+
+
+def test_a_full_refresh_that_ends_early_clears_nothing_later_that_it_had_not_reached(chain):
+    stop = Event()
+    stop.set()
+    chain.project.run(full_refresh_all=True, stop=stop)
+    (chain.folder / "landing" / "1 ä.json").unlink()
+
+    plan = chain.plan()
+    chain.run()
+
+    assert (plan.tables, plan.losses) == ((), ())
+    assert (ids(chain.rows("bronze")), ids(chain.rows("silver"))) == ([-2, -1, 1, 2], [1, 2])
+
+
+def test_the_reader_of_a_table_that_died_in_its_full_refresh_loses_no_row_unasked(chain):
+    with pytest.raises(Crashed):
+        chain.crash_at(Point.RESET_CLEARED).run(full_refresh_all=True)
+    (chain.folder / "landing" / "1 ä.json").unlink()
+
+    with pytest.raises(Problems) as found:
+        chain.restart().plan()
+    chain.run("bronze")
+    chain.run(reset_checkpoint=["silver=latest"])
+
+    assert [(error.code, str(error.params["name"])) for error in found.value] == [("PLAN.DATA_LOSS", "silver")]
+    assert (ids(chain.rows("bronze")), ids(chain.rows("silver"))) == ([-2, 2], [1, 2])
+    assert chain.plan().empty
+
+
+def test_rows_that_a_table_has_lost_are_asked_about_after_its_next_clearing_too(chain):
+    (chain.folder / "landing" / "1 ä.json").unlink()
+    chain.run(full_refresh=["bronze"], accept_data_loss=True)
+    chain.run(full_refresh=["bronze"])
+
+    with pytest.raises(Problems) as found:
+        chain.run(full_refresh=["silver"])
+
+    assert codes(found) == ["PLAN.DATA_LOSS"]
+    assert ids(chain.rows("silver")) == [1, 2]
+
+
+def test_the_quarantine_of_a_table_that_somebody_deleted_is_kept_until_its_rows_are_given_up(chain):
+    (chain.folder / "landing" / "1 ä.json").unlink()
+    chain.run(full_refresh=["bronze"], accept_data_loss=True)
+    shutil.rmtree(Path(chain.settings.storage) / "tables" / "default" / "silver")
+
+    with pytest.raises(Problems) as found:
+        chain.run()
+    aside = ids(row["row"] for row in chain.rows("silver_quarantine"))
+    chain.run(accept_data_loss=True)
+
+    assert (codes(found), aside) == (["PLAN.DATA_LOSS"], [-2, -1])
+    assert (ids(chain.rows("silver")), chain.plan().empty) == ([2], True)
+
+
+def test_rows_of_a_file_that_was_written_anew_are_not_cleared_unasked(chain):
+    chain.land("landing/2.json", rows(3, -3))
+
+    with pytest.raises(Problems) as found:
+        chain.run(full_refresh_all=True)
+
+    assert "1 of 2 files that were read is changed since" in found.value.errors[0].detail
+
+
+def test_a_stream_that_passes_over_changes_is_known_by_its_options(project):
+    pipeline = project(CALM.replace("readStream.table", 'readStream.option("skipChangeCommits", True).table'))
+    pipeline.given("source", rows(1)).run("target")
+    pipeline.given("source", rows(2)).run("target")
+    DeltaTable(str(commits(pipeline)[0].parents[1])).create_checkpoint()
+    commits(pipeline)[0].unlink()
+    checkpoint = Path(pipeline.settings.storage) / "checkpoints" / "default" / "target" / "target" / "0"
+    (checkpoint / "offsets" / "0").unlink()
+
+    with pytest.raises(Problems) as found:
+        pipeline.run(full_refresh=["target"])
+
+    assert "its log begins at version 1" in found.value.errors[0].detail
+
+
+def test_the_plan_says_that_a_reader_cannot_go_on_without_being_cleared_too(chain):
+    plan = chain.plan(full_refresh=("bronze",))
+    chain.run(full_refresh=["bronze"])
+
+    said = "it cannot go on without headrace run --full-refresh silver"
+    assert plan.step_for("silver").reason == f'not selected; reads "bronze", cleared by this update; {said}'
+    assert chain.plan().step_for("silver").reason == f'"bronze" is another table than the one it has read; {said}'
 
 
 def test_a_source_that_only_its_reader_knows_counts_as_one_that_cannot_be_read_again(project):

@@ -9,9 +9,13 @@ import threading
 import pytest
 from pyspark.sql.streaming import StreamingQueryListener
 
+from headrace.checkpoints.views import apply_view_step
 from headrace.errors import PipelineError, Problems
-from headrace.events.types import UpdateMoved
+from headrace.events.types import UpdateMoved, Warned
+from headrace.model.names import QualifiedName
 from headrace.model.outcome import UpdateState
+from headrace.model.views import ViewDefinition
+from headrace.plan.steps import ViewChange, ViewStep
 
 pytestmark = pytest.mark.spark
 
@@ -160,6 +164,45 @@ def test_what_cannot_be_a_persisted_view_is_refused(project):
     ]
 
 
+LENIENT = """
+    CREATE MATERIALIZED VIEW zero AS SELECT 0 AS z;
+    SET spark.sql.ansi.enabled = {ansi};
+    CREATE VIEW divided AS SELECT 1 / z AS d FROM zero;
+    SET spark.sql.ansi.enabled = true;
+    CREATE MATERIALIZED VIEW copied AS SELECT d FROM divided;
+    """
+
+
+def test_confs_above_a_view_are_in_force_wherever_it_is_read(project):
+    pipeline = project("", {"transformations/a.sql": LENIENT.format(ansi="false")})
+
+    assert pipeline.run().rows("copied") == [{"d": None}]
+    assert pipeline.sql("SELECT d FROM divided").to_json() == [{"d": None}]
+
+    pipeline.write("transformations/a.sql", LENIENT.format(ansi="true"))
+    assert [step.describe() for step in pipeline.plan().views] == ["replace    view divided: its definition changed"]
+
+
+LEAK = "CREATE VIEW leak AS SELECT '${mail.pass}' AS p; CREATE TEMPORARY VIEW fine AS SELECT '${mail.pass}' AS p;"
+
+
+def test_no_secret_is_stored_with_a_view_or_said_of_one(project, monkeypatch):
+    monkeypatch.setenv("HEADRACE_SECRET_MAIL_PASS", "s3cret")
+    pipeline = project("", {"transformations/a.sql": LEAK}, configuration={"mail.pass": "${secret:mail/pass}"})
+
+    with pytest.raises(Problems) as raised:
+        pipeline.run()
+    assert [(error.code, error.params["name"]) for error in raised.value] == [("VIEW.HOLDS_SECRET", "leak")]
+
+    stored = ViewDefinition(QualifiedName("old"), "SELECT s3cret FROM range(1)", None, "default")
+    layout, naming = pipeline.settings.layout, pipeline.settings.naming
+    apply_view_step(ViewStep(stored.name, ViewChange.CREATE, "", stored), layout, naming)
+    with pytest.raises(PipelineError) as unusable:
+        pipeline.sql("SELECT * FROM old")
+    assert unusable.value.code == "VIEW.UNUSABLE"
+    assert "s3cret" not in unusable.value.render()
+
+
 HOOKS = """
     import json
     from pathlib import Path
@@ -173,7 +216,7 @@ HOOKS = """
 
     @dp.on_event_hook(max_allowable_consecutive_failures=0)
     def fail(event):
-        raise ValueError("never mind")
+        raise ValueError("never mind " + dbutils.secrets.get("mail", "pass"))
 
     @dp.materialized_view
     def numbers():
@@ -181,10 +224,12 @@ HOOKS = """
     """
 
 
-def test_hooks_hear_of_an_update_and_cannot_fail_it(project, tmp_path):
+def test_hooks_hear_of_an_update_and_cannot_fail_it(project, tmp_path, monkeypatch):
+    monkeypatch.setenv("HEADRACE_SECRET_MAIL_PASS", "s3cret")
     pipeline = project(HOOKS.format(folder=tmp_path))
+    heard = []
 
-    assert pipeline.run().state is UpdateState.COMPLETED
+    assert pipeline.run(on_event=heard.append).state is UpdateState.COMPLETED
 
     events = [json.loads(line) for line in (tmp_path / "events.jsonl").read_text().splitlines()]
     assert events[0]["event_type"] == "create_update"
@@ -193,7 +238,9 @@ def test_hooks_hear_of_an_update_and_cannot_fail_it(project, tmp_path):
     logged = pipeline.sql("SELECT id FROM event_log WHERE maturity_level = 'STABLE' ORDER BY id").to_json()
     assert [event["id"] for event in events] == [row["id"] for row in logged]
     (warning,) = pipeline.sql("SELECT message FROM event_log WHERE event_type = 'warning'").to_json()
-    assert "left alone until the next update: ValueError: never mind" in warning["message"]
+    assert "left alone until the next update: ValueError: never mind [REDACTED]" in warning["message"]
+    # What a terminal shows is no more than what is stored.
+    assert [event.message for event in heard if isinstance(event, Warned)] == [warning["message"]]
 
 
 LISTENING = """

@@ -177,6 +177,32 @@ def test_what_is_declared_reaches_the_table(declared):
     assert columns["id"] == {"comment": "the order's number"}
 
 
+COMMENTED = """
+    @dp.table(comment="{table}", schema="id INT COMMENT '{column}'")
+    def commented():
+        return spark.readStream.table("numbers")
+
+    @dp.materialized_view
+    def numbers():
+        return spark.sql("SELECT 1 AS id")
+    """
+
+
+def test_comments_of_a_table_that_keeps_its_rows_follow_the_code(project):
+    pipeline = project(COMMENTED.format(table="first", column="it is one"))
+    pipeline.run()
+    file = pipeline.folder / "transformations" / "project.py"
+
+    file.write_text(file.read_text().replace("it is one", "it''s another").replace("first", ""))
+    assert [step.reason for step in pipeline.plan().tables] == ['sets the comment, sets the comment of "id"']
+    result = pipeline.run()
+
+    assert result.rows("commented") == [{"id": 1}]
+    assert table(pipeline, "commented").metadata().description in (None, "")
+    assert [field.metadata for field in table(pipeline, "commented").schema().fields] == [{"comment": "it's another"}]
+    assert pipeline.plan().empty
+
+
 def test_cluster_columns_stay_when_a_view_is_computed(declared):
     detail = declared.project.sql("DESCRIBE DETAIL clustered").to_json()[0]
 

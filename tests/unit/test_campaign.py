@@ -9,14 +9,14 @@ from campaign.places import File, Moment, Pass, Span, chosen
 from campaign.report import entry, page, stored
 from campaign.strike import Who
 from campaign.victim import Order, Trap
-from campaign.workload import Scenario
+from campaign.workload import STREAMS, Scenario
 
 from headrace.model.outcome import FlowCounts
 from headrace.project.lease import LeaseTerms
 from headrace.runtime.seam import Point
 from headrace.testing.rows import SortedRows
 
-SPANS = dict.fromkeys(Scenario, Span(dict.fromkeys(Point, 7), 20, 40))
+SPANS = dict.fromkeys(Scenario, Span(dict.fromkeys(Point, 7), dict.fromkeys(STREAMS, range(2, 4)), range(20, 40)))
 
 
 def test_a_seed_gives_the_same_points_however_many_are_wanted():

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from headrace.checkpoints.delta_log import TableState, committed_transaction, data_changed, table_state
-from headrace.checkpoints.inventory import first_record, flows_of
+from headrace.checkpoints.flow_records import StoredRecords
 from headrace.checkpoints.layouts import TableLayout, table_layout
 from headrace.checkpoints.listing import listed_files
 from headrace.checkpoints.offsets import Progress, files_seen, newest_listing, read_progress
-from headrace.checkpoints.records import FlowRecord, read_record
-from headrace.graph.resolved import MadeWith, Mode, ResolvedFlow, ResolvedGraph, Source, SourceKind
+from headrace.checkpoints.records import FlowRecord
+from headrace.graph.resolved import Mode, ResolvedFlow, ResolvedGraph, Source, SourceKind
 from headrace.model.names import Naming, QualifiedName
-from headrace.plan.deployed import News
+from headrace.plan.deployed import News, read_anew
 from headrace.settings.storage import StorageLayout
 
 # A resting flow is started once in a while so that its offset does not age out of its source's log.
@@ -25,12 +24,7 @@ LONGEST_REST_S = 7 * 24 * 3600.0
 _TIMERS = frozenset({"applyInPandasWithState", "transformWithState"})
 
 
-def transaction_id(pipeline_id: str, flow: str, epoch: int) -> str:
-    """The application id of a flow's commits; carries the epoch, so that a new checkpoint skips nothing."""
-    return f"headrace:{pipeline_id}:{flow}:{epoch}"
-
-
-class StoredState:
+class StoredState(StoredRecords):
     """Deployed tables and flow records of one pipeline on a local disk.
 
     Args:
@@ -49,11 +43,8 @@ class StoredState:
         now: Callable[[], float],
         known_epoch: Callable[[str, str], int | None],
     ) -> None:
-        self._layout = layout
-        self._naming = naming
-        self._pipeline_id = pipeline_id
+        super().__init__(layout, naming, pipeline_id, known_epoch)
         self._now = now
-        self._known_epoch = known_epoch
 
     def table(self, name: QualifiedName) -> TableState | None:
         """A stored dataset's table as it is now, or None."""
@@ -62,49 +53,6 @@ class StoredState:
     def layout(self, name: QualifiedName) -> TableLayout:
         """How a stored dataset's table is laid out."""
         return table_layout(self._layout.table(self._naming, name))
-
-    def record_file(self, flow: ResolvedFlow) -> Path:
-        """Where a flow's record lies."""
-        return Path(self._layout.flow_state(self._naming, flow.target, flow.name))
-
-    def record(self, flow: ResolvedFlow) -> FlowRecord | None:
-        """A flow's record, or None when it never ran."""
-        return read_record(self.record_file(flow))
-
-    def progress_of(self, flow: ResolvedFlow) -> FlowRecord:
-        """A flow's record, or a fresh one; in the epoch that the event log knows when the record was lost."""
-        record = self.record(flow) or self._first_record(flow)[0]
-        named = replace(record, flow=flow.name, dataset=str(flow.target), mode=flow.mode.value)
-        return replace(named, identity=record.identity or record.flow or flow.name)
-
-    def _first_record(self, flow: ResolvedFlow) -> tuple[FlowRecord, bool]:
-        siblings = flows_of(self._layout, self._naming, flow.target)
-        return first_record(flow.name, siblings, self._known_epoch(flow.name, str(flow.target)))
-
-    def transaction(self, record: FlowRecord) -> str:
-        """The application id that a flow commits under in the epoch of its record."""
-        return transaction_id(self._pipeline_id, record.identity, record.epoch)
-
-    def checkpoint(self, flow: ResolvedFlow, epoch: int) -> Path:
-        """Where a flow's checkpoint of an epoch lies."""
-        return Path(self._layout.checkpoint(self._naming, flow.target, flow.name, epoch))
-
-    def resetting(self, flow: ResolvedFlow) -> bool:
-        """True when a crash interrupted a reset of the flow."""
-        record = self.record(flow)
-        return record is not None and record.resetting
-
-    def ran(self, flow: ResolvedFlow) -> bool:
-        """True when the flow has progress: it was run before."""
-        record = self.record(flow)
-        return self._first_record(flow)[1] if record is None else record.started_at > 0
-
-    def made_with(self, flow: ResolvedFlow) -> MadeWith | None:
-        """What the checkpoint of a flow was made with; None when no batch was planned yet, or that was not noted."""
-        record = self.record(flow)
-        if record is None or record.made_with is None:
-            return None
-        return record.made_with if read_progress(self.checkpoint(flow, record.epoch)) is not None else None
 
     def lost_checkpoint(self, flow: ResolvedFlow) -> str | None:
         """Where the checkpoint of a stream that ran before is missing, or None when it is there.
@@ -130,11 +78,25 @@ class StoredState:
         if flow.mode is Mode.ONCE:
             path = self._layout.table(self._naming, flow.target)
             return _news_of_once(path, self.transaction(self.progress_of(flow)))
+        rebuilt = None if flow.mode is Mode.REPLACE else self._rebuilt(flow, record)
+        if rebuilt is not None:
+            return News(started=True, reason=rebuilt)
         if record.fingerprint != flow.analysis.fingerprint:
             return News(started=True, reason="its code or settings changed")
         if flow.mode is Mode.REPLACE:
             return _news_of_view(graph, flow, record, self.table)
         return self._news_of_stream(flow, record)
+
+    def _rebuilt(self, flow: ResolvedFlow, record: FlowRecord) -> str | None:
+        """Why a stream cannot go on that has read tables which are others now; Spark ends it when it starts."""
+        progress = read_progress(self.checkpoint(flow, record.epoch))
+        for source, offset in zip(flow.analysis.sources, progress.offsets if progress else (), strict=False):
+            if source.kind is not SourceKind.DATASET or offset is None:
+                continue
+            table = self.table(self._naming.canonical(source.detail))
+            if table is not None and offset.get("reservoirId") != table.table_id:
+                return f'"{source.detail}" is another table than the one it has read; {read_anew(flow.target)}'
+        return None
 
     def _news_of_stream(self, flow: ResolvedFlow, record: FlowRecord) -> News:
         if self._now() - record.started_at > LONGEST_REST_S:
@@ -199,7 +161,7 @@ def _news_of_table(source: Source, table: TableState | None, offset: Any) -> str
         return f'"{source.detail}" is not there yet'
     if offset is None:
         return f'"{source.detail}" has rows' if data_changed(table.path, 0, table.version) else None
-    if offset.get("reservoirId") != table.table_id or offset.get("index") != -1:
+    if offset.get("index") != -1:
         return f'"{source.detail}" has more'
     changed = data_changed(table.path, int(offset["reservoirVersion"]), table.version)
     return f'"{source.detail}" has new rows' if changed else None

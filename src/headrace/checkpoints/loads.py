@@ -9,6 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from deltalake import DeltaTable
+
 from headrace.checkpoints.delta_log import TableState, commit_actions
 from headrace.checkpoints.offsets import Progress, files_first_seen, first_offsets, read_progress
 from headrace.checkpoints.seeding import SEEDED_BATCHES, DeltaPosition, FilesPosition, Position
@@ -33,7 +35,12 @@ def store_load(flow_folder: Path, load: Load) -> None:
     """Store a load, whole or not at all."""
     file = flow_folder / _FOLDER / f"{load.number}.json"
     file.parent.mkdir(parents=True, exist_ok=True)
-    said = {"ranges": [found.to_json() for found in load.ranges], "fences": load.fences, "done": load.done}
+    said = {
+        "ranges": [found.to_json() for found in load.ranges],
+        "fences": load.fences,
+        "done": load.done,
+        "retired": load.retired,
+    }
     draft = file.with_name(f".{file.name}.{os.getpid()}")
     with draft.open("w", encoding="utf-8") as stream:
         json.dump(said, stream)
@@ -45,6 +52,13 @@ def store_load(flow_folder: Path, load: Load) -> None:
 def finished(load: Load) -> Load:
     """The load once all of it is done."""
     return replace(load, done=True)
+
+
+def retire_loads(flow_folder: Path, name: Callable[[str], QualifiedName]) -> None:
+    """Take note that the rows of all loads of a flow are gone; their numbers are not given again."""
+    for load in loads_of(flow_folder, name):
+        if not load.retired:
+            store_load(flow_folder, replace(load, retired=True))
 
 
 def position_behind(found: SourceRange) -> Position:
@@ -97,23 +111,37 @@ class Coverage:
         offset = self._begins[number]
         return bool(offset["reservoirId"] != found.table_id or found.last >= int(offset["reservoirVersion"]))
 
+    def seen(self, number: int) -> frozenset[str]:
+        """The files that the stream leaves out because it begins behind them."""
+        return files_first_seen(self._checkpoint, number)
+
+    def begins_at(self, positions: Sequence[Position]) -> bool:
+        """True when the stream begins at these positions, whether or not it has read anything since."""
+        if self._begins is None or len(self._begins) != len(positions):
+            return False
+        return all(
+            self._begins[number] == position.offset()
+            and (not isinstance(position, FilesPosition) or self.seen(number) == {path for path, _ in position.seen})
+            for number, position in enumerate(positions)
+        )
+
     def borders(self, number: int, found: SourceRange) -> bool:
         """True when a range begins exactly where the stream does."""
         if not self.fenced or self._begins is None:
             return False
         if isinstance(found, FilesRange):
-            return files_first_seen(self._checkpoint, number) == {path for path, _ in found.before}
+            return not self.seen(number) & {path for path, _ in found.files}
         offset = self._begins[number]
         return bool(offset["reservoirId"] == found.table_id and found.first == int(offset["reservoirVersion"]))
 
 
-def added_files(table: TableState, found: TableRange) -> dict[int, frozenset[str]]:
-    """Names of the data files that each version of a range has added.
+def added_files(table: TableState, found: TableRange) -> frozenset[str]:
+    """Names of the data files that a range of versions has added.
 
     Raises:
         LookupError: with a reason, when a version is gone from the log, or has removed or changed rows.
     """
-    added: dict[int, frozenset[str]] = {}
+    added: set[str] = set()
     for version in range(found.first, found.last + 1):
         actions = commit_actions(table.path, version)
         if actions is None:
@@ -121,8 +149,37 @@ def added_files(table: TableState, found: TableRange) -> dict[int, frozenset[str
         if any(action["remove"].get("dataChange", True) for action in actions if "remove" in action):
             raise LookupError(f"version {version} removes or changes rows")
         names = [action["add"] for action in actions if "add" in action]
-        added[version] = frozenset(Path(add["path"]).name for add in names if add.get("dataChange", True))
-    return added
+        added |= {Path(add["path"]).name for add in names if add.get("dataChange", True)}
+    return frozenset(added)
+
+
+def versions_with(table: TableState, found: TableRange) -> dict[int, frozenset[str]]:
+    """Versions of a table that together hold all files that a range has added, each with those to read from it.
+
+    Files that were put together with others since are only in versions before that.
+
+    Raises:
+        LookupError: as :func:`added_files`.
+    """
+    wanted = added_files(table, found)
+    parts: dict[int, frozenset[str]] = {}
+    version = found.last
+    while wanted:
+        there = wanted & frozenset(Path(uri).name for uri in DeltaTable(table.path, version=version).file_uris())
+        if there:
+            parts[version] = there
+            wanted -= there
+        version = max(_added_at(table, found, wanted, below=version), default=found.first)
+    return parts
+
+
+def _added_at(table: TableState, found: TableRange, names: frozenset[str], *, below: int) -> list[int]:
+    """The versions that have added any of these files."""
+    return [
+        version
+        for version in range(found.first, below)
+        if any(Path(a["add"]["path"]).name in names for a in commit_actions(table.path, version) or () if "add" in a)
+    ]
 
 
 def next_number(loads: Sequence[Load]) -> int:
@@ -133,14 +190,15 @@ def next_number(loads: Sequence[Load]) -> int:
 def _read(file: Path, name: Callable[[str], QualifiedName]) -> Load:
     said = json.loads(file.read_text(encoding="utf-8"))
     ranges = tuple(_range(found, name) for found in said["ranges"])
-    return Load(int(file.stem), ranges, bool(said["fences"]), bool(said["done"]))
+    return Load(int(file.stem), ranges, bool(said["fences"]), bool(said["done"]), bool(said["retired"]))
 
 
 def _range(said: dict[str, Any], name: Callable[[str], QualifiedName]) -> SourceRange:
     if "table" in said:
         first, last = int(said["first"]), int(said["last"])
         return TableRange(name(said["table"]), str(said["table_id"]), first, last, bool(said["whole"]))
-    return FilesRange(str(said["source"]), _files(said["files"]), _files(said["before"]))
+    paths = tuple(map(str, said["paths"]))
+    return FilesRange(str(said["source"]), paths, _files(said["files"]), _files(said["before"]))
 
 
 def _files(said: list[list[Any]]) -> tuple[tuple[str, int], ...]:

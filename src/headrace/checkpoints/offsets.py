@@ -55,17 +55,22 @@ def first_offsets(checkpoint: Path, batch: int = 0) -> tuple[Any, ...]:
 
 def files_seen(checkpoint: Path, source: int) -> frozenset[str]:
     """Paths that a file source of a checkpoint has listed; a line that cannot be read counts as none."""
+    return frozenset(path for path, _ in files_as_seen(checkpoint, source))
+
+
+def files_as_seen(checkpoint: Path, source: int) -> frozenset[tuple[str, int]]:
+    """The same, each with the milliseconds since 1970 at which it had been changed when it was listed."""
     log = checkpoint / "sources" / str(source)
     compacted = max((int(f.stem) for f in log.glob("*.compact") if f.stem.isdigit()), default=None)
     entries = [] if compacted is None else [log / f"{compacted}.compact"]
     entries += [log / str(number) for number in _numbers(log) if compacted is None or number > compacted]
-    return frozenset(path for entry in entries for path in _listed_in(entry))
+    return frozenset(found for entry in entries for found in _listed_in(entry))
 
 
 def files_first_seen(checkpoint: Path, source: int) -> frozenset[str]:
     """Paths in a file source's first listing; nothing when Spark has put it together with later ones."""
     first = checkpoint / "sources" / str(source) / "0"
-    return frozenset(_listed_in(first)) if first.is_file() else frozenset()
+    return frozenset(path for path, _ in _listed_in(first)) if first.is_file() else frozenset()
 
 
 def newest_listing(checkpoint: Path, source: int) -> int:
@@ -83,10 +88,11 @@ def local_path(url: str) -> str:
     return unquote(urlsplit(url).path) if url.startswith("file:") else url
 
 
-def _listed_in(listing: Path) -> Iterator[str]:
+def _listed_in(listing: Path) -> Iterator[tuple[str, int]]:
     for line in listing.read_text(encoding="utf-8").split("\n")[1:]:
         with suppress(ValueError):
-            yield local_path(json.loads(line)["path"])
+            said = json.loads(line)
+            yield local_path(said["path"]), int(said["timestamp"])
 
 
 def _json_lines(file: Path) -> list[Any]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from headrace.checkpoints.delta_log import open_table, rows_in
+from headrace.checkpoints.delta_log import committed_transaction, open_table, rows_in
 from headrace.checkpoints.freshness import StoredState
 from headrace.checkpoints.inventory import StoredFlow, flows_of, stored_flows, stored_tables
 from headrace.checkpoints.positions import described, start_at
-from headrace.checkpoints.replayable import Epoch, epochs, reach_of_files, reach_of_other, reach_of_table
-from headrace.checkpoints.views import stored_view
+from headrace.checkpoints.renaming import NamesNow
+from headrace.checkpoints.replayable import Epoch, committed_at, epochs, reach_of_files, reach_of_other, reach_of_table
+from headrace.checkpoints.views import stored_view, view_files
 from headrace.errors import PipelineError, raise_all
 from headrace.graph.build import QUARANTINE_SUFFIX
 from headrace.graph.resolved import Mode, ResolvedFlow, ResolvedGraph, Source, SourceKind
@@ -28,6 +29,7 @@ _KINDS = {
     Mode.ONCE: Kind.STREAMING_TABLE,
     Mode.REPLACE: Kind.MATERIALIZED_VIEW,
 }
+_SAME_NAMES = NamesNow()
 
 
 class StoredPast:
@@ -37,12 +39,16 @@ class StoredPast:
         layout: where things lie.
         naming: how names are spelled in full.
         state: the tables and records as they are now.
+        names: what is called otherwise in the code, and may not be renamed in the storage yet.
     """
 
-    def __init__(self, layout: StorageLayout, naming: Naming, state: StoredState) -> None:
+    def __init__(
+        self, layout: StorageLayout, naming: Naming, state: StoredState, names: NamesNow = _SAME_NAMES
+    ) -> None:
         self._layout = layout
         self._naming = naming
         self._state = state
+        self._names = names
 
     def rows(self, name: QualifiedName) -> tuple[int, int]:
         """Rows in the table of a dataset, and in its quarantine."""
@@ -57,9 +63,19 @@ class StoredPast:
         newest = max(ran, key=lambda flow: (flow.record.running, flow.record.started_at), default=None)
         return _KINDS[Mode(newest.record.mode)] if newest else None
 
+    def path(self, name: QualifiedName) -> str:
+        """Where the table of a dataset lies, if there is one."""
+        return self._layout.table(self._naming, name)
+
     def view(self, name: QualifiedName) -> ViewDefinition | None:
         """The stored definition of a persisted view, or None."""
         return stored_view(self._layout, self._naming, name)
+
+    def wrote(self, flow: ResolvedFlow) -> bool:
+        """True when the flow has run; its table knows that too, when a crash came before the record."""
+        table = self._layout.table(self._naming, flow.target)
+        transaction = self._state.transaction(self._state.progress_of(flow))
+        return self._state.ran(flow) or committed_transaction(table, transaction) is not None
 
     def mode(self, flow: ResolvedFlow) -> Mode | None:
         """How the flow ran before; None when it did not, or when that is not known."""
@@ -72,7 +88,7 @@ class StoredPast:
         return tuple(
             flow.name
             for flow in flows_of(self._layout, self._naming, name)
-            if flow.ran and _brought_rows(flow) and not _still_does(graph, flow)
+            if flow.ran and _brought_rows(flow) and not _still_does(graph, *self._names.of(flow))
         )
 
     def reach(self, flow: ResolvedFlow) -> tuple[SourceReach, ...]:
@@ -80,7 +96,9 @@ class StoredPast:
         if flow.mode not in (Mode.APPEND, Mode.COMPLETE):
             return ()
         record = self._state.progress_of(flow)
-        last = record.epoch if self._state.ran(flow) or record.running else record.epoch - 1
+        # A checkpoint that was seeded behind a load names the files whose rows are in the table.
+        begun = self._state.ran(flow) or record.running or self._state.made_with(flow) is not None
+        last = record.epoch if begun else record.epoch - 1
         paths = [self._state.checkpoint(flow, epoch) for epoch in range(record.first_epoch, last + 1)]
         read = epochs(paths)
         found = [self._reach(flow, number, source, read) for number, source in enumerate(flow.analysis.sources)]
@@ -107,14 +125,15 @@ class StoredPast:
         raise_all(problems)
         return tuple(found)
 
-    def inactive(self, graph: ResolvedGraph, renamed: frozenset[QualifiedName]) -> tuple[Inactive, ...]:
-        """Tables and flows that the code does not define; of a table that it does not define, no flow by itself.
+    def newest(self, flow: ResolvedFlow) -> float:
+        """When the tables that a flow reads as streams were last committed to; 0 when it reads none."""
+        sources = [source for source in flow.analysis.sources if source.kind is SourceKind.DATASET]
+        tables = [self._state.table(self._naming.canonical(source.detail)) for source in sources]
+        return max((committed_at(table.path, table.version) for table in tables if table is not None), default=0.0)
 
-        Args:
-            graph: what the code defines.
-            renamed: old names of datasets, which have new ones in the code.
-        """
-        known = {dataset.name for dataset in graph.datasets if dataset.kind.stored} | renamed
+    def inactive(self, graph: ResolvedGraph) -> tuple[Inactive, ...]:
+        """Tables, flows and persisted views that the code does not define; of a table that is none, no flow alone."""
+        known = {dataset.name for dataset in graph.datasets if dataset.kind.stored} | self._names.datasets.keys()
         tables = {
             name: path
             for name, path in stored_tables(self._layout, self._naming)
@@ -123,13 +142,13 @@ class StoredPast:
         found = [Inactive(str(name), path) for name, path in tables.items()]
         running = {(flow.target, flow.name) for flow in graph.stored_flows}
         found += [
-            Inactive(str(flow.dataset), str(flow.file.parent), flow.name)
+            Inactive(str(self._names.of(flow)[0]), str(flow.file.parent), flow.name)
             for flow in stored_flows(self._layout, self._naming)
-            if flow.ran
-            and flow.dataset not in tables
-            and flow.dataset not in renamed
-            and (flow.dataset, flow.name) not in running
+            if flow.ran and flow.dataset not in tables and self._names.of(flow) not in running
         ]
+        defined = {dataset.name for dataset in graph.datasets} | self._names.datasets.keys()
+        views = view_files(self._layout, self._naming)
+        found += [Inactive(str(name), str(file), view=True) for name, file in views if name not in defined]
         return tuple(found)
 
     def _reach(self, flow: ResolvedFlow, number: int, source: Source, read: Sequence[Epoch]) -> SourceReach:
@@ -140,7 +159,7 @@ class StoredPast:
             before = self._state.progress_of(flow).sources
             same = not before or before[number : number + 1] == (source.digest,)
             table = self._state.table(name)
-            return reach_of_table(flow.name, number, name, table, read, cut=cut, same=same)
+            return reach_of_table(flow.name, number, source, name, table, read, cut=cut, same=same)
         if lost is not None:
             gone = f"which of it was read is not known, because {lost.checkpoint} is missing"
             return SourceReach(flow.name, described(source), gone=gone)
@@ -153,9 +172,9 @@ def _brought_rows(flow: StoredFlow) -> bool:
     return flow.record.mode != Mode.REPLACE.value
 
 
-def _still_does(graph: ResolvedGraph, flow: StoredFlow) -> bool:
-    now = graph.by_flow.get(flow.name)
-    return now is not None and now.target == flow.dataset and now.mode not in (Mode.REPLACE, Mode.VIEW)
+def _still_does(graph: ResolvedGraph, dataset: QualifiedName, flow: str) -> bool:
+    now = graph.by_flow.get(flow)
+    return now is not None and now.target == dataset and now.mode not in (Mode.REPLACE, Mode.VIEW)
 
 
 def _count(path: str) -> int:

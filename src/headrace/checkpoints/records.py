@@ -32,16 +32,18 @@ class FlowRecord:
 
     ``counted_version`` is the version of the target up to which the commits of a native stream are in the event log.
     ``resetting`` is set while a reset is under way, so that a crash in the middle of it is finished by the next
-    update. ``epoch`` counts the checkpoints the flow has had. ``inputs`` are the versions of the tables that a
-    materialized view was computed from, ``target_id`` is the table that it was written to. ``confs`` were in force
-    when the checkpoint was made and are applied again (D8). ``sources`` are digests of the sources. ``running`` is
-    set from the start of a stream until all that it committed is in the event log.
+    update, and ``accepted`` with it once nothing is asked about it any more: the clearing has begun, or rows that it
+    loses were given up. ``epoch`` counts the checkpoints the flow has had. ``inputs`` are the versions of the tables
+    that a materialized view was computed from, ``target_id`` is the table that it was written to. ``confs`` were in
+    force when the checkpoint was made and are applied again (D8). ``sources`` are digests of the sources. ``running``
+    is set from the start of a stream until all that it committed is in the event log.
 
     ``flow`` and ``dataset`` are the names under which the record was written, ``mode`` is the flow's. ``identity`` is
     the name that the flow's transactions and its rows in quarantine carry: the one it began with, whatever it was
     renamed to. ``formerly`` has its other names in the event log, each with the last epoch that it ran in under it.
-    ``first_epoch`` is the first one whose rows are in the table; ``cut`` says that rows were lost when it began.
-    ``made_with`` is the part of the query that its checkpoint depends on; None when that was not noted.
+    ``first_epoch`` is the first one whose rows are in the table; ``cut`` says that rows were lost when it, or one
+    before it, began. ``made_with`` is the part of the query that its checkpoint depends on; None when that is not
+    noted.
     """
 
     epoch: int = 0
@@ -52,6 +54,7 @@ class FlowRecord:
     confs: Mapping[str, str] = field(default_factory=dict)
     counted_version: int = -1
     resetting: bool = False
+    accepted: bool = False
     target_id: str = ""
     running: bool = False
     flow: str = ""
@@ -64,8 +67,11 @@ class FlowRecord:
     made_with: MadeWith | None = None
 
     def cleared(self, epoch: int, *, cut: bool) -> FlowRecord:
-        """The record of a flow whose table was cleared: nothing is read yet in the new epoch."""
-        return replace(self._fresh(epoch), first_epoch=epoch, cut=cut)
+        """The record of a flow whose table was cleared: nothing is read yet in the new epoch.
+
+        Rows that an earlier clearing has lost stay lost: who read them before cannot read them again.
+        """
+        return replace(self._fresh(epoch), first_epoch=epoch, cut=cut or self.cut)
 
     def restarted(self, epoch: int) -> FlowRecord:
         """The record of a flow that begins a new epoch while its table keeps its rows."""
@@ -93,6 +99,7 @@ class FlowRecord:
             "confs": dict(self.confs),
             "counted_version": self.counted_version,
             "resetting": self.resetting,
+            "accepted": self.accepted,
             "target_id": self.target_id,
             "running": self.running,
             "flow": self.flow,
@@ -124,6 +131,7 @@ def read_record(file: Path) -> FlowRecord | None:
         confs={str(key): str(value) for key, value in raw["confs"].items()},
         counted_version=int(raw["counted_version"]),
         resetting=bool(raw["resetting"]),
+        accepted=bool(raw.get("accepted", False)),
         target_id=str(raw.get("target_id", "")),
         running=bool(raw.get("running", False)),
         flow=str(raw.get("flow", "")),

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from headrace.checkpoints.inventory import flows_of, stored_flows
+from headrace.checkpoints.inventory import StoredFlow, flows_of, stored_flows
 from headrace.checkpoints.records import write_record
 from headrace.model.names import Naming, QualifiedName
 from headrace.plan.renames import Rename, Renamed
@@ -33,6 +33,11 @@ class RelocatedLayout(StorageLayout):
         """The same for the rows that were set aside."""
         plain = StorageLayout(self.root)
         return self._where(plain.quarantine(naming, old) for old in self._names(name))
+
+    def view(self, naming: Naming, name: QualifiedName) -> str:
+        """The same for the definition of a persisted view."""
+        plain = StorageLayout(self.root)
+        return self._where(plain.view(naming, old) for old in self._names(name))
 
     def flows(self, naming: Naming, dataset: QualifiedName) -> str:
         """The same for all flows of a dataset."""
@@ -61,6 +66,21 @@ class RelocatedLayout(StorageLayout):
     def _where(self, places: Iterator[str]) -> str:
         first, *others = places
         return next((place for place in (first, *others) if Path(place).exists()), first)
+
+
+@dataclass(frozen=True)
+class NamesNow:
+    """What stored things are called in the code: *datasets* and *flows* lead from old names to new ones."""
+
+    datasets: Mapping[QualifiedName, QualifiedName] = field(default_factory=dict)
+    flows: Mapping[str, str] = field(default_factory=dict)
+
+    def of(self, flow: StoredFlow) -> tuple[QualifiedName, str]:
+        """The dataset of a flow and its name, whether or not the storage has them under their old names still."""
+        dataset = self.datasets.get(flow.dataset, flow.dataset)
+        # A flow without a name of its own has its dataset's.
+        own = {str(old): str(new) for old, new in self.datasets.items() if new == dataset}
+        return dataset, self.flows.get(flow.name, own.get(flow.name, flow.name))
 
 
 class StoredRenames:
@@ -109,6 +129,7 @@ class StoredRenames:
         # A flow without a name of its own has its dataset's.
         yield flows / path_safe(str(old)), flows / path_safe(str(new))
         yield flows, Path(layout.flows(naming, new))
+        yield Path(layout.view(naming, old)), Path(layout.view(naming, new))
         yield Path(layout.quarantine(naming, old)), Path(layout.quarantine(naming, new))
         yield Path(layout.table(naming, old)), Path(layout.table(naming, new))
 

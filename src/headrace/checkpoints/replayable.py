@@ -9,7 +9,7 @@ from typing import Any
 
 from headrace.checkpoints.delta_log import TableState, commit_actions
 from headrace.checkpoints.listing import listed_files, places
-from headrace.checkpoints.offsets import Progress, files_seen, first_offsets, read_progress
+from headrace.checkpoints.offsets import Progress, files_as_seen, first_offsets, read_progress
 from headrace.graph.resolved import Source
 from headrace.graph.starts import moment_text
 from headrace.model.names import QualifiedName
@@ -44,6 +44,7 @@ def epochs(checkpoints: Sequence[Path]) -> tuple[Epoch, ...]:
 def reach_of_table(
     flow: str,
     number: int,
+    source: Source,
     dataset: QualifiedName,
     table: TableState | None,
     read: Sequence[Epoch],
@@ -56,6 +57,7 @@ def reach_of_table(
     Args:
         flow: who reads it.
         number: the source's place among those of the flow.
+        source: how it reads the table.
         dataset: whose table it is.
         table: as it is now.
         read: the flow's epochs.
@@ -68,19 +70,27 @@ def reach_of_table(
         return SourceReach(flow, name, gone=gone, dataset=dataset)
     first, since = oldest_commit(table.path)
     oldest = f"version {first} of {moment_text(since)}"
-    gone = _gone_of_table(number, table, read, cut=cut, same=same)
+    gone = _gone_of_table(number, table, read, passes=source.passes_changes, cut=cut, same=same)
     return SourceReach(flow, name, oldest, gone, dataset)
 
 
-def _gone_of_table(number: int, table: TableState, read: Sequence[Epoch], *, cut: bool, same: bool) -> str:
+def _gone_of_table(
+    number: int, table: TableState, read: Sequence[Epoch], *, passes: bool, cut: bool, same: bool
+) -> str:
     for epoch in read:
         offset = epoch.offset(number)
         if offset is None:
             continue
         if offset.get("reservoirId") == table.table_id:
-            removed = rows_removed(table, _first_version(epoch, number))
+            first = _first_version(epoch, number)
+            removed = rows_removed(table, first)
             if removed is not None:
                 return f"its version {removed} has removed or changed rows that were read"
+            # A stream that is not told to go on over such a commit would have ended at it.
+            unseen = first if passes else int(offset["reservoirVersion"])
+            logged = _logged_since(table)
+            if logged > unseen:
+                return f"its log begins at version {logged}, so whether rows were removed before is not known"
         elif not same:
             return "another table was read in its place before"
         elif cut:
@@ -98,18 +108,25 @@ def _first_version(epoch: Epoch, number: int) -> int:
 def reach_of_files(flow: str, number: int, source: Source, read: Sequence[Epoch]) -> SourceReach:
     """Files below paths: those that were listed before, against those that are there now."""
     name = f"the files in {places(source.detail)}"
-    seen: set[str] = set()
+    seen: set[tuple[str, int]] = set()
     for epoch in read:
-        seen |= files_seen(epoch.checkpoint, number)
+        seen |= files_as_seen(epoch.checkpoint, number)
     try:
         there = listed_files(source.detail)
     except OSError as error:
         return SourceReach(flow, name, gone=f'"{error.filename}" cannot be listed' if seen else "")
-    missing = seen - there
-    gone = f"{len(missing)} of {len(seen)} files that were read {'is' if len(missing) == 1 else 'are'} gone"
+    missing = {path for path, _ in seen} - there
+    # Spark does not read a path twice: what is in a file now is not what was read of it.
+    changed = {path for path, at in seen if path in there and round(changed_at(path) * 1000) != at}
+    lacking = [_of_files(missing, seen, "gone"), _of_files(changed, seen, "changed since")]
     oldest = min(((changed_at(path), path) for path in there), default=None)
     from_ = f"{oldest[1]} of {moment_text(oldest[0])}" if oldest else ""
-    return SourceReach(flow, name, from_, gone if missing else "")
+    return SourceReach(flow, name, from_, " and ".join(filter(None, lacking)))
+
+
+def _of_files(some: set[str], seen: set[tuple[str, int]], what: str) -> str:
+    read = len({path for path, _ in seen})
+    return f"{len(some)} of {read} files that were read {'is' if len(some) == 1 else 'are'} {what}" if some else ""
 
 
 def reach_of_other(flow: str, name: str, read: Sequence[Epoch]) -> SourceReach:
@@ -120,7 +137,7 @@ def reach_of_other(flow: str, name: str, read: Sequence[Epoch]) -> SourceReach:
 def rows_removed(table: TableState, first: int) -> int | None:
     """The oldest version from *first* on that took rows out of a table, or changed them, since it was made; or None.
 
-    Commits that the log no longer has cannot be looked at, and count as having added only.
+    Commits that the log no longer has cannot be looked at.
     """
     removed: int | None = None
     for version in _versions(table.path):
@@ -131,6 +148,16 @@ def rows_removed(table: TableState, first: int) -> int | None:
         elif removed is None and version >= first and any(_removes(action) for action in actions):
             removed = version
     return removed
+
+
+def _logged_since(table: TableState) -> int:
+    """The version from which on the log tells all that happened to a table; 0 when it tells how the table was made."""
+    versions = list(_versions(table.path))
+    for version in versions:
+        actions = commit_actions(table.path, version) or []
+        if any(action.get("metaData", {}).get("id") == table.table_id for action in actions) and _made_anew(actions):
+            return 0
+    return versions[0]
 
 
 def _made_anew(actions: Sequence[dict[str, Any]]) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -26,15 +27,19 @@ def stored_views(layout: StorageLayout, naming: Naming) -> Iterator[ViewDefiniti
     Raises:
         PipelineError: STORAGE.VIEW_UNREADABLE.
     """
-    root = Path(layout.views)
-    for file in sorted(root.glob("*/*.json")) + sorted(root.glob("*/*/*.json")):
-        try:
-            name = naming.canonical(quoted(*file.parent.relative_to(root).parts, file.stem))
-        except InvalidName:
-            continue
+    for name, file in view_files(layout, naming):
         found = _read(file, name)
         if found is not None:
             yield found
+
+
+def view_files(layout: StorageLayout, naming: Naming) -> Iterator[tuple[QualifiedName, Path]]:
+    """The name of every stored definition and where it lies, sorted by path; none is read."""
+    root = Path(layout.views)
+    for file in sorted(root.glob("*/*.json")) + sorted(root.glob("*/*/*.json")):
+        # A draft that a crash left begins with a dot, which no name does.
+        with suppress(InvalidName):
+            yield naming.canonical(quoted(*file.parent.relative_to(root).parts, file.stem)), file
 
 
 def stored_view(layout: StorageLayout, naming: Naming, name: QualifiedName) -> ViewDefinition | None:
@@ -70,6 +75,7 @@ def _to_json(view: ViewDefinition) -> dict[str, Any]:
         "comment": view.comment,
         "properties": dict(view.properties),
         "column_comments": dict(view.column_comments),
+        "confs": dict(view.confs),
     }
 
 
@@ -84,6 +90,8 @@ def _read(file: Path, name: QualifiedName) -> ViewDefinition | None:
             comment=raw["comment"],
             properties={str(key): str(value) for key, value in raw["properties"].items()},
             column_comments={str(key): str(value) for key, value in raw["column_comments"].items()},
+            # Definitions that were stored before there were confs have none.
+            confs={str(key): str(value) for key, value in raw.get("confs", {}).items()},
         )
     except FileNotFoundError:
         return None

@@ -21,6 +21,7 @@ def backfill(
     start: Annotated[str, typer.Option("--from", metavar=_POSITION, help="Where the range begins.")] = "earliest",
     end: Annotated[str, typer.Option("--to", metavar=_POSITION, help="Where it ends; not part of it.")] = "latest",
     again: Annotated[bool, typer.Option("--again", help="Load rows that were, or will be, read already.")] = False,  # noqa: FBT002 - an option of the command line
+    abandon: Annotated[bool, typer.Option("--abandon", help="Give up a backfill that was interrupted.")] = False,  # noqa: FBT002 - the same
     settings: Settings = None,
 ) -> None:
     """Run a stream's query as a batch over a range, into its table, exactly once; a new stream begins behind it."""
@@ -29,5 +30,5 @@ def backfill(
     display = display_for(invocation, time.monotonic)
     project = invocation.open(configuration)
     with display.shown():
-        outcome = project.backfill(Backfill(name, start, end, again), on_event=display.on_event)
+        outcome = project.backfill(Backfill(name, start, end, again, abandon), on_event=display.on_event)
     finish(outcome, invocation)

@@ -34,6 +34,7 @@ _FAILED_CODES = frozenset(
         "FLOW.FAILED",
         "FLOW.USER_CODE",
         "SQL.FAILED",
+        "VIEW.UNUSABLE",
     }
 )
 _LEASE_CODES = {"LEASE.HELD", "LEASE.LOST"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from importlib import import_module
 
 import typer
 
@@ -24,9 +25,11 @@ def list_jars(context: typer.Context) -> None:
 
 @app.command("sync")
 def sync(context: typer.Context) -> None:
-    """Download the locked jars that the cache lacks, and verify all of them."""
+    """Download the locked jars that the cache lacks, verify all of them, and store classes for faster starts."""
     invocation = invocation_of(context)
     fetch_jars(connectors(), environ=os.environ)
+    # By name, so that the other verbs on jars start without Spark.
+    import_module("headrace.project.class_archive").make_class_archive(os.environ)
     _show(invocation, jars_report(environ=os.environ))
 
 

@@ -107,5 +107,5 @@ def _condition_json(condition: Condition) -> dict[str, str | None]:
         "message": filled(condition.message),
         "meaning": filled(condition.meaning),
         "detail": filled(condition.detail),
-        "hint": filled(condition.hint),
+        "hint": filled(condition.plain_hint),
     }

@@ -14,8 +14,8 @@ OLDEST_JAVA = 17
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 
 
-def check_java(environ: Mapping[str, str]) -> None:
-    """Do nothing when the Java that Spark would start is new enough.
+def check_java(environ: Mapping[str, str]) -> str:
+    """What the Java that Spark would start says of its version, which is new enough.
 
     Raises:
         PipelineError: CONNECTOR.JAVA when there is none, or it is older than Spark 4 needs.
@@ -39,6 +39,7 @@ def check_java(environ: Mapping[str, str]) -> None:
         raise _unusable(f'"{command} -version" does not print a version')
     if int(version.group(1)) < OLDEST_JAVA:
         raise _unusable(f'"{command}" is Java {version.group(1)}')
+    return shown.stderr
 
 
 def java_command(environ: Mapping[str, str]) -> str:

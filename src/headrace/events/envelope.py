@@ -15,6 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from headrace.errors import InternalError
 from headrace.events.details import details_of, event_of
 from headrace.events.types import BatchDone, Event, Json, Level
 
@@ -143,11 +144,7 @@ def seq_no_of(row_id: str) -> int:
 
 def to_row(event: Event, *, origin: Origin, stamp: Stamp, redact: Callable[[str], str] = str) -> dict[str, Any]:
     """The row for an event, ready for :data:`SCHEMA`; *redact* sees every text that is not a name or an enumeration."""
-
-    def clean(text: str) -> str:
-        # Lone surrogates, as in a file name that is no UTF-8, cannot be stored.
-        return redact(text).encode("utf-8", "replace").decode("utf-8")
-
+    clean = _cleaner(redact)
     error = getattr(event, "error", None)
     return {
         "id": stamp.id,
@@ -173,6 +170,27 @@ def from_row(row: Mapping[str, Any]) -> Event | None:
     Law: ``from_row(to_row(event, ...)) == event`` when nothing was redacted.
     """
     return event_of(row["event_type"], json.loads(row["details"]), row["origin"], row["message"])
+
+
+def redacted(event: Event, redact: Callable[[str], str]) -> Event:
+    """The event as whoever reads its row finds it: without secrets in any text of it.
+
+    Law: ``redacted(event, redact) == from_row(to_row(event, ..., redact=redact))``.
+    """
+    clean = _cleaner(redact)
+    body = json.loads(json.dumps(_cleaned(details_of(event), clean), default=str))
+    found = event_of(event.event_type, body, _subject(event), clean(event.message))
+    if found is None:
+        raise InternalError(f"an event of type {event.event_type} cannot be read back")
+    return found
+
+
+def _cleaner(redact: Callable[[str], str]) -> Callable[[str], str]:
+    def clean(text: str) -> str:
+        # Lone surrogates, as in a file name that is no UTF-8, cannot be stored.
+        return redact(text).encode("utf-8", "replace").decode("utf-8")
+
+    return clean
 
 
 def _subject(event: Event) -> dict[str, Any]:

@@ -43,11 +43,13 @@ class SourceKind(str, Enum):
 class Source:
     """One streaming source of a flow, in the order in which Spark writes their offsets.
 
-    ``detail`` is the dataset's name, or the source's own description.
+    ``detail`` is the dataset's name, or the source's own description. ``passes_changes`` means that rows which are
+    removed from a dataset, or changed, do not stop the stream that reads it.
     """
 
     kind: SourceKind
     detail: str
+    passes_changes: bool = False
 
     @property
     def digest(self) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -25,18 +24,6 @@ class Selection:
     reset_checkpoint: tuple[str, ...] = ()
     accept_data_loss: bool = False
 
-    @property
-    def command(self) -> str:
-        """The command line that asks for it."""
-        words = ["headrace", "run"]
-        for option, names in (
-            ("--refresh", self.refresh),
-            ("--full-refresh", self.full_refresh),
-            ("--reset-checkpoint", self.reset_checkpoint),
-        ):
-            words += [option, ",".join(names)] if names else []
-        return shlex.join([*words, "--full-refresh-all"] if self.full_refresh_all else words)
-
 
 @dataclass(frozen=True)
 class Selected:
@@ -49,8 +36,6 @@ class Selected:
     # Flows whose progress is dropped while their tables are kept.
     starts: Mapping[str, Start] = field(default_factory=dict)
     accept_data_loss: bool = False
-    # What the user would type to select the same.
-    command: str = "headrace run"
 
     def without(self, names: frozenset[QualifiedName]) -> Selected:
         """The same but for *names*, which are left as they are."""
@@ -68,13 +53,7 @@ def select(graph: ResolvedGraph, selection: Selection, naming: Naming) -> Select
     views = frozenset(dataset.name for dataset in graph.datasets if dataset.kind.kept) - frozenset(stored)
     problems: list[PipelineError] = []
     starts = _starts(selection.reset_checkpoint, graph, naming, problems)
-    nothing = Selected(
-        frozenset(),
-        frozenset(),
-        starts=starts,
-        accept_data_loss=selection.accept_data_loss,
-        command=selection.command,
-    )
+    nothing = Selected(frozenset(), frozenset(), starts=starts, accept_data_loss=selection.accept_data_loss)
     if selection.full_refresh_all:
         raise_all(problems)
         kept = frozenset(name for name, dataset in stored.items() if not dataset.dataset.resettable)

@@ -11,7 +11,10 @@ from headrace.model.names import Naming, QualifiedName
 
 @dataclass(frozen=True)
 class ViewDefinition:
-    """A view's query, and the catalog and schema that names without one are read in there."""
+    """A view's query, and the catalog, the schema and the Spark confs that it is read in.
+
+    The confs act when the query is resolved, as those do that Spark keeps with its own stored views.
+    """
 
     name: QualifiedName
     query: str
@@ -20,10 +23,11 @@ class ViewDefinition:
     comment: str | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
     column_comments: Mapping[str, str] = field(default_factory=dict)
+    confs: Mapping[str, str] = field(default_factory=dict)
 
     @staticmethod
-    def of(dataset: Dataset, query: SqlQuery) -> ViewDefinition:
-        """The definition that a dataset and its query declare."""
+    def of(dataset: Dataset, query: SqlQuery, confs: Mapping[str, str]) -> ViewDefinition:
+        """The definition that a dataset, its query and the confs in force there declare."""
         naming = query.naming
         return ViewDefinition(
             name=dataset.name,
@@ -33,7 +37,14 @@ class ViewDefinition:
             comment=dataset.comment,
             properties=dict(dataset.properties),
             column_comments=dict(dataset.column_comments),
+            confs={key: value for key, value in confs.items() if key.startswith("spark.")},
         )
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """Every text of the definition that is stored as it is."""
+        said = (*self.properties.values(), *self.column_comments.values(), *self.confs.values())
+        return (self.query, self.comment or "", *said)
 
     def naming(self, own: Naming) -> Naming:
         """What the names in the query are read in, in a pipeline that has *own* names."""

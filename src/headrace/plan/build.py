@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from headrace.errors import PipelineError, Problems
 from headrace.graph.resolved import Mode, ResolvedFlow, ResolvedGraph
 from headrace.graph.select import Selected
+from headrace.graph.starts import StartKind
 from headrace.model.names import QualifiedName
-from headrace.plan.deployed import DeployedPast, DeployedState
+from headrace.plan.deployed import DeployedPast, DeployedState, read_anew
 from headrace.plan.kinds import changed_kinds
+from headrace.plan.loads import unloadable
 from headrace.plan.loss import clearing
 from headrace.plan.reach import Restart
-from headrace.plan.restarts import restarts
+from headrace.plan.restarts import again, restarts, start_to_go_on
 from headrace.plan.state import changed_states
 from headrace.plan.steps import Decision, FlowStep, Plan, TableChange, TableStep
 from headrace.plan.tables import table_steps
+from headrace.plan.unfinished import unfinished
 from headrace.plan.views import view_steps
 
 
@@ -26,11 +30,10 @@ def build_plan(graph: ResolvedGraph, state: DeployedState, past: DeployedPast, s
         Problems: a deployed table cannot take what is declared now, rows would be lost without having been given up,
             or a flow cannot start where it should.
     """
-    interrupted = {flow.target for flow in graph.stored_flows if state.resetting(flow)} & selected.refresh
-    lost = frozenset(name for name in selected.refresh if _lost_its_table(graph, state, name))
-    selected = replace(selected, full_refresh=selected.full_refresh | interrupted | lost)
-    tables, problems = table_steps(graph, state, selected, lost)
-    cleared = clearing(graph, past, selected, tables, lost | interrupted)
+    due = unfinished(graph, state, selected)
+    selected = replace(selected, full_refresh=selected.full_refresh | due.names)
+    tables, problems = table_steps(graph, state, selected, due)
+    cleared = clearing(graph, past, selected, tables, due)
     tables = cleared.tables
     changed, other_kind = changed_kinds(graph, past, selected)
     restarted, unable = restarts(graph, past, selected, selected.full_refresh)
@@ -39,6 +42,7 @@ def build_plan(graph: ResolvedGraph, state: DeployedState, past: DeployedPast, s
     kept = selected.without(other_kind)
     problems += _lost_checkpoints(graph, state, kept)
     problems += changed_states(graph, state, kept)
+    problems += _stuck_loads(graph, state, kept)
     problems += _missing_inputs(graph, state, selected)
     if problems:
         raise Problems(problems)
@@ -60,23 +64,41 @@ def _restart(step: FlowStep, restart: Restart) -> FlowStep:
     return replace(step, decision=Decision.START, reason=reason, conditional=False, restart=restart)
 
 
-def _lost_its_table(graph: ResolvedGraph, state: DeployedState, name: QualifiedName) -> bool:
-    """True when streams fed a table that somebody has deleted: they have to read from the start again."""
-    if name not in graph.by_name or not graph.by_name[name].kind.stored or state.table(name) is not None:
-        return False
-    return any(flow.mode is not Mode.REPLACE and state.ran(flow) for flow in graph.flows_into(name))
-
-
 def _lost_checkpoints(graph: ResolvedGraph, state: DeployedState, selected: Selected) -> list[PipelineError]:
     """Flows that would read everything again into a table that has it already."""
     return [
         PipelineError(
-            "FLOW.CHECKPOINT_LOST", location=flow.flow.location, flow=flow.name, name=flow.target, checkpoint=missing
+            "FLOW.CHECKPOINT_LOST",
+            location=flow.flow.location,
+            flow=flow.name,
+            name=flow.target,
+            checkpoint=missing,
+            otherwise=_without_checkpoint(flow),
         )
         for flow in graph.stored_flows
         if flow.target in selected.refresh - selected.full_refresh
         and flow.name not in selected.starts
         and (missing := state.lost_checkpoint(flow)) is not None
+    ]
+
+
+def _without_checkpoint(flow: ResolvedFlow) -> str:
+    """How a flow can go on without its checkpoint, as the end of a hint."""
+    start = start_to_go_on(flow)
+    if start is None:
+        return ""
+    what = "go on with what comes" if start is StartKind.LATEST else "begin anew, with what is read again in it twice"
+    return f"; or keep it and {what}: {again(flow.name, start.value)}"
+
+
+def _stuck_loads(graph: ResolvedGraph, state: DeployedState, selected: Selected) -> list[PipelineError]:
+    """Interrupted backfills of queries that were changed since into ones that cannot be run in parts."""
+    return [
+        problem
+        for flow in graph.stored_flows
+        if flow.target in selected.refresh - selected.full_refresh
+        and state.pending_load(flow) is not None
+        and (problem := unloadable(flow)) is not None
     ]
 
 
@@ -101,14 +123,21 @@ def _flow_step(
     tables: dict[QualifiedName, TableStep],
     moving: set[QualifiedName],
 ) -> FlowStep:
+    stuck = _stuck(graph, flow, state, tables)
     if flow.target not in selected.refresh:
-        return FlowStep(flow, Decision.EXCLUDE, "not selected")
+        return FlowStep(flow, Decision.EXCLUDE, f"not selected; {stuck}" if stuck else "not selected")
     step = tables.get(flow.target)
     if flow.target in selected.full_refresh:
-        reason = step.reason if step is not None and step.change is TableChange.RESET else "full refresh"
+        reason = step.reason if step is not None and _is_reset(step) else "full refresh"
         return FlowStep(flow, Decision.START, reason, reset=True)
+    load = state.pending_load(flow)
+    if load is not None:
+        reason = f"an interrupted backfill is finished first: {load.describe()}"
+        return FlowStep(flow, Decision.START, reason, load=load)
     if step is not None and step.change is TableChange.CREATE:
         return FlowStep(flow, Decision.START, "first run")
+    if stuck:
+        return FlowStep(flow, Decision.START, stuck, conditional=True)
     news = state.news(graph, flow)
     if news.started:
         return FlowStep(flow, Decision.START, news.reason)
@@ -116,8 +145,30 @@ def _flow_step(
         return FlowStep(flow, Decision.START, step.reason)
     upstream = [given.name for given in graph.stored_inputs(flow) if given.name in moving]
     if flow.mode in (Mode.APPEND, Mode.COMPLETE):
-        upstream = [given.name for given in graph.stored_inputs(flow) if given.streaming and given.name in moving]
+        upstream = [name for name in _streamed(graph, flow) if name in moving]
     if upstream and flow.mode is not Mode.ONCE:
-        listed = ", ".join(f'"{name}"' for name in upstream)
-        return FlowStep(flow, Decision.START, f"reads {listed}, updated first", conditional=True)
+        return FlowStep(flow, Decision.START, f"reads {_listed(upstream)}, updated first", conditional=True)
     return FlowStep(flow, Decision.UP_TO_DATE, news.reason)
+
+
+def _stuck(
+    graph: ResolvedGraph, flow: ResolvedFlow, state: DeployedState, tables: Mapping[QualifiedName, TableStep]
+) -> str:
+    """Why a stream cannot go on that has read tables which are cleared; nothing when it can."""
+    cleared = [given for given in _streamed(graph, flow) if _is_reset(tables.get(given))]
+    if not cleared or not state.ran(flow):
+        return ""
+    return f"reads {_listed(cleared)}, cleared by this update; {read_anew(flow.target)}"
+
+
+def _streamed(graph: ResolvedGraph, flow: ResolvedFlow) -> list[QualifiedName]:
+    """The tables that a flow reads as streams."""
+    return [given.name for given in graph.stored_inputs(flow) if given.streaming]
+
+
+def _is_reset(step: TableStep | None) -> bool:
+    return step is not None and step.change is TableChange.RESET
+
+
+def _listed(names: Iterable[QualifiedName]) -> str:
+    return ", ".join(f'"{name}"' for name in names)

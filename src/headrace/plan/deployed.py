@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
@@ -12,6 +13,7 @@ from headrace.model.datasets import Kind
 from headrace.model.names import QualifiedName
 from headrace.model.schema import Schema
 from headrace.model.views import ViewDefinition
+from headrace.plan.loads import Load
 from headrace.plan.reach import SourceReach, SourceStart
 
 
@@ -21,6 +23,11 @@ class News:
 
     started: bool
     reason: str
+
+
+def read_anew(name: QualifiedName) -> str:
+    """What to do about a stream that cannot go on, in words."""
+    return f"it cannot go on without headrace run --full-refresh {shlex.quote(str(name))}"
 
 
 class DeployedTable(Protocol):
@@ -69,6 +76,12 @@ class DeployedState(Protocol):
     def resetting(self, flow: ResolvedFlow) -> bool:
         """True when a crash interrupted a reset of the flow, which is then finished first."""
 
+    def accepted(self, flow: ResolvedFlow) -> bool:
+        """True when nothing is asked any more about such a reset: it clears already, or what it loses was given up."""
+
+    def pending_load(self, flow: ResolvedFlow) -> Load | None:
+        """A load that a crash has left unfinished, or None."""
+
     def ran(self, flow: ResolvedFlow) -> bool:
         """True when the flow has progress: it was run before."""
 
@@ -88,8 +101,14 @@ class DeployedPast(Protocol):
     def kind(self, name: QualifiedName) -> Kind | None:
         """As what the table of a dataset was made; None when there is none, or when that is not known."""
 
+    def path(self, name: QualifiedName) -> str:
+        """Where the table of a dataset lies, if there is one."""
+
     def view(self, name: QualifiedName) -> ViewDefinition | None:
         """The stored definition of a persisted view, or None."""
+
+    def wrote(self, flow: ResolvedFlow) -> bool:
+        """True when the flow has run, or has at least put something into its table."""
 
     def mode(self, flow: ResolvedFlow) -> Mode | None:
         """How the flow ran before; None when it did not, or when that is not known."""

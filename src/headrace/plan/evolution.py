@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from enum import Enum
 
 from headrace.errors import PipelineError
 from headrace.graph.resolved import ResolvedDataset
@@ -16,8 +17,16 @@ from headrace.plan.steps import TableChange, TableStep
 WIDENING_PROPERTY = "delta.enableTypeWidening"
 
 
+class Brought(Enum):
+    """What brings a changed schema to a table."""
+
+    BY_STEP = "a step before its flows run"
+    BY_COMPUTATION = "its next computation, which a change makes due"
+    BY_BATCH = "its next batch, which comes with new input alone"
+
+
 def evolution(
-    dataset: ResolvedDataset, deployed: DeployedTable, layout: DeployedLayout, *, replaced: bool, anew: bool
+    dataset: ResolvedDataset, deployed: DeployedTable, layout: DeployedLayout, brought: Brought, *, anew: bool
 ) -> tuple[TableStep | None, PipelineError | None]:
     """The step that brings a table to what is declared, or None when it is; or the problem that stands against it.
 
@@ -25,15 +34,15 @@ def evolution(
         dataset: as declared and resolved now.
         deployed: the table in the storage.
         layout: its clustering and protocol.
-        replaced: each batch replaces the table, and brings its schema with it.
+        brought: by what the schema comes to the table.
         anew: a full refresh of it was asked for.
     """
     declared = dataset.dataset
     change = schema_change(deployed.schema, dataset.in_code)
-    problem = None if anew else _refused(dataset, deployed, change, replaced=replaced)
+    problem = None if anew else _refused(dataset, deployed, change, brought)
     if problem is not None:
         return None, problem
-    if replaced:
+    if brought is not Brought.BY_STEP:
         change = SchemaChange(change.result)
     properties = _changed_properties(declared.properties, deployed.properties, layout)
     properties |= _needed_properties(dataset, change, deployed, layout)
@@ -42,17 +51,20 @@ def evolution(
     if is_strict(deployed.properties) and STRICT_PROPERTY not in declared.properties:
         properties[STRICT_PROPERTY] = "false"
     clustered = _changed_clustering(dataset, deployed, layout)
-    comment = declared.comment if declared.comment not in (None, deployed.comment) else None
+    # An empty text takes a comment away; none in the code leaves the table's as it is.
+    comment = declared.comment if declared.comment not in (None, deployed.comment or "") else None
+    comments = _changed_comments(deployed.schema, dataset.in_code)
     said = [f'adds "{field}"' for field in change.added]
     said += [f'widens "{field}" from {field.before} to {field.after}' for field in change.widened]
     said += [f'lets "{name}" be null' for name in change.relaxed]
     said += [f'sets property "{key}"' for key in properties if key != PRIVATE_PROPERTY]
     said += ["becomes private" if declared.private else "becomes public"] if PRIVATE_PROPERTY in properties else []
-    said += ["sets the comment"] if comment else []
-    if replaced and declared.schema is not None:
-        # Its next computation brings them, and nothing else tells that it is due.
+    said += ["sets the comment"] if comment is not None else []
+    said += [f'sets the comment of "{column}"' for column, _ in comments]
+    if brought is Brought.BY_COMPUTATION and declared.schema is not None:
+        # Nothing else tells that it is due.
         said += [f'adds "{c.name}"' for c in dataset.schema.columns if deployed.schema.find(c.name) is None]
-    if replaced and _folded(declared.partition_by) != _folded(deployed.partition_by):
+    if brought is Brought.BY_COMPUTATION and _folded(declared.partition_by) != _folded(deployed.partition_by):
         said.append(f"partitions by {_listed(declared.partition_by)}")
     if clustered is not None:
         said.append(f"clusters by {_listed(clustered)}")
@@ -67,6 +79,7 @@ def evolution(
         relaxed=change.relaxed,
         properties=tuple(properties.items()),
         comment=comment,
+        column_comments=comments,
         cluster_by=clustered,
     )
     return step, None
@@ -98,6 +111,14 @@ def _changed_properties(
     return changed
 
 
+def _changed_comments(table: Schema, code: Schema) -> tuple[tuple[str, str], ...]:
+    """Columns of the table whose comments are others in the code."""
+    pairs = [
+        (found.name, column.comment, found.comment) for column in code.columns if (found := table.find(column.name))
+    ]
+    return tuple((name, now) for name, now, was in pairs if now not in (None, was or ""))
+
+
 def _changed_clustering(
     dataset: ResolvedDataset, deployed: DeployedTable, layout: DeployedLayout
 ) -> tuple[str, ...] | None:
@@ -117,18 +138,20 @@ def _listed(names: tuple[str, ...]) -> str:
 
 
 def _refused(
-    dataset: ResolvedDataset, deployed: DeployedTable, change: SchemaChange, *, replaced: bool
+    dataset: ResolvedDataset, deployed: DeployedTable, change: SchemaChange, brought: Brought
 ) -> PipelineError | None:
     """Why a table cannot be brought to what is declared now, with its rows kept or by its next computation."""
     declared = dataset.dataset
     if is_strict(declared.properties):
+        replaced = brought is not Brought.BY_STEP
         fields = _all_changes(change, deployed.schema, dataset.in_code, replaced=replaced)
         if fields:
             return _problem("TABLE.STRICT", dataset, deployed, fields)
-    if replaced:
+    if brought is Brought.BY_COMPUTATION:
         return None
-    refused = change.refused
-    if declared.properties.get(WIDENING_PROPERTY, "true").casefold() != "true":
+    # Partitions alone would stay as they are, however long no input comes; what its batches bring fits its columns.
+    refused = change.refused if brought is Brought.BY_STEP else ()
+    if brought is Brought.BY_STEP and declared.properties.get(WIDENING_PROPERTY, "true").casefold() != "true":
         refused += change.widened
     if refused:
         return _problem("TABLE.TYPE_CHANGED", dataset, deployed, refused)

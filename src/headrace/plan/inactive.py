@@ -12,11 +12,12 @@ INACTIVE = frozenset({DATASET_INACTIVE, FLOW_INACTIVE})
 
 @dataclass(frozen=True)
 class Inactive:
-    """A dataset, or with ``flow`` one flow of a dataset, that is not in the code."""
+    """A dataset, or with ``flow`` one flow of a dataset, that is not in the code; ``view`` for a persisted view."""
 
     dataset: str
     path: str
     flow: str | None = None
+    view: bool = False
 
     @property
     def code(self) -> str:
@@ -26,6 +27,9 @@ class Inactive:
     @property
     def message(self) -> str:
         """One readable line."""
+        if self.view:
+            kept = f"its definition answers as before until the file {self.path} is removed"
+            return f'view "{self.dataset}" is not in the code; {kept}, or its definition comes back'
         if self.flow is None:
             what, kept = f'table "{self.dataset}"', "its rows and its state are kept"
         else:
@@ -38,4 +42,4 @@ class Inactive:
 
     def to_json(self) -> dict[str, Any]:
         """The same for programs."""
-        return {"dataset": self.dataset, "flow": self.flow, "path": self.path}
+        return {"dataset": self.dataset, "flow": self.flow, "path": self.path, "view": self.view}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from headrace.errors import PipelineError
 from headrace.graph.resolved import Mode, ResolvedDataset, ResolvedFlow, ResolvedGraph
 from headrace.graph.select import Selected
+from headrace.model.datasets import Kind
 from headrace.model.names import QualifiedName
 from headrace.plan.deployed import DeployedPast
 
@@ -16,16 +17,40 @@ def changed_kinds(
     problems: list[PipelineError] = []
     names: set[QualifiedName] = set()
     for dataset in graph.datasets:
+        if dataset.kind is Kind.PERSISTED_VIEW and dataset.name in selected.refresh:
+            problems += _hides_table(past, dataset)
         # A view stores no rows that could mix with what is there.
         if dataset.name not in selected.refresh - selected.full_refresh or not dataset.kind.stored:
             continue
         found = _kind_changed(past, dataset) or next(
-            (problem for flow in graph.flows_into(dataset.name) if (problem := _mode_changed(past, flow))), None
+            (
+                problem
+                for flow in graph.flows_into(dataset.name)
+                if (problem := _mode_changed(past, flow) or _replaces_others(graph, past, flow))
+            ),
+            None,
         )
         if found is not None:
             problems.append(found)
             names.add(dataset.name)
     return problems, frozenset(names)
+
+
+def _hides_table(past: DeployedPast, dataset: ResolvedDataset) -> list[PipelineError]:
+    """Who asks the tables finds the view under its name, and the rows of the table under none."""
+    was, (rows, _) = past.kind(dataset.name), past.rows(dataset.name)
+    if was is None and not rows:
+        return []
+    return [
+        PipelineError(
+            "VIEW.OVER_TABLE",
+            location=dataset.dataset.location,
+            name=dataset.name,
+            kind=was.label if was else "table",
+            rows=f"{rows} row{'' if rows == 1 else 's'}",
+            path=past.path(dataset.name),
+        )
+    ]
 
 
 def _kind_changed(past: DeployedPast, dataset: ResolvedDataset) -> PipelineError | None:
@@ -55,3 +80,18 @@ def _mode_changed(past: DeployedPast, flow: ResolvedFlow) -> PipelineError | Non
         before=before,
         now=now,
     )
+
+
+def _replaces_others(graph: ResolvedGraph, past: DeployedPast, flow: ResolvedFlow) -> PipelineError | None:
+    """A flow whose first result would take the place of rows that it has not brought."""
+    name = flow.target
+    if flow.mode not in (Mode.COMPLETE, Mode.REPLACE):
+        return None
+    left = past.left(graph, name) if flow.mode is Mode.COMPLETE else ()
+    if (past.wrote(flow) and not left) or not past.rows(name)[0]:
+        return None
+    reason = "nothing tells that the flow has brought them"
+    if left:
+        flows = ", ".join(f'"{flow}"' for flow in left)
+        reason = f"no longer in the code is what has brought some of them: {flows}"
+    return PipelineError("TABLE.ROWS_OF_OTHERS", location=flow.flow.location, flow=flow.name, name=name, reason=reason)

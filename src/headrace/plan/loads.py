@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from headrace.errors import PipelineError
+from headrace.graph.resolved import Mode, ResolvedFlow
 from headrace.model.names import QualifiedName
 
 
@@ -41,10 +44,12 @@ class TableRange:
 class FilesRange:
     """Files by path, each with the milliseconds since 1970 at which it was last changed.
 
-    ``before`` are the files that are left out because they come before the range.
+    ``before`` are the files that are left out because they come before the range. ``paths`` are those that the source
+    reads, as the query has them.
     """
 
     source: str
+    paths: tuple[str, ...]
     files: tuple[tuple[str, int], ...]
     before: tuple[tuple[str, int], ...]
 
@@ -54,7 +59,12 @@ class FilesRange:
 
     def to_json(self) -> dict[str, Any]:
         """The range as stored."""
-        return {"source": self.source, "files": list(map(list, self.files)), "before": list(map(list, self.before))}
+        return {
+            "source": self.source,
+            "paths": list(self.paths),
+            "files": list(map(list, self.files)),
+            "before": list(map(list, self.before)),
+        }
 
 
 SourceRange: TypeAlias = "TableRange | FilesRange"
@@ -65,13 +75,20 @@ class Load:
     """One load of a flow: a range of each of its sources, in their order.
 
     Its batch is committed in an epoch of its own, minus its number, so that it is in the table once however often it
-    is tried. ``fences`` means that the stream begins right behind it: it has read nothing yet.
+    is tried. ``fences`` means that the stream begins right behind it: it has read nothing yet. ``retired`` means that
+    nothing of it is left to do although it was not finished, or that its rows are gone since its table was cleared.
     """
 
     number: int
     ranges: tuple[SourceRange, ...]
     fences: bool
     done: bool = False
+    retired: bool = False
+
+    @property
+    def pending(self) -> bool:
+        """True when a crash has left something of it to do."""
+        return not (self.done or self.retired)
 
     @property
     def epoch(self) -> int:
@@ -84,14 +101,28 @@ class Load:
         return f"loads {loaded}{'; the stream begins behind that' if self.fences else ''}"
 
 
+def unloadable(flow: ResolvedFlow) -> PipelineError | None:
+    """Why the query of a flow cannot be run over a part of its input; None when it can."""
+    place = flow.flow.location
+    if flow.mode is not Mode.APPEND:
+        return PipelineError("BACKFILL.NOT_A_STREAM", location=place, flow=flow.name, mode=flow.mode.value)
+    if flow.analysis.operators:
+        kinds = ", ".join(dict.fromkeys(operator.kind for operator in flow.analysis.operators))
+        name = shlex.quote(str(flow.target))
+        return PipelineError("BACKFILL.STATEFUL", location=place, flow=flow.name, operators=kinds, name=name)
+    return None
+
+
 @dataclass(frozen=True)
 class Backfill:
     """What the user asks for: a flow or its table, and where the range begins and ends.
 
     The end is not part of the range. ``again`` lets rows in that the stream, or a load before, has read or will read.
+    ``abandon`` gives up a load that was interrupted before its rows were in the table.
     """
 
     name: str
     start: str = "earliest"
     end: str = "latest"
     again: bool = False
+    abandon: bool = False

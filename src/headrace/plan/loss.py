@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -13,7 +14,9 @@ from headrace.model.location import Location
 from headrace.model.names import QualifiedName
 from headrace.plan.deployed import DeployedPast
 from headrace.plan.reach import Loss, SourceReach
+from headrace.plan.restarts import start_to_go_on
 from headrace.plan.steps import TableChange, TableStep
+from headrace.plan.unfinished import Unfinished
 
 
 @dataclass(frozen=True)
@@ -30,7 +33,7 @@ def clearing(
     past: DeployedPast,
     selected: Selected,
     tables: Mapping[QualifiedName, TableStep],
-    begun: frozenset[QualifiedName],
+    due: Unfinished,
 ) -> Clearing:
     """What the update clears.
 
@@ -39,7 +42,7 @@ def clearing(
         past: what the storage still knows of what was read.
         selected: what is cleared, and whether rows may be lost.
         tables: what happens to each table; those that lose rows are marked in the result.
-        begun: tables that were cleared before, or deleted by somebody: nothing is asked about them any more.
+        due: tables that may have lost their rows already; the settled ones are not asked about.
     """
     losses: list[Loss] = []
     problems: list[PipelineError] = []
@@ -51,15 +54,14 @@ def clearing(
         if name not in selected.full_refresh or not _clears(past, name, step):
             continue
         found = _loss(graph, past, name, frozenset(cut))
-        if any(source.gone for source in found.sources) and (found.rows or found.aside or name in begun):
+        accepted = selected.accept_data_loss or name in due.settled
+        if any(source.gone for source in found.sources) and (found.rows or found.aside or name in due.names):
             cut.add(name)
-            if step is not None:
-                changed[name] = replace(step, cut=True)
-        if name in begun:
-            continue
+        if step is not None:
+            changed[name] = replace(step, cut=name in cut, accepted=accepted)
         losses.append(found)
-        if found.gone and not selected.accept_data_loss:
-            problems.append(_problem(found, dataset.dataset.location, selected))
+        if found.gone and not accepted:
+            problems.append(_problem(found, dataset.dataset.location, _otherwise(graph, name, due)))
     return Clearing(tuple(losses), changed, tuple(problems))
 
 
@@ -87,12 +89,26 @@ def _after(source: SourceReach, cut: frozenset[QualifiedName]) -> SourceReach:
     return replace(source, gone="it is cleared in the same update and loses rows itself")
 
 
-def _problem(loss: Loss, location: Location, selected: Selected) -> PipelineError:
+def _otherwise(graph: ResolvedGraph, name: QualifiedName, due: Unfinished) -> str:
+    """What can be done in the place of clearing a table, as a hint."""
+    if name in due.lost:
+        return "Put the table back."
+    if name not in due.interrupted:
+        return f"Refresh it without clearing it: headrace run --refresh {shlex.quote(str(name))}."
+    starts = [(flow.name, start_to_go_on(flow)) for flow in graph.flows_into(name)]
+    known = [f"{flow}={start.value}" for flow, start in starts if start is not None]
+    if len(known) < len(starts):
+        return "Put back what is gone."
+    flows = ",".join(known)
+    return f"Keep it, and drop the progress of its flows: headrace run --reset-checkpoint {shlex.quote(flows)}."
+
+
+def _problem(loss: Loss, location: Location, otherwise: str) -> PipelineError:
     return PipelineError(
         "PLAN.DATA_LOSS",
         location=location,
         name=loss.dataset,
         rows=loss.cleared(),
         sources="\n".join(source.describe() for source in loss.sources),
-        command=f"{selected.command} --accept-data-loss",
+        otherwise=otherwise,
     )

@@ -10,7 +10,7 @@ from headrace.model.triggers import INTERVAL_KEY, TRIGGER_KEY
 
 _PREFIX = "pipelines."
 _TRIGGERS = frozenset({INTERVAL_KEY, TRIGGER_KEY})
-_MAINTENANCE = frozenset({"pipelines.autoOptimize.managed", "pipelines.autoOptimize.zOrderCols"})
+_MAINTENANCE = frozenset({"pipelines.autoOptimize.managed"})
 _HONOURED = frozenset({"pipelines.reset.allowed"}) | _TRIGGERS | _MAINTENANCE
 
 

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from headrace.errors import PipelineError, raise_all
 from headrace.graph.build import did_you_mean
 from headrace.graph.resolved import ResolvedGraph
+from headrace.model.datasets import Kind
 from headrace.model.location import Location
 from headrace.model.names import InvalidName, Naming, QualifiedName
 
@@ -30,9 +31,13 @@ class Rename:
     new: str
     dataset: QualifiedName
     before: QualifiedName
+    # The new name is that of a persisted view, of which only a definition is stored.
+    view: bool = False
 
     def describe(self) -> str:
         """One line for the reader."""
+        if self.view:
+            return f"rename     {self.new}: takes over the definition of view {self.old}"
         taken = "table, quarantine, checkpoints" if self.what is Renamed.DATASET else "checkpoints"
         return f"rename     {self.new}: takes over the {taken} and counters of {self.what.value} {self.old}"
 
@@ -77,11 +82,12 @@ def renames(
     datasets = _datasets(names.datasets, naming, place, problems)
     before = {new: old for old, new in datasets.items()}
     for old, new in datasets.items():
-        rename = Rename(Renamed.DATASET, str(old), str(new), new, old)
         dataset = graph.by_name.get(new)
-        known = [str(known.name) for known in graph.datasets if known.kind.stored]
+        view = dataset is not None and dataset.kind is Kind.PERSISTED_VIEW
+        rename = Rename(Renamed.DATASET, str(old), str(new), new, old, view)
+        known = [str(known.name) for known in graph.datasets if known.kind.kept]
         problem = _refused(
-            rename, old in graph.by_name, dataset is not None and dataset.kind.stored, known, stored, place
+            rename, old in graph.by_name, dataset is not None and dataset.kind.kept, known, stored, place
         )
         problems += [problem] if problem else []
         found += [rename] if problem is None and stored.pending(rename) else []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 
 from headrace.errors import PipelineError, Problems, problems_of
-from headrace.graph.resolved import Mode, ResolvedFlow, ResolvedGraph
+from headrace.graph.resolved import Mode, ResolvedFlow, ResolvedGraph, SourceKind
 from headrace.graph.select import Selected
 from headrace.graph.starts import Start, StartKind
 from headrace.model.names import QualifiedName
@@ -43,6 +43,17 @@ def restarts(
         except (PipelineError, Problems) as error:
             problems += problems_of(error)
     return found, problems
+
+
+def start_to_go_on(flow: ResolvedFlow) -> StartKind | None:
+    """Where a stream can start that goes on with a table as it is; None when its progress cannot be dropped alone.
+
+    What begins at the earliest position reads again what is there, as a new flow would.
+    """
+    if flow.mode is not Mode.APPEND:
+        return None
+    positions_known = all(source.kind is not SourceKind.OTHER for source in flow.analysis.sources)
+    return StartKind.LATEST if positions_known and not flow.analysis.operators else StartKind.EARLIEST
 
 
 def again(flow: str, start: str) -> str:

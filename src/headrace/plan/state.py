@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Iterator
 from difflib import SequenceMatcher
 
 from headrace.errors import PipelineError
-from headrace.graph.resolved import MadeWith, Mode, ResolvedGraph, StatefulOperator
+from headrace.graph.resolved import MadeWith, Mode, ResolvedFlow, ResolvedGraph, StatefulOperator
 from headrace.graph.select import Selected
 from headrace.plan.deployed import DeployedState
+from headrace.plan.restarts import start_to_go_on
 
 
 def changed_states(graph: ResolvedGraph, state: DeployedState, selected: Selected) -> list[PipelineError]:
@@ -23,6 +25,7 @@ def changed_states(graph: ResolvedGraph, state: DeployedState, selected: Selecte
             flow=flow.name,
             name=flow.target,
             changes="; ".join(changes),
+            otherwise=_with_empty_state(flow),
         )
         for flow in graph.stored_flows
         if flow.target in selected.refresh - selected.full_refresh
@@ -30,6 +33,14 @@ def changed_states(graph: ResolvedGraph, state: DeployedState, selected: Selecte
         and (before := state.made_with(flow)) is not None
         and (changes := tuple(_changes(before, flow.made_with)))
     ]
+
+
+def _with_empty_state(flow: ResolvedFlow) -> str:
+    """How a flow can go on without its state, as the end of a hint."""
+    if start_to_go_on(flow) is None:
+        return ""
+    command = f"headrace run --reset-checkpoint {shlex.quote(flow.name)}"
+    return f";\nor keep its rows and begin with empty state: {command}"
 
 
 def _changes(before: MadeWith, now: MadeWith) -> Iterator[str]:

@@ -30,7 +30,8 @@ class TableStep:
     """A table is created, changed, or cleared.
 
     ``columns`` are those that are added, ``widened`` those that get a wider type and ``relaxed`` those that may be NULL
-    from now on; ``properties`` and ``comment`` are what is set; ``cluster_by`` is None unless the clustering changes.
+    from now on; ``properties``, ``comment`` and ``column_comments`` are what is set; ``cluster_by`` is None unless the
+    clustering changes.
     """
 
     dataset: QualifiedName
@@ -42,8 +43,11 @@ class TableStep:
     cluster_by: tuple[str, ...] | None = None
     widened: tuple[FieldChange, ...] = ()
     relaxed: tuple[str, ...] = ()
+    column_comments: tuple[tuple[str, str], ...] = ()
     # Rows are cleared that cannot be read again.
     cut: bool = False
+    # Nothing is asked any more about what is cleared.
+    accepted: bool = False
 
     def describe(self) -> str:
         """One line for the reader."""
@@ -92,16 +96,24 @@ class FlowStep:
     # Started only when its inputs have news by then: an upstream flow runs first and may bring nothing.
     conditional: bool = False
     trigger: Trigger = AVAILABLE_NOW
+    # Started to wait for news, of which there are none yet.
+    waits: bool = False
     # Progress is dropped and the table kept.
     restart: Restart | None = None
-    # Its query is run as a batch over a range instead of the stream.
+    # Its query is run as a batch over a range first, and then as a stream unless that is all.
     load: Load | None = None
+    streams: bool = True
 
     def describe(self) -> str:
         """One line for the reader, and one for each source whose reading starts elsewhere."""
         often = f", {self.trigger.describe()}" if self.trigger.kind is TriggerKind.INTERVAL else ""
         lines = [f"{self.decision.value:<10} {self.flow.name}: {self.reason}{often}"]
         return "\n".join([*lines, *(f"             reads {s.describe()}" for s in self.sources_read_anew)])
+
+    @property
+    def works(self) -> bool:
+        """True when there is something for the flow to do now."""
+        return self.decision is Decision.START and not self.waits
 
     @property
     def sources_read_anew(self) -> tuple[SourceStart, ...]:
@@ -129,7 +141,7 @@ class Plan:
     @property
     def empty(self) -> bool:
         """True when ``run`` would do nothing."""
-        return not self.tables and not self.views and all(step.decision is not Decision.START for step in self.flows)
+        return not (self.renames or self.tables or self.views) and all(not step.works for step in self.flows)
 
     def step_for(self, flow: str) -> FlowStep:
         """The step of a flow."""
@@ -162,7 +174,12 @@ class Plan:
                     "reason": step.reason,
                     "columns": list(step.columns),
                     "widened": [{"column": str(f), "from": f.before, "to": f.after} for f in step.widened],
+                    "relaxed": list(step.relaxed),
                     "properties": dict(step.properties),
+                    "comment": step.comment,
+                    "column_comments": dict(step.column_comments),
+                    "cluster_by": None if step.cluster_by is None else list(step.cluster_by),
+                    "loses_rows": step.cut,
                 }
                 for step in self.tables
             ],
@@ -179,6 +196,7 @@ class Plan:
                     "reset": step.reset,
                     "trigger": step.trigger.describe(),
                     "restart": step.restart.to_json() if step.restart else None,
+                    "load": _load_said(step.load) if step.load else None,
                 }
                 for step in self.flows
             ],
@@ -186,3 +204,8 @@ class Plan:
             "renames": [rename.to_json() for rename in self.renames],
             "inactive": [left.to_json() for left in self.inactive],
         }
+
+
+def _load_said(load: Load) -> dict[str, Any]:
+    ranges = [found.describe() for found in load.ranges]
+    return {"epoch": load.epoch, "ranges": ranges, "stream_begins_behind": load.fences}

@@ -7,12 +7,13 @@ from headrace.graph.resolved import Mode, ResolvedDataset, ResolvedGraph
 from headrace.graph.select import Selected
 from headrace.model.names import QualifiedName
 from headrace.plan.deployed import DeployedState
-from headrace.plan.evolution import evolution
+from headrace.plan.evolution import Brought, evolution
 from headrace.plan.steps import TableChange, TableStep
+from headrace.plan.unfinished import Unfinished
 
 
 def table_steps(
-    graph: ResolvedGraph, state: DeployedState, selected: Selected, lost: frozenset[QualifiedName]
+    graph: ResolvedGraph, state: DeployedState, selected: Selected, due: Unfinished
 ) -> tuple[dict[QualifiedName, TableStep], list[PipelineError]]:
     """What happens to each selected table before its flows run, and why some cannot take what is declared now."""
     tables: dict[QualifiedName, TableStep] = {}
@@ -21,17 +22,19 @@ def table_steps(
         if dataset.name not in selected.refresh or not dataset.kind.stored:
             continue
         deployed = state.table(dataset.name)
-        if dataset.name in lost:
+        if dataset.name in due.lost:
             reason = "the table was deleted; its flows start again in a new epoch"
             tables[dataset.name] = TableStep(dataset.name, TableChange.RESET, reason)
         elif deployed is None:
             tables[dataset.name] = TableStep(dataset.name, TableChange.CREATE, "not there yet")
         elif dataset.name in selected.full_refresh and not _recomputed(graph, dataset):
-            tables[dataset.name] = TableStep(dataset.name, TableChange.RESET, "full refresh")
+            reason = "an interrupted full refresh is finished" if dataset.name in due.interrupted else "full refresh"
+            tables[dataset.name] = TableStep(dataset.name, TableChange.RESET, reason)
         else:
             layout = state.layout(dataset.name)
             anew = dataset.name in selected.full_refresh
-            step, problem = evolution(dataset, deployed, layout, replaced=_replaced(graph, dataset), anew=anew)
+            brought = _brought_by(graph, dataset)
+            step, problem = evolution(dataset, deployed, layout, brought, anew=anew)
             if step is not None:
                 tables[dataset.name] = step
             if problem is not None:
@@ -44,6 +47,8 @@ def _recomputed(graph: ResolvedGraph, dataset: ResolvedDataset) -> bool:
     return all(flow.mode is Mode.REPLACE for flow in graph.flows_into(dataset.name))
 
 
-def _replaced(graph: ResolvedGraph, dataset: ResolvedDataset) -> bool:
-    """True for tables whose every batch brings the schema with it."""
-    return all(flow.mode in (Mode.REPLACE, Mode.COMPLETE) for flow in graph.flows_into(dataset.name))
+def _brought_by(graph: ResolvedGraph, dataset: ResolvedDataset) -> Brought:
+    modes = {flow.mode for flow in graph.flows_into(dataset.name)}
+    if not modes <= {Mode.REPLACE, Mode.COMPLETE}:
+        return Brought.BY_STEP
+    return Brought.BY_BATCH if Mode.COMPLETE in modes else Brought.BY_COMPUTATION

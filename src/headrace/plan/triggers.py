@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from headrace.graph.resolved import Mode, ResolvedFlow, ResolvedGraph
+from headrace.model.names import QualifiedName
 from headrace.model.triggers import INTERVAL_KEY, TRIGGER_KEY, Trigger, TriggerKind, parse_interval_s
 from headrace.plan.steps import Decision, FlowStep, Plan
 
@@ -12,8 +14,6 @@ from headrace.plan.steps import Decision, FlowStep, Plan
 STREAM_INTERVAL_S = 5.0
 VIEW_INTERVAL_S = 60.0
 EXTERNAL_VIEW_INTERVAL_S = 600.0
-
-_STREAMS = (Mode.APPEND, Mode.COMPLETE)
 
 
 def with_triggers(plan: Plan, *, continuous: bool, interval_s: float | None) -> Plan:
@@ -45,6 +45,16 @@ def trigger_of(graph: ResolvedGraph, flow: ResolvedFlow, *, continuous: bool, in
     return Trigger(kind, _default_interval_s(flow) if interval_s is None else interval_s)
 
 
+def partial_inputs(plan: Plan) -> Iterator[tuple[FlowStep, QualifiedName]]:
+    """Flows of a continuous update that end, each with a table that they read and that goes on growing after that."""
+    going_on = {step.flow.target for step in plan.flows if step.trigger.kind is TriggerKind.INTERVAL}
+    for step in plan.flows:
+        if step.decision is Decision.START and step.trigger.kind is not TriggerKind.INTERVAL:
+            for given in plan.graph.stored_inputs(step.flow):
+                if given.name in going_on:
+                    yield step, given.name
+
+
 def declared(graph: ResolvedGraph, flow: ResolvedFlow, key: str) -> str | None:
     """A conf of a flow, or else a property of its table."""
     return flow.flow.spark_conf.get(key, graph.by_name[flow.target].dataset.properties.get(key))
@@ -57,7 +67,7 @@ def _step(graph: ResolvedGraph, step: FlowStep, *, continuous: bool, interval_s:
     if trigger.kind is TriggerKind.INTERVAL:
         idle = step.decision is Decision.UP_TO_DATE
         reason = f"runs until stopped; {step.reason} so far" if idle else step.reason
-        return replace(step, decision=Decision.START, reason=reason, conditional=False, trigger=trigger)
+        return replace(step, decision=Decision.START, reason=reason, conditional=False, trigger=trigger, waits=idle)
     return replace(step, trigger=trigger)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from headrace.errors import InternalError
 from headrace.graph.resolved import ResolvedGraph
 from headrace.graph.select import Selected
 from headrace.model.datasets import Kind, SqlQuery
@@ -14,17 +15,20 @@ def view_steps(graph: ResolvedGraph, past: DeployedPast, selected: Selected) -> 
     """The definitions that are stored or replaced, and those whose names have become tables."""
     steps = []
     for dataset in graph.datasets:
-        if dataset.name not in selected.refresh:
+        # Temporary views cannot be selected, and a name that one has now has no other definition.
+        if dataset.name not in selected.refresh and dataset.kind.kept:
             continue
         stored = past.view(dataset.name)
         if dataset.kind is Kind.PERSISTED_VIEW:
-            queries = [flow.flow.query for flow in graph.flows_into(dataset.name)]
-            (declared,) = [ViewDefinition.of(dataset.dataset, q) for q in queries if isinstance(q, SqlQuery)]
+            (flow,) = [flow.flow for flow in graph.flows_into(dataset.name)]
+            if not isinstance(flow.query, SqlQuery):
+                raise InternalError(f'persisted view "{dataset.name}" has a query that is no SQL')
+            declared = ViewDefinition.of(dataset.dataset, flow.query, flow.spark_conf)
             if stored is None:
                 steps.append(ViewStep(dataset.name, ViewChange.CREATE, "not there yet", declared))
             elif stored != declared:
                 steps.append(ViewStep(dataset.name, ViewChange.REPLACE, "its definition changed", declared))
         elif stored is not None:
-            # Or whoever asks the tables would find the view in the place of the table.
+            # Or whoever asks the tables would find the view in the place of the table, or an old query.
             steps.append(ViewStep(dataset.name, ViewChange.REMOVE, f"it is a {dataset.label} now"))
     return tuple(steps)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from pyspark.errors import AnalysisException, PySparkException
@@ -19,11 +19,19 @@ from headrace.model.rows import Rows
 from headrace.model.views import ViewDefinition
 from headrace.settings.settings import Settings
 from headrace.spark.catalog import Catalog
+from headrace.spark.session import with_confs
 from headrace.sql.readonly import check_readonly
 
 
-def ask(query: str, catalog: Catalog, settings: Settings, *, private: bool) -> Rows:
+def ask(query: str, catalog: Catalog, settings: Settings, *, private: bool, redact: Callable[[str], str]) -> Rows:
     """The rows of a query, with every table, view and the event log registered; private tables only when asked for.
+
+    Args:
+        query: one statement.
+        catalog: a session's, with nothing in it.
+        settings: the pipeline's.
+        private: show private tables too.
+        redact: takes secrets out of what a failure says.
 
     Raises:
         PipelineError: SQL.PRIVATE, VIEW.UNUSABLE; STORAGE.* when what is stored cannot be read.
@@ -42,7 +50,7 @@ def ask(query: str, catalog: Catalog, settings: Settings, *, private: bool) -> R
     except AnalysisException as error:
         missing = _missing(error, settings)
         if missing in broken:
-            raise PipelineError("VIEW.UNUSABLE", name=missing, reason=broken[missing]) from error
+            raise PipelineError("VIEW.UNUSABLE", name=missing, reason=redact(broken[missing])) from error
         if missing in hidden:
             raise PipelineError("SQL.PRIVATE", name=missing) from error
         raise
@@ -105,7 +113,8 @@ def _register_views(
 def _register_view(catalog: Catalog, settings: Settings, view: ViewDefinition) -> None:
     # What lies in the storage may have been written by somebody else.
     check_readonly(view.query)
-    frame = catalog.session.sql(catalog.names.spelled_query(view.query, view.naming(settings.naming)))
+    with with_confs(catalog.session, view.confs):
+        frame = catalog.session.sql(catalog.names.spelled_query(view.query, view.naming(settings.naming)))
     comments = {column.casefold(): text for column, text in view.column_comments.items()}
     if comments:
         frame = frame.select(

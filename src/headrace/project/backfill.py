@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import shlex
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -10,13 +10,15 @@ from headrace.checkpoints.freshness import StoredState
 from headrace.checkpoints.loads import Coverage, added_files, loads_of, next_number, overlap
 from headrace.checkpoints.past import StoredPast
 from headrace.checkpoints.positions import described
+from headrace.checkpoints.replayable import changed_at
 from headrace.checkpoints.seeding import DeltaPosition, FilesPosition
-from headrace.errors import PipelineError, raise_all
+from headrace.errors import PipelineError, Problems, problems_of, raise_all
 from headrace.graph.build import did_you_mean
 from headrace.graph.resolved import Mode, ResolvedFlow, ResolvedGraph, Source, SourceKind
 from headrace.graph.starts import EARLIEST, Start, StartKind, start_of
 from headrace.model.names import InvalidName, Naming
-from headrace.plan.loads import Backfill, FilesRange, Load, SourceRange, TableRange
+from headrace.plan.loads import Backfill, FilesRange, Load, SourceRange, TableRange, unloadable
+from headrace.plan.reach import SourceStart
 from headrace.plan.steps import Decision, FlowStep, Plan
 
 
@@ -28,7 +30,7 @@ def with_load(plan: Plan, wanted: Backfill, state: StoredState, past: StoredPast
     """
     flow = _flow(plan.graph, wanted.name, naming)
     load = _load(flow, wanted, state, past, naming)
-    own = FlowStep(flow, Decision.START, load.describe(), load=load)
+    own = FlowStep(flow, Decision.START, load.describe(), load=load, streams=False)
     steps = tuple(own if step.flow is flow else _left_alone(step) for step in plan.flows)
     return replace(plan, flows=steps, tables=tuple(table for table in plan.tables if table.dataset == flow.target))
 
@@ -52,14 +54,10 @@ def _flow(graph: ResolvedGraph, text: str, naming: Naming) -> ResolvedFlow:
             known = [flow.name for flow in graph.stored_flows]
             raise PipelineError("BACKFILL.UNKNOWN", name=text, suggestion=did_you_mean(text, known))
         found = streams[0]
+    problem = unloadable(found)
+    if problem is not None:
+        raise problem
     place = found.flow.location
-    if found.mode is not Mode.APPEND:
-        raise PipelineError("BACKFILL.NOT_A_STREAM", location=place, flow=found.name, mode=found.mode.value)
-    if found.analysis.operators:
-        kinds = ", ".join(dict.fromkeys(operator.kind for operator in found.analysis.operators))
-        raise PipelineError(
-            "BACKFILL.STATEFUL", location=place, flow=found.name, operators=kinds, name=shlex.quote(str(found.target))
-        )
     for source in found.analysis.sources:
         if source.kind is SourceKind.OTHER:
             raise PipelineError("BACKFILL.SOURCE", location=place, flow=found.name, source=described(source))
@@ -69,7 +67,9 @@ def _flow(graph: ResolvedGraph, text: str, naming: Naming) -> ResolvedFlow:
 def _load(flow: ResolvedFlow, wanted: Backfill, state: StoredState, past: StoredPast, naming: Naming) -> Load:
     folder = state.record_file(flow).parent
     before = loads_of(folder, naming.canonical)
-    pending = next((load for load in before if not load.done), None)
+    pending = next((load for load in before if load.pending), None)
+    if wanted.abandon:
+        return _abandoned(flow, pending, state)
     if pending is not None:
         return pending
     ranges = _ranges(flow, wanted, past, naming)
@@ -78,26 +78,65 @@ def _load(flow: ResolvedFlow, wanted: Backfill, state: StoredState, past: Stored
     covered = [Coverage(state.checkpoint(flow, epoch)) for epoch in range(record.first_epoch, record.epoch + 1)]
     current = covered[-1]
     borders = all(current.borders(number, found) for number, found in enumerate(ranges))
+    if borders:
+        ranges = tuple(_behind(current, number, found) for number, found in enumerate(ranges))
     # A fence that the stream has not passed moves on with the load.
     streams = covered[:-1] if borders else covered
+    new = not any(coverage.used for coverage in covered) and not current.fenced
     if not wanted.again:
         _check_apart(flow, ranges, streams, before)
-    new = not any(coverage.used for coverage in covered)
-    fences = borders or (new and not current.fenced)
-    return Load(next_number(before), ranges, fences and not wanted.again)
+        if new and _start(wanted.start, "--from") != EARLIEST:
+            raise PipelineError("BACKFILL.GAP", flow=flow.name, start=wanted.start, reset=f"{flow.name}={wanted.start}")
+    return Load(next_number(before), ranges, (borders or new) and not wanted.again)
+
+
+def _behind(current: Coverage, number: int, found: SourceRange) -> SourceRange:
+    """A range of files that goes on from what the stream leaves out already."""
+    if isinstance(found, TableRange):
+        return found
+    return replace(found, before=tuple((path, _time_of(path)) for path in sorted(current.seen(number))))
+
+
+def _time_of(path: str) -> int:
+    try:
+        return round(changed_at(path) * 1000)
+    except OSError:
+        # It was archived since, and will not be listed.
+        return 0
+
+
+def _abandoned(flow: ResolvedFlow, pending: Load | None, state: StoredState) -> Load:
+    if pending is None:
+        raise PipelineError("BACKFILL.NOT_PENDING", flow=flow.name)
+    if state.load_is_in_table(flow, pending):
+        raise PipelineError("BACKFILL.IN_TABLE", flow=flow.name, name=flow.name)
+    return replace(pending, retired=True)
 
 
 def _ranges(flow: ResolvedFlow, wanted: Backfill, past: StoredPast, naming: Naming) -> tuple[SourceRange, ...]:
     start, end = _start(wanted.start, "--from"), _start(wanted.end, "--to")
     if end.kind is StartKind.EARLIEST:
         raise PipelineError("BACKFILL.EMPTY", flow=flow.name, range=f"{start} to {end}")
-    begins = past.starting(flow, start, frozenset())
-    ends = past.starting(flow, end, frozenset())
+    begins = _positions(flow, start, past, "--from")
+    ends = _positions(flow, end, past, "--to")
     positions = zip(flow.analysis.sources, begins, ends, strict=True)
     ranges = tuple(_range(source, a.position, b.position, naming, start) for source, a, b in positions)
     if any(_is_empty(found) for found in ranges):
         raise PipelineError("BACKFILL.EMPTY", flow=flow.name, range=f"{start} to {end}")
     return ranges
+
+
+def _positions(flow: ResolvedFlow, start: Start, past: StoredPast, option: str) -> tuple[SourceStart, ...]:
+    try:
+        return past.starting(flow, start, frozenset())
+    except (PipelineError, Problems) as error:
+        problems = problems_of(error)
+        if option == "--to" and start.kind is StartKind.TIMESTAMP and start.moment > past.newest(flow):
+            return past.starting(flow, Start(StartKind.LATEST), frozenset())
+        places = [str(p.params.get("range") or p.params.get("reason")) for p in problems]
+        raise PipelineError(
+            "BACKFILL.NO_SUCH_POSITION", flow=flow.name, option=option, value=start, reason="; ".join(places)
+        ) from error
 
 
 def _range(source: Source, begin: object, end: object, naming: Naming, start: Start) -> SourceRange:
@@ -108,7 +147,8 @@ def _range(source: Source, begin: object, end: object, naming: Naming, start: St
     before = begin.seen if isinstance(begin, FilesPosition) else ()
     left_out = frozenset(path for path, _ in before)
     seen = end.seen if isinstance(end, FilesPosition) else ()
-    return FilesRange(described(source), tuple(file for file in seen if file[0] not in left_out), before)
+    files = tuple(file for file in seen if file[0] not in left_out)
+    return FilesRange(described(source), tuple(json.loads(source.detail)["paths"]), files, before)
 
 
 def _is_empty(found: SourceRange) -> bool:
@@ -143,7 +183,7 @@ def _check_apart(
     for number, found in enumerate(ranges):
         if any(coverage.reaches(number, found) for coverage in streams):
             reader = "the stream itself"
-        elif any(overlap(found, load.ranges[number]) for load in before if number < len(load.ranges)):
+        elif any(overlap(found, load.ranges[number]) for load in _in_table(before) if number < len(load.ranges)):
             reader = "an earlier backfill"
         else:
             continue
@@ -153,3 +193,8 @@ def _check_apart(
             )
         )
     raise_all(problems)
+
+
+def _in_table(loads: Sequence[Load]) -> list[Load]:
+    """The loads whose rows are still there."""
+    return [load for load in loads if not load.retired]

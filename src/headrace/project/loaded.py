@@ -10,7 +10,7 @@ from headrace.errors import PipelineError
 from headrace.model.datasets import Definitions
 from headrace.model.hooks import EventHook
 from headrace.model.location import Location
-from headrace.settings.requirements import Unreadable, lacking, requirements_of, without_credentials
+from headrace.settings.requirements import Unreadable, lacking, printable_words, requirements_of
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Needs:
         try:
             requirements = requirements_of(words, folder)
         except Unreadable as error:
-            text = without_credentials(words)
+            text = printable_words(words)
             self.problems.append(PipelineError("PACKAGE.UNREADABLE", location=location, text=text, reason=error))
             return
         for requirement in requirements:

@@ -6,7 +6,6 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from pyspark.errors import PySparkException
@@ -164,7 +163,7 @@ class Project(StoredProject):
         if not write:
             check_readonly(query)
         try:
-            return ask(query, self._resolver.catalog(), self.settings, private=private)
+            return ask(query, self._resolver.catalog(), self.settings, private=private, redact=self._secrets.redact)
         except PySparkException as error:
             reason = str(error).strip().splitlines()[0]
             raise PipelineError("SQL.FAILED", reason=self._secrets.redact(reason)) from error
@@ -218,8 +217,13 @@ class Project(StoredProject):
         make_storage(self.settings)
         host, terms = host_name(self._environ), self._rehearsal.terms
         with Lease(Path(self.settings.layout.lease), host, time.time, terms=terms) as lease:
-            renamed = self._planning.renames(resolved.graph)
-            self._planning.carry_out(renamed, self._rehearsal.at)
-            plan = replace(planned(resolved.graph), renames=renamed)
-            update = Update(self.settings, self._secrets, resolved, self._state, lease, self._rehearsal.at)
-            return update.run(plan, selection, on_event, stop)
+            update = Update(
+                settings=self.settings,
+                secrets=self._secrets,
+                resolved=resolved,
+                state=self._state,
+                lease=lease,
+                at=self._rehearsal.at,
+                carry_out=lambda renamed: self._planning.carry_out(renamed, self._rehearsal.at),
+            )
+            return update.run(planned(resolved.graph), selection, on_event, stop)

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from headrace.checkpoints.freshness import StoredState
 from headrace.checkpoints.past import StoredPast
-from headrace.checkpoints.renaming import RelocatedLayout, StoredRenames
+from headrace.checkpoints.renaming import NamesNow, RelocatedLayout, StoredRenames
 from headrace.events.reader import EventReader
 from headrace.graph.resolve import Kept
 from headrace.graph.resolved import ResolvedFlow, ResolvedGraph
@@ -79,12 +79,11 @@ class Planning:
         """
         settings = self._settings
         selected = select(graph, selection, settings.naming)
-        past = StoredPast(self._layout, settings.naming, self.state)
+        past = self._past()
         plan = build_plan(graph, self.state, past, selected.without(self._rehearsal.given))
         plan = replace(plan, renames=self.renames(graph))
         if not self._rehearsal.only:
-            old = frozenset(self._before.values())
-            plan = replace(plan, inactive=past.inactive(graph, old))
+            plan = replace(plan, inactive=past.inactive(graph))
         goes_on = settings.continuous if continuous is None else continuous
         return with_triggers(plan, continuous=goes_on, interval_s=settings.trigger_interval_s)
 
@@ -94,7 +93,7 @@ class Planning:
         Raises:
             Problems, PipelineError: as :meth:`plan`, and BACKFILL.*.
         """
-        past = StoredPast(self._layout, self._settings.naming, self.state)
+        past = self._past()
         plan = self.plan(graph, Selection(), continuous=False)
         return with_load(plan, wanted, self.state, past, self._settings.naming)
 
@@ -113,6 +112,11 @@ class Planning:
         """Move what lies under old names; only the holder of the lease may."""
         for rename in planned:
             self._stored.carry_out(rename, lambda: at(Point.RENAMED))
+
+    def _past(self) -> StoredPast:
+        datasets = {old: new for new, old in self._before.items()}
+        names = NamesNow(datasets, self._settings.renamed_flows)
+        return StoredPast(self._layout, self._settings.naming, self.state, names)
 
     def _old_names(self) -> list[tuple[QualifiedName, QualifiedName]]:
         found = []

@@ -15,8 +15,10 @@ from headrace.errors import PipelineError, Problems
 from headrace.graph.build import build
 from headrace.graph.resolve import Kept, resolve
 from headrace.graph.resolved import ResolvedGraph
+from headrace.model.datasets import Definitions, Kind, SqlQuery
 from headrace.model.hooks import EventHook
 from headrace.model.names import QualifiedName
+from headrace.model.views import ViewDefinition
 from headrace.project.files import load_files
 from headrace.project.modules import ship_modules, source_modules
 from headrace.project.rehearsal import Rehearsal
@@ -107,6 +109,7 @@ class Resolver:
             for dataset in graph.datasets.values()
             if dataset.name == settings.event_log
         )
+        more += _stored_secrets(definitions, self._secrets)
         views = [dataset.name for dataset in definitions.datasets if dataset.kind.is_view]
         catalog.know([dataset.name for dataset in definitions.datasets], views)
         modules = sorted({*source_modules(settings.root_path), *loaded.notebooks})
@@ -137,6 +140,21 @@ class Resolver:
     def _redacted(self, error: PipelineError) -> PipelineError:
         params = {key: self._secrets.redact(value) for key, value in error.params.items()}
         return PipelineError(error.code, location=error.location, **params)
+
+
+def _stored_secrets(definitions: Definitions, secrets: Secrets) -> tuple[PipelineError, ...]:
+    """Persisted views whose definitions hold the value of a secret: they would be stored as they are."""
+    datasets = {dataset.name: dataset for dataset in definitions.datasets if dataset.kind is Kind.PERSISTED_VIEW}
+    views = [
+        ViewDefinition.of(datasets[flow.target], flow.query, flow.spark_conf)
+        for flow in definitions.flows
+        if flow.target in datasets and isinstance(flow.query, SqlQuery)
+    ]
+    return tuple(
+        PipelineError("VIEW.HOLDS_SECRET", location=datasets[view.name].location, name=view.name)
+        for view in views
+        if any(secrets.redact(text) != text for text in view.texts)
+    )
 
 
 def parameters_digest(configuration: Mapping[str, str], spark_conf: Mapping[str, str]) -> str:

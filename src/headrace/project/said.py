@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from headrace.events.types import Warned
 from headrace.plan.steps import Plan
+from headrace.plan.triggers import partial_inputs
 
 
 def plan_said(plan: Plan) -> Iterator[Warned]:
@@ -20,6 +21,9 @@ def plan_said(plan: Plan) -> Iterator[Warned]:
         yield Warned(
             "TABLE.CLEARED", f'full refresh of "{loss.dataset}" clears {loss.cleared()}{read}', None, str(loss.dataset)
         )
+    for step, name in partial_inputs(plan) if plan.continuous else ():
+        message = f'flow "{step.flow.name}" takes what "{name}" holds when it starts, and ends; "{name}" goes on'
+        yield Warned("FLOW.PARTIAL_INPUT", message, step.flow.name, str(step.flow.target))
     for step in plan.flows:
         if step.restart is not None:
             read = "; ".join(source.describe() for source in step.restart.sources)

@@ -16,7 +16,7 @@ from headrace.checkpoints.inventory import stored_tables
 from headrace.errors import PipelineError
 from headrace.graph.build import QUARANTINE_SUFFIX, did_you_mean
 from headrace.model.location import Location
-from headrace.model.names import InvalidName, Naming
+from headrace.model.names import InvalidName, Naming, quoted
 from headrace.model.rows import Rows
 from headrace.settings.settings import Settings
 from headrace.settings.storage import StorageLayout
@@ -90,7 +90,8 @@ def quarantined(layout: StorageLayout, naming: Naming, text: str, rows: int) -> 
         found = _query(DeltaTable(known[wanted]), query)
     except Exception as error:
         # Spark writes texts that are not UTF-8 as they are, and Arrow does not read them.
-        raise PipelineError("QUARANTINE.UNREADABLE", name=text, table=wanted, reason=error) from error
+        shown = f"SELECT * FROM {quoted(*wanted.split('.'))}"  # noqa: S608 - a table that is there, and its name quoted
+        raise PipelineError("QUARANTINE.UNREADABLE", name=text, query=shown, reason=error) from error
     columns = tuple(field.name for field in DeltaTable(known[wanted]).schema().fields)
     return Rows(columns, tuple(tuple(row[column] for column in columns) for row in found))
 

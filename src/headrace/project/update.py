@@ -19,7 +19,7 @@ from typing import Any
 from headrace.checkpoints.freshness import StoredState
 from headrace.checkpoints.views import apply_view_step
 from headrace.errors import InternalError, PipelineError
-from headrace.events.envelope import Origin
+from headrace.events.envelope import Origin, redacted
 from headrace.events.log import EventLog
 from headrace.events.reader import EventReader
 from headrace.events.replay import Replay
@@ -28,6 +28,7 @@ from headrace.graph.resolved import Mode, ResolvedGraph
 from headrace.graph.select import Selection
 from headrace.model.outcome import Outcome, UpdateState
 from headrace.plan.notices import without_effect
+from headrace.plan.renames import Rename
 from headrace.plan.steps import Plan
 from headrace.project.hooks import Hooks
 from headrace.project.lease import Lease
@@ -57,6 +58,8 @@ class Update:
     state: StoredState
     lease: Lease
     at: Seam
+    # Moves what has a new name; done once the event log knows of it.
+    carry_out: Callable[[tuple[Rename, ...]], None]
 
     def run(
         self,
@@ -85,6 +88,8 @@ class Update:
         with log, ExitStack() as told:
 
             def emit(event: Event) -> None:
+                # Whoever is told, on a terminal or in a program, is told no more than the log.
+                event = redacted(event, self.secrets.redact)
                 with order:
                     replay.apply(event, log.emit(event))
                 if on_event is not None:
@@ -102,6 +107,7 @@ class Update:
             emit(UpdateMoved(UpdateState.RUNNING))
             try:
                 ending = _Ending(stop)
+                self.carry_out(plan.renames)
                 board = self._run_plan(plan, update_id, emit, ending)
                 self.lease.check()
             except BaseException as error:

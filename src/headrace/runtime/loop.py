@@ -106,8 +106,7 @@ class _Loop:
 
     def begin_ready(self) -> None:
         """Start what may start."""
-        limit = len(self.board.statuses) if self.board.plan.continuous else self._limit
-        for flow in self.board.ready(self._clock.monotonic(), limit):
+        for flow in self.board.ready(self._clock.monotonic(), self._room):
             attempt = self.board.statuses[flow].attempts + 1
             began = self.board.statuses[flow].began_at or self._clock.now()
             step = self.board.plan.step_for(flow)
@@ -124,23 +123,19 @@ class _Loop:
             self._starter.stop()
 
     def patience_s(self) -> float | None:
-        """How long to wait for reports."""
-        retry_at = self.board.next_retry
+        """How long to wait for reports; without end when nothing can start before the next one."""
+        retry_at = self.board.next_retry if len(self.board.active) < self._room else None
         return None if retry_at is None else max(retry_at - self._clock.monotonic(), 0.0)
 
     def take(self, report: Report) -> None:
         """Move the flow that a report is about."""
         match report:
             case Started():
-                self._move(report.flow, FlowState.RUNNING)
-            case Current():
-                # In an update that ends, what reads a table waits for all of it.
-                if self.board.plan.continuous:
-                    self.board = self.board.marked_current(report.flow)
+                self._be(report.flow, FlowState.RUNNING)
             case Idle():
-                # Still idle after a look that found nothing new: no move, so no event.
-                if self.board.statuses[report.flow].state is not FlowState.IDLE:
-                    self._move(report.flow, FlowState.IDLE)
+                self._be(report.flow, FlowState.IDLE)
+            case Current():
+                self._current(report.flow)
             case Completed():
                 self._end(report.flow, FlowState.COMPLETED)
             case NothingNew():
@@ -151,6 +146,16 @@ class _Loop:
                 self._fail(report)
             case _:
                 assert_never(report)
+
+    def _current(self, flow: str) -> None:
+        # In an update that ends, what reads a table waits for all of it.
+        if self.board.plan.continuous:
+            self.board = self.board.marked_current(flow)
+
+    def _be(self, flow: str, state: FlowState) -> None:
+        """Move a flow unless it is there: a stream that follows a load runs already, a view may stay idle."""
+        if self.board.statuses[flow].state is not state:
+            self._move(flow, state)
 
     def skip_blocked(self) -> None:
         """Skip what reads a dataset that will not become current, and in turn what reads that."""
@@ -163,7 +168,10 @@ class _Loop:
         continuous = self.board.plan.continuous
         in_a_row = 1 if continuous and failure.progressed else status.failures_in_a_row + 1
         left = continuous or in_a_row <= self._max_retries
-        if retry.retryable(failure) and left and not self._starter.stopping:
+        passing = retry.retryable(failure)
+        if passing and self._starter.stopping:
+            self._end(failure.flow, FlowState.CANCELED, reason="the update was stopped")
+        elif passing and left:
             wait_s = retry.delay_s(in_a_row)
             self._move(
                 failure.flow,
@@ -177,6 +185,11 @@ class _Loop:
             error = failure.error
             reason = f"{error.message} ({error.location})" if error.location else error.message
             self._end(failure.flow, FlowState.FAILED, reason=reason, error=error.to_json())
+
+    @property
+    def _room(self) -> int:
+        """How many flows run at a time."""
+        return len(self.board.statuses) if self.board.plan.continuous else self._limit
 
     def _end(self, flow: str, state: FlowState, **changes: Any) -> None:
         began = self.board.statuses[flow].began_at

@@ -17,6 +17,8 @@ _PASSING_PREFIXES = (
     "DELTA_CONCURRENT",
     "DELTA_METADATA_CHANGED",
     "DELTA_PROTOCOL_CHANGED",
+    "EVENTS.NOT_WRITTEN",
+    "STORAGE.TABLE_UNREADABLE",
 )
 
 # Conditions of lasting errors whose class is not among the lasting ones.

@@ -141,7 +141,7 @@ _PIPELINE = (
         _T.TEXT,
         "A jar.",
         "jars come from the lock file of the connectors only",
-        "Set spark.jars in spark_conf.",
+        "Set spark.jars in spark_conf; it is added to the jars that are needed anyway.",
     ),
     _refused(
         "libraries[].whl",

@@ -30,15 +30,21 @@ _WITH_VALUE = frozenset(
         *("--progress-bar", "--timeout", "--retries"),
     }
 )
+_FILES = frozenset({"-r", "--requirement"})
 _EGG = re.compile(r"[#&]egg=(?P<name>[\w.-]+)")
 
-
-# The user and the password of a URL.
-_CREDENTIALS = re.compile(r"//[^/\s@]*@")
+# The user and the password of a URL. A password may hold anything, so all up to the last "@" of the word is taken.
+_CREDENTIALS = re.compile(r"//\S*@")
 
 
 class Unreadable(ValueError):
-    """Something that names no package with which an environment could be compared; ``str()`` says why."""
+    """Something that names no package with which an environment could be compared.
+
+    ``str()`` says why, without the users and passwords of URLs.
+    """
+
+    def __init__(self, why: str) -> None:
+        super().__init__(_CREDENTIALS.sub("//...@", why))
 
 
 @dataclass(frozen=True)
@@ -49,9 +55,28 @@ class Lack:
     found: str | None
 
 
-def without_credentials(text: str) -> str:
-    """A text that may hold URLs, without the users and passwords in them."""
-    return _CREDENTIALS.sub("//...@", text)
+def printable_words(words: str) -> str:
+    """The words behind ``pip install`` without what may be secret: values of options, users and passwords of URLs."""
+    try:
+        pending = shlex.split(words, comments=True)
+    except ValueError:
+        pending = words.split()
+    shown: list[str] = []
+    while pending:
+        option, value = _option(pending.pop(0))
+        if option in _FILES:
+            shown += [option, *([value] if value is not None else pending[:1])]
+            pending = pending if value is not None else pending[1:]
+        elif option in _WITH_VALUE:
+            shown += [option, "..."]
+            pending = pending if value is not None else pending[1:]
+        elif option.startswith("-") and option not in _SWITCHES:
+            # What follows may be its value.
+            shown += [option, "..."] if value is not None or pending else [option]
+            break
+        else:
+            shown.append(_CREDENTIALS.sub("//...@", option))
+    return " ".join(shown)
 
 
 def installed_version(package: str) -> str | None:
@@ -96,16 +121,25 @@ def _requirements(words: str, folder: Path, seen: frozenset[Path]) -> Iterator[R
     except ValueError as error:
         raise Unreadable(f"it cannot be read: {error}") from error
     while pending:
-        word = pending.pop(0)
-        option, equals, value = word.partition("=") if word.startswith("--") else (word, "", "")
-        if option in ("-r", "--requirement"):
-            yield from _listed(folder, value if equals else _value(option, pending), seen)
+        option, value = _option(pending.pop(0))
+        if option in _FILES:
+            yield from _listed(folder, _value(option, pending) if value is None else value, seen)
         elif option in _WITH_VALUE:
-            _ = value if equals else _value(option, pending)
+            _ = _value(option, pending) if value is None else value
         elif option.startswith("-") and option not in _SWITCHES:
             raise Unreadable(f'option "{option}" is not known here')
         elif not option.startswith("-"):
-            yield _requirement(word)
+            yield _requirement(option)
+
+
+def _option(word: str) -> tuple[str, str | None]:
+    """An option, and the value that is in the same word with it; anything else as it is."""
+    if word.startswith("--"):
+        option, equals, value = word.partition("=")
+        return option, value if equals else None
+    if word.startswith("-") and len(word) > 2 and word not in _SWITCHES:
+        return word[:2], word[2:]
+    return word, None
 
 
 def _value(option: str, pending: list[str]) -> str:
@@ -144,4 +178,4 @@ def _requirement(text: str) -> Requirement:
     try:
         return Requirement(egg["name"] if egg else text)
     except InvalidRequirement as error:
-        raise Unreadable(f'"{without_credentials(text)}" names no package') from error
+        raise Unreadable(f'"{text}" names no package') from error

@@ -11,14 +11,20 @@ from headrace.model.type_changes import FieldChange
 
 
 def describe_table(
-    session: SparkSession, table: str, properties: Iterable[tuple[str, str]], comment: str | None = None
+    session: SparkSession,
+    table: str,
+    properties: Iterable[tuple[str, str]],
+    comment: str | None = None,
+    column_comments: Iterable[tuple[str, str]] = (),
 ) -> None:
-    """Set properties and the comment."""
+    """Set properties, the comment, and those of columns."""
     listed = ", ".join(f"{sql_text(key)} = {sql_text(value)}" for key, value in properties)
     if listed:
         session.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ({listed})")
     if comment is not None:
         session.sql(f"COMMENT ON TABLE {table} IS {sql_text(comment)}")
+    for column, text in column_comments:
+        session.sql(f"ALTER TABLE {table} ALTER COLUMN {quoted(column)} COMMENT {sql_text(text)}")
 
 
 def change_columns(session: SparkSession, table: str, widened: Iterable[FieldChange], relaxed: Iterable[str]) -> None:

@@ -99,7 +99,9 @@ class StubAnalyzer:
         if flow is None:
             self._catalog.register_stub(dataset.name, schema.nullable)
         else:
-            self._catalog.register_view(dataset.name, call(flow, self._catalog, resolving=True))
+            with with_confs(self._catalog.session, flow.spark_conf):
+                frame = call(flow, self._catalog, resolving=True)
+            self._catalog.register_view(dataset.name, frame)
 
     def check_expectations(self, dataset: Dataset, schema: Schema) -> tuple[PipelineError, ...]:
         """What is wrong with the expectations of a dataset over rows of this schema."""

@@ -9,13 +9,17 @@ from dataclasses import dataclass, replace
 
 from headrace.errors import PipelineError
 from headrace.graph.resolved import Mode
+from headrace.model.names import QualifiedName
 from headrace.model.triggers import TriggerKind
 from headrace.plan.steps import FlowStep, TableStep
 from headrace.runtime.ports import Canceled, Completed, Current, Failed, Idle, NothingNew, Report, Started
+from headrace.runtime.retry import retryable
 from headrace.spark.execution import Execution
 from headrace.spark.failures import failed, whole_text
 from headrace.spark.preparation import Preparation
 from headrace.spark.surroundings import Surroundings
+
+_LONGEST_TRACES_BYTES = 16 * 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,7 @@ class Attempt:
         step: what to do.
         table: what happens to the target first.
         report: gets every report, from this thread.
+        tidy: gets a table that many batches were written to.
         signals: when to end early.
     """
 
@@ -50,6 +55,7 @@ class Attempt:
         table: TableStep | None,
         *,
         report: Callable[[Report], None],
+        tidy: Callable[[QualifiedName], None],
         signals: Signals,
     ) -> None:
         self._around = around
@@ -64,10 +70,10 @@ class Attempt:
             preparation,
             step.flow,
             step.trigger,
-            step.load,
             started=lambda: report(Started(step.flow.name)),
             current=lambda: report(Current(step.flow.name)),
             patience_s=signals.patience_s,
+            tidy=lambda: tidy(step.flow.target),
         )
 
     def run(self) -> None:
@@ -84,6 +90,10 @@ class Attempt:
             if not news.started:
                 return NothingNew(flow.name, news.reason)
         self._preparation.prepare(flow, self._table)
+        if step.load is not None:
+            loaded = self._execution.load(step.load)
+            if not step.streams:
+                return loaded
         if step.restart is not None:
             self._preparation.restart(flow, step.restart)
         if step.trigger.kind is TriggerKind.INTERVAL and flow.mode is Mode.REPLACE:
@@ -96,6 +106,8 @@ class Attempt:
         while not signals.stop.is_set():
             if due or around.state.news(around.graph, flow).started:
                 with signals.room:
+                    if signals.stop.is_set():
+                        break
                     self._execution.run()
                 due = False
             self._report(Current(flow.name))
@@ -104,13 +116,16 @@ class Attempt:
         return Completed(flow.name)
 
     def _ended_by(self, error: BaseException) -> Report:
-        flow, around = self._flow, self._around
-        if self._signals.stop.is_set():
+        flow, around, signals = self._flow, self._around, self._signals
+        if signals.patience_s() == 0:
             return Canceled(flow.name)
         try:
-            self._keep_trace(error)
             rules = around.graph.by_name[flow.target].dataset.expectations
             report = failed(flow.flow, error, around.root, rules)
+            if signals.stop.is_set() and retryable(report):
+                # What was interrupted fails in many ways, and each of them may pass.
+                return Canceled(flow.name)
+            self._keep_trace(error)
             return replace(self._redacted(report), progressed=self._execution.progressed)
         except Exception:  # noqa: BLE001 - the JVM that would explain the error may be gone
             reason = around.redact(f"{type(error).__name__}: {error}")[:500]
@@ -122,6 +137,9 @@ class Attempt:
         text = whole_text(error)
         traces = self._around.traces
         with suppress(OSError):
+            if traces.is_file() and traces.stat().st_size > _LONGEST_TRACES_BYTES:
+                # The same failure again and again, for days: the event log has it too.
+                return
             traces.parent.mkdir(parents=True, exist_ok=True)
             with traces.open("a", encoding="utf-8") as stream:
                 stream.write(f"flow {self._flow.name}\n{self._around.redact(text)}\n")

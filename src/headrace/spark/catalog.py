@@ -70,7 +70,6 @@ class Catalog:
             else:
                 session_name = self.names.of(dataset.name)
                 self._drop(session_name)
-                clear_drafts(path)
                 build_table(self.session, "createIfNotExists", session_name.text, dataset, path)
                 self._registered[session_name.key] = path
 

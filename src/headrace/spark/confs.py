@@ -8,6 +8,13 @@ from collections.abc import Mapping
 
 DEFAULT_MASTER = "local[*]"
 
+# Lists: what a project says is added to what is needed anyway, and does not replace it.
+_LISTS: Mapping[str, str] = {
+    "spark.jars": ",",
+    "spark.driver.extraClassPath": os.pathsep,
+    "spark.sql.extensions": ",",
+}
+
 # In force when a checkpoint is made, and applied again whenever it is opened: a checkpoint of one state format does
 # not open under another.
 CHECKPOINT_CONFS: Mapping[str, str] = {
@@ -28,6 +35,18 @@ def cores_of(master: str) -> int:
         return (os.cpu_count() or 1) if count == "*" else max(int(count), 1)
     cluster = re.fullmatch(r"local-cluster\[\s*(\d+)\s*,\s*(\d+)\s*,\s*\d+\s*\]", master)
     return int(cluster.group(1)) * int(cluster.group(2)) if cluster else 8
+
+
+def with_own(needed: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
+    """The confs of a new session: a project's own win, but what it lists is added behind what is needed.
+
+    ``spark.jars.packages`` is no such list: Spark adds what it names to ``spark.jars`` by itself.
+    """
+    joined = dict(needed)
+    for key, value in own.items():
+        parts = (needed.get(key), value) if key in _LISTS else (value,)
+        joined[key] = _LISTS.get(key, "").join(filter(None, parts))
+    return joined
 
 
 def static_confs(master: str, warehouse: str) -> dict[str, str]:

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import replace
 
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
@@ -24,7 +21,7 @@ from headrace.runtime.seam import Point
 from headrace.spark.commit_counter import CommitCounter
 from headrace.spark.confs import CHECKPOINT_CONFS
 from headrace.spark.loading import complete_load, part_of
-from headrace.spark.maintenance import COMPACT_ABOVE_FILES, compact_if_due
+from headrace.spark.maintenance import COMPACT_ABOVE_FILES
 from headrace.spark.preparation import Preparation
 from headrace.spark.session import on_clone, with_confs
 from headrace.spark.surroundings import Surroundings
@@ -49,10 +46,10 @@ class Execution:
         preparation: prepares tables and inputs.
         flow: what to run.
         trigger: when a stream looks for new input.
-        load: a range that a stream's query is to be run over as a batch, instead of the stream.
         started: called once the query runs.
         current: called once a stream has done a first batch or waits for input.
         patience_s: how long the running batch may still take once the flow should end early, None before that.
+        tidy: called after many batches.
     """
 
     def __init__(
@@ -61,41 +58,44 @@ class Execution:
         preparation: Preparation,
         flow: ResolvedFlow,
         trigger: Trigger,
-        load: Load | None,
         *,
         started: Callable[[], None],
         current: Callable[[], None],
         patience_s: Callable[[], float | None],
+        tidy: Callable[[], None],
     ) -> None:
         self._around = around
         self._preparation = preparation
         self._flow = flow
         self._trigger = trigger
-        self._load = load
         self._started = started
         self._current = current
         self._patience_s = patience_s
+        self._tidy = tidy
         # True when a batch was done before the attempt failed.
         self.progressed = False
 
     def run(self) -> Report:
         """Run the flow to its end; raises what made it fail."""
-        if self._load is not None:
-            return self._loaded(self._flow, self._load)
         if self._flow.mode in (Mode.APPEND, Mode.COMPLETE):
             return self._stream(self._flow)
         return self._batch(self._flow)
 
-    def _loaded(self, flow: ResolvedFlow, load: Load) -> Report:
-        """A stream's query as a batch over a range."""
-        around = self._around
+    def load(self, load: Load) -> Report:
+        """Run a stream's query as a batch over a range; raises what made it fail."""
+        around, flow = self._around, self._flow
         record = around.state.progress_of(flow)
-        store_load(around.state.record_file(flow).parent, load)
-        with self._preparation.loading, as_batch(part_of(around, load)):
+        folder = around.state.record_file(flow).parent
+        if load.retired:
+            store_load(folder, load)
+            return Completed(flow.name)
+        with self._preparation.loading, as_batch(part_of(around, flow, load)):
             self._preparation.register_inputs(flow)
             with with_confs(around.session, flow.flow.spark_conf):
                 frame = on_clone(self._preparation.frame(flow), work_group(around.update_id, flow.name))
         self._started()
+        # Only a load that can be read is one that has to be finished.
+        store_load(folder, load)
         self._target(flow, replace(record, epoch=load.epoch), replaces=False).write(frame, 0)
         complete_load(around, flow, load)
         return Completed(flow.name)
@@ -167,7 +167,7 @@ class Execution:
         counter = None
         if target is None:
             counter = CommitCounter(around, flow, record.epoch, str(query.id), record.counted_version)
-        look = _Look(around, flow, record, target, counter)
+        look = _Look(around, flow, record, target, counter, self._tidy)
         watch = QueryWatch(query, look=look, current=self._current, patience_s=self._patience_s, now=around.now)
         try:
             finished = watch.until_end()
@@ -198,7 +198,7 @@ class Execution:
         around.fence()
         write_record(around.state.record_file(flow), done)
         if _batches(target, counter):
-            look.tidy()
+            self._tidy()
         return Completed(flow.name)
 
     def _target(self, flow: ResolvedFlow, record: FlowRecord, *, replaces: bool) -> Target:
@@ -230,6 +230,7 @@ class _Look:
         record: FlowRecord,
         target: Target | None,
         counter: CommitCounter | None,
+        tidy: Callable[[], None],
     ) -> None:
         self._around = around
         self._flow = flow
@@ -238,20 +239,14 @@ class _Look:
         self._counter = counter
         self._stored_at = around.now()
         self._tidied_at = 0
-
-    def tidy(self) -> None:
-        """Put small files of the target together; what keeps that from being done is no failure of the flow."""
-        around, name = self._around, self._flow.target
-        dataset = around.graph.by_name[name].dataset
-        with suppress(PySparkException, Py4JError):
-            compact_if_due(around.session, around.table_path(name), dataset, around.fence)
+        self._tidy = tidy
 
     def __call__(self) -> None:
         """Count; now and then store how far, so that a crash after weeks leaves little to count again, and tidy up."""
         done = _batches(self._target, self._counter)
         if done - self._tidied_at >= COMPACT_ABOVE_FILES:
             self._tidied_at = done
-            self.tidy()
+            self._tidy()
         if self._counter is None:
             return
         self._counter.count()

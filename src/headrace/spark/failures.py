@@ -130,7 +130,9 @@ def failed(flow: Flow, error: BaseException, root: Path, rules: Sequence[Expecta
         return Failed(flow.name, problem, inner.condition, inner.sql_state)
     if inner.condition in _OTHER_STATE:
         said = first_line(inner.message)
-        problem = PipelineError("FLOW.STATE_CHANGED", location=place, flow=flow.name, name=flow.target, changes=said)
+        problem = PipelineError(
+            "FLOW.STATE_CHANGED", location=place, flow=flow.name, name=flow.target, changes=said, otherwise=""
+        )
         return Failed(flow.name, problem, inner.condition, inner.sql_state)
     problem = PipelineError(
         "FLOW.FAILED",

@@ -21,8 +21,8 @@ _TYPES = frozenset(
 )
 # Delta refuses columns with these in their names, unless they are mapped.
 _SPECIAL = frozenset(" ,;{}()\n\t=")
-# Properties that say how the log is kept; others with this prefix may need a newer protocol.
-_HARMLESS = frozenset({"delta.checkpointInterval", "delta.logRetentionDuration", "delta.deletedFileRetentionDuration"})
+# What our own sessions give to every table.
+_KNOWN_DEFAULTS = frozenset({"delta.checkpointInterval"})
 
 
 def plain(dataset: ResolvedDataset, defaults: Mapping[str, str]) -> bool:
@@ -33,17 +33,17 @@ def plain(dataset: ResolvedDataset, defaults: Mapping[str, str]) -> bool:
         defaults: properties that the session gives to every new table.
     """
     declared = dataset.dataset
-    keys = {*defaults, *declared.properties}
-    own = {key for key in keys if key.casefold().startswith("delta.")}
+    # Delta checks the values of its own properties, and some need a newer protocol.
+    special = any(key.casefold().startswith("delta.") for key in declared.properties)
     fields = json.loads(dataset.schema.to_json())["fields"]
     flat = not declared.cluster_by and not declared.partition_by
-    return flat and own <= _HARMLESS and all(_plain_field(field) for field in fields)
+    return flat and not special and set(defaults) <= _KNOWN_DEFAULTS and all(_plain_field(field) for field in fields)
 
 
 def make_plain_table(
     path: str, dataset: ResolvedDataset, defaults: Mapping[str, str], at_ms: int, table_id: str
 ) -> bool:
-    """Commit version 0 of a plain table; False when another one was faster.
+    """Commit version 0 of a plain table; False when there is one, or the storage has no links to make it with.
 
     Args:
         path: where the table lies.
@@ -103,7 +103,7 @@ def _committed(table: Path, text: str) -> bool:
         os.fsync(stream.fileno())
     try:
         os.link(draft, file)
-    except FileExistsError:
+    except OSError:
         return False
     finally:
         draft.unlink()

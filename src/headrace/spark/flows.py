@@ -5,12 +5,12 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 
 from headrace.plan.steps import FlowStep, TableStep
 from headrace.runtime.ports import Report
 from headrace.spark.attempts import Attempt, Signals
 from headrace.spark.execution import work_group
+from headrace.spark.maintenance import Maintenance, cancel_group
 from headrace.spark.preparation import Preparation
 from headrace.spark.surroundings import Surroundings
 
@@ -25,6 +25,7 @@ class ThreadedFlows:
         self._around = around
         self._reports: queue.SimpleQueue[Report | None] = queue.SimpleQueue()
         self._preparation = Preparation(around)
+        self._maintenance = Maintenance(around)
         self._stop_asked = threading.Event()
         self._stop = threading.Event()
         self._abandoned = threading.Event()
@@ -33,7 +34,7 @@ class ThreadedFlows:
         self._room = threading.Semaphore(around.max_parallel_flows)
 
     def announce(self, tables: Iterable[TableStep]) -> None:
-        """Called once, before any flow begins: record which tables are to be reset."""
+        """Called once, before any flow begins: say which tables are to be reset."""
         self._preparation.announce(tables)
 
     def begin(self, step: FlowStep, table: TableStep | None, attempt: int) -> None:
@@ -45,6 +46,7 @@ class ThreadedFlows:
             step,
             table,
             report=self._reports.put,
+            tidy=self._maintenance.ask,
             signals=Signals(self._stop, self._room, self._patience_s),
         ).run
         thread = threading.Thread(target=run, name=name, daemon=True)
@@ -89,6 +91,7 @@ class ThreadedFlows:
 
     def close(self) -> None:
         """Leave nothing running: called when the update is over, however it ended."""
+        self._maintenance.close(at_once=self._stop.is_set())
         if any(thread.is_alive() for thread in self._threads.values()):
             self.abandon()
             self._interrupt()
@@ -98,9 +101,7 @@ class ThreadedFlows:
     def _interrupt(self) -> None:
         for flow, thread in self._threads.items():
             if thread.is_alive():
-                # Spark's own exceptions say nothing here that the flow's report does not.
-                with suppress(Exception):
-                    self._around.session.sparkContext.cancelJobGroup(work_group(self._around.update_id, flow))
+                cancel_group(self._around, work_group(self._around.update_id, flow))
 
     def _patience_s(self) -> float | None:
         """How long a running batch may still take; None while nobody asked for a stop."""

@@ -21,6 +21,7 @@ from headrace.model.type_changes import schema_change
 from headrace.spark.catalog import Catalog
 from headrace.spark.delta_tables import struct_type
 from headrace.spark.queries import call
+from headrace.spark.session import with_confs
 
 
 def flow_frame(graph: ResolvedGraph, flow: ResolvedFlow, catalog: Catalog) -> DataFrame:
@@ -100,4 +101,6 @@ def passing(frame: DataFrame, dataset: ResolvedDataset) -> DataFrame:
 def register_views(graph: ResolvedGraph, flow: ResolvedFlow, catalog: Catalog) -> None:
     """Make the views that a flow reads readable; the tables below them are registered already."""
     for view in graph.views_below(flow):
-        catalog.register_view(view.target, passing(flow_frame(graph, view, catalog), graph.by_name[view.target]))
+        with with_confs(catalog.session, view.flow.spark_conf):
+            frame = flow_frame(graph, view, catalog)
+        catalog.register_view(view.target, passing(frame, graph.by_name[view.target]))

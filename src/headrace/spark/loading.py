@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import reduce
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from headrace.checkpoints.delta_log import TableState, table_state
-from headrace.checkpoints.loads import added_files, finished, position_behind, store_load
+from headrace.checkpoints.loads import Coverage, finished, position_behind, store_load, versions_with
+from headrace.checkpoints.offsets import local_path
+from headrace.errors import PipelineError
 from headrace.graph.resolved import ResolvedFlow
 from headrace.graph.starts import Start, StartKind
 from headrace.plan.loads import FilesRange, Load, TableRange
@@ -21,58 +24,72 @@ from headrace.spark.twin import Part
 _VIEW_PREFIX = "headrace_part"
 
 
-def part_of(around: Surroundings, load: Load) -> Part:
+def part_of(around: Surroundings, flow: ResolvedFlow, load: Load) -> Part:
     """The ranges of a load, ready to be read; makes temporary views, so flows must be loaded one at a time."""
     session, name_behind = around.session, around.catalog.names.name_behind
     views = {}
     for number, found in enumerate(load.ranges):
         if isinstance(found, TableRange):
-            table = table_state(around.table_path(found.dataset))
-            assert table is not None  # noqa: S101 - the planner has looked at it
             view = f"{_VIEW_PREFIX}_{number}"
-            rows_of(session, table, found).createOrReplaceTempView(view)
+            rows_of(session, _table(around, flow, found), found).createOrReplaceTempView(view)
             views[found.dataset] = view
-    files = [found for found in load.ranges if isinstance(found, FilesRange)]
+    files = {_told_apart(found.paths): found for found in load.ranges if isinstance(found, FilesRange)}
 
     def view_of(text: str) -> str | None:
         name = name_behind(text)
         return views.get(name) if name is not None else None
 
-    return Part(view_of, lambda _paths: [path for found in files for path, _ in found.files])
+    def of_paths(paths: Sequence[str]) -> Sequence[str]:
+        range_ = files.get(_told_apart(paths))
+        if range_ is None:
+            raise PipelineError("FLOW.NO_TWIN", what=f"a stream of {', '.join(paths)}")
+        return [path for path, _ in range_.files]
+
+    return Part(view_of, of_paths)
+
+
+def _told_apart(paths: Sequence[str]) -> tuple[str, ...]:
+    return tuple(local_path(path).rstrip("/") for path in paths)
+
+
+def _table(around: Surroundings, flow: ResolvedFlow, found: TableRange) -> TableState:
+    table = table_state(around.table_path(found.dataset))
+    if table is None or table.table_id != found.table_id:
+        reason = "the table is another one now, or gone"
+        place, range_ = flow.flow.location, found.describe()
+        raise PipelineError("BACKFILL.NOT_ADDED", location=place, flow=flow.name, range=range_, reason=reason)
+    return table
 
 
 def rows_of(session: SparkSession, table: TableState, found: TableRange) -> DataFrame:
     """The rows that a range of versions has added to a table."""
-    newest = _at_version(session, table, found.last)
     if found.whole:
-        return newest
-    added = added_files(table, found)
-    names = frozenset[str]().union(*added.values())
-    there = {row.name for row in newest.select(F.col("_metadata.file_name").alias("name")).distinct().collect()}
-    # Files that were put together with others since are read from the versions that added them.
-    older = [
-        _in_files(_at_version(session, table, version), files - there)
-        for version, files in added.items()
-        if files - there
+        return _at_version(session, table, found.last)
+    name = F.col("_metadata.file_name")
+    parts = [
+        _at_version(session, table, version).where(name.isin(sorted(files)))
+        for version, files in versions_with(table, found).items()
     ]
-    return reduce(
-        lambda one, other: one.unionByName(other, allowMissingColumns=True), older, _in_files(newest, names & there)
-    )
+    if not parts:
+        return _at_version(session, table, found.last).limit(0)
+    return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), parts)
 
 
 def complete_load(around: Surroundings, flow: ResolvedFlow, load: Load) -> None:
-    """Let the stream begin behind a load that is in the table, where it is to, and record that the load is done."""
-    if load.fences:
+    """Let the stream begin behind a load that is in the table, where it is to, and record that the load is done.
+
+    A crash may have come in between, so that the stream begins there already.
+    """
+    around.fence()
+    positions = [position_behind(found) for found in load.ranges]
+    epoch = around.state.progress_of(flow).epoch
+    if load.fences and not Coverage(around.state.checkpoint(flow, epoch)).begins_at(positions):
         behind = Start(StartKind.LATEST)
-        starts = tuple(SourceStart("", "", position_behind(found)) for found in load.ranges)
-        begin_epoch(around, flow, Restart(behind, starts))
+        begin_epoch(around, flow, Restart(behind, tuple(SourceStart("", "", position) for position in positions)))
         around.at(Point.FENCED)
+        around.fence()
     store_load(around.state.record_file(flow).parent, finished(load))
 
 
 def _at_version(session: SparkSession, table: TableState, version: int) -> DataFrame:
     return session.read.format("delta").option("versionAsOf", version).load(table.path)
-
-
-def _in_files(frame: DataFrame, names: frozenset[str]) -> DataFrame:
-    return frame.where(F.col("_metadata.file_name").isin(sorted(names)))

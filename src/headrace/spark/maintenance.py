@@ -1,4 +1,4 @@
-"""Puts the small files of a table together once there are many, as the vendor's managed maintenance does.
+"""Puts the small files of a table together once there are many.
 
 Delta's own auto compaction is off: it rewrites every table at its first commit in each process, because it counts small
 files in memory from there on (``AutoCompactPartitionStats``), and a stream waits for it.
@@ -6,52 +6,83 @@ files in memory from there on (``AutoCompactPartitionStats``), and a stream wait
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import queue
+import threading
+from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import SparkSession
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 
 from headrace.checkpoints.delta_log import open_table
-from headrace.model.datasets import Dataset
-from headrace.spark.delta_tables import java_texts
+from headrace.errors import PipelineError
+from headrace.model.names import QualifiedName
+from headrace.spark.surroundings import Surroundings
 
 MANAGED_KEY = "pipelines.autoOptimize.managed"
-Z_ORDER_KEY = "pipelines.autoOptimize.zOrderCols"
 SMALL_FILE_BYTES = 32 * 1024 * 1024
 # So many small files make a table due; each is rewritten about once, since what comes out is not small.
 COMPACT_ABOVE_FILES = 256
 _TARGET_FILE_BYTES = 4 * SMALL_FILE_BYTES
 
 
-def compact_if_due(session: SparkSession, path: str, dataset: Dataset, fence: Callable[[], None]) -> bool:
-    """Rewrite the small files of a table as few, if it has many and its properties allow it; True when that was done.
+class Maintenance:
+    """Compacts the tables of one update, one after the other, in a thread of its own: no flow waits for it.
 
-    No row changes, and streams that read the table see nothing new.
-
-    Args:
-        session: runs the rewriting, with settings of its own.
-        path: the table.
-        dataset: its properties; ``pipelines.autoOptimize.managed=false`` leaves it alone, and
-            ``pipelines.autoOptimize.zOrderCols`` names columns to sort by.
-        fence: returns while this update may commit, raises once another has taken over.
+    No row changes, and streams that read the tables see nothing new.
     """
-    managed = dataset.properties.get(MANAGED_KEY, "true").strip().casefold() != "false"
-    if not managed or small_files(path) <= COMPACT_ABOVE_FILES:
-        return False
-    fence()
-    java_session: Any = session._jsparkSession.cloneSession()  # noqa: SLF001 - settings for this work alone
-    java_session.conf().set("spark.databricks.delta.optimize.minFileSize", str(SMALL_FILE_BYTES))
-    java_session.conf().set("spark.databricks.delta.optimize.maxFileSize", str(_TARGET_FILE_BYTES))
-    jvm: Any = session._jvm  # noqa: SLF001 - Delta's builder; its Python wheel would add nothing
-    optimize = jvm.io.delta.tables.DeltaTable.forPath(java_session, path).optimize()
-    columns = [column.strip() for column in dataset.properties.get(Z_ORDER_KEY, "").split(",") if column.strip()]
-    if columns and not dataset.cluster_by:
-        optimize.executeZOrderBy(java_texts(session, columns))
-    else:
-        optimize.executeCompaction()
-    return True
+
+    def __init__(self, around: Surroundings) -> None:
+        self._around = around
+        self._wanted: queue.SimpleQueue[QualifiedName | None] = queue.SimpleQueue()
+        self._waiting: set[QualifiedName] = set()
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._group = f"headrace {around.update_id} maintenance"
+
+    def ask(self, name: QualifiedName) -> None:
+        """Look at a table soon; returns at once. A table that is waiting already is looked at once."""
+        properties = self._around.graph.by_name[name].dataset.properties
+        if self._stopping.is_set() or properties.get(MANAGED_KEY, "true").strip().casefold() == "false":
+            return
+        if name not in self._waiting:
+            self._waiting.add(name)
+            self._wanted.put(name)
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._work, name="headrace-maintenance", daemon=True)
+            self._thread.start()
+
+    def close(self, *, at_once: bool) -> None:
+        """Return once nothing is being rewritten: after all that was asked for, or as soon as it can be broken off."""
+        if self._thread is None:
+            return
+        self._wanted.put(None)
+        if at_once:
+            self._stopping.set()
+            cancel_group(self._around, self._group)
+        self._thread.join()
+
+    def _work(self) -> None:
+        around = self._around
+        around.session.sparkContext.setJobGroup(self._group, self._group, interruptOnCancel=True)
+        while (name := self._wanted.get()) is not None and not self._stopping.is_set():
+            self._waiting.discard(name)
+            # Tidying is a favour to readers: the next update tries again.
+            with suppress(PySparkException, Py4JError, PipelineError):
+                self._compact_if_due(around.table_path(name))
+
+    def _compact_if_due(self, path: str) -> None:
+        if small_files(path) <= COMPACT_ABOVE_FILES:
+            return
+        session = self._around.session
+        java_session: Any = session._jsparkSession.cloneSession()  # noqa: SLF001 - settings for this work alone
+        java_session.conf().set("spark.databricks.delta.optimize.minFileSize", str(SMALL_FILE_BYTES))
+        java_session.conf().set("spark.databricks.delta.optimize.maxFileSize", str(_TARGET_FILE_BYTES))
+        self._around.fence()
+        jvm: Any = session._jvm  # noqa: SLF001 - Delta's builder; its Python wheel would add nothing
+        jvm.io.delta.tables.DeltaTable.forPath(java_session, path).optimize().executeCompaction()
 
 
 def small_files(path: str) -> int:
@@ -62,3 +93,10 @@ def small_files(path: str) -> int:
     sizes = pa.table(table.get_add_actions()).column("size_bytes")
     return int(pc.sum(pc.less(sizes, SMALL_FILE_BYTES)).as_py() or 0)
 
+
+def cancel_group(around: Surroundings, group: str) -> None:
+    """Break off what a work group runs, and what it would run next."""
+    context: Any = around.session.sparkContext
+    # Spark's own exceptions say nothing here that the reports of flows do not.
+    with suppress(Exception):
+        context._jsc.sc().cancelJobGroupAndFutureJobs(group)  # noqa: SLF001 - Python has the half of it

@@ -38,6 +38,11 @@ _LISTED_FORMATS = frozenset({"csv", "json", "orc", "parquet", "text"})
 # Options that make Spark list something else than all files below the paths.
 _LISTING_OPTIONS = frozenset({"pathglobfilter", "modifiedafter", "modifiedbefore", "latestfirst"})
 
+# Options by which a stream goes on over commits that removed or changed rows of the table it reads.
+_PASSING_CHANGES = frozenset(
+    {"skipchangecommits", "ignorechanges", "ignoredeletes", "readchangefeed", "readchangedata"}
+)
+
 # UUIDs, such as that of an EventTimeWatermark.
 _RANDOM_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
@@ -171,8 +176,14 @@ def _read_dataset(node: Any, found: Reading, name_behind: Callable[[str], Qualif
         found.python = found.python or inner.python
         found.unrepeatable = found.unrepeatable or inner.unrepeatable
     elif streaming:
-        found.sources.append(Source(SourceKind.DATASET, str(name)))
+        found.sources.append(Source(SourceKind.DATASET, str(name), _passes_changes(child)))
     return True
+
+
+def _passes_changes(node: Any) -> bool:
+    """True when a stream is told to go on over commits of its table that do more than add rows."""
+    options = _options(node.dataSource().options()) if node_kind(node) == "StreamingRelation" else {}
+    return any(options.get(option, "false").lower() == "true" for option in _PASSING_CHANGES)
 
 
 def _leaf(kind: str, node: Any, found: Reading) -> None:

@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame
 
 from headrace.checkpoints.delta_log import is_made, table_state
 from headrace.checkpoints.inventory import flows_of
+from headrace.checkpoints.loads import retire_loads
 from headrace.checkpoints.records import TableVersion, next_epoch, write_record
 from headrace.expectations.compile import Rules
 from headrace.graph.resolved import Mode, ResolvedDataset, ResolvedFlow
@@ -33,23 +34,14 @@ class Preparation:
     def __init__(self, around: Surroundings) -> None:
         self._around = around
         self._prepared: set[QualifiedName] = set()
-        self._resets: set[QualifiedName] = set()
+        self._resets: dict[QualifiedName, TableStep] = {}
         self._restarted: set[str] = set()
         # Confs and temporary views belong to the session, so flows are loaded and started one at a time.
         self.loading = threading.RLock()
 
     def announce(self, tables: Iterable[TableStep]) -> None:
-        """Record which tables this update will reset, before one is: the next update finishes what a crash interrupts.
-
-        What reads a table comes first, because it cannot go on once that is reset, while it can be reset without it.
-        """
-        around = self._around
-        self._resets = {step.dataset for step in tables if step.change is TableChange.RESET}
-        around.fence()
-        for flow in reversed(around.graph.stored_flows):
-            if flow.target in self._resets:
-                record = replace(around.state.progress_of(flow), resetting=True)
-                write_record(around.state.record_file(flow), record)
+        """Take note of which tables this update will reset."""
+        self._resets = {step.dataset: step for step in tables if step.change is TableChange.RESET}
 
     def prepare(self, flow: ResolvedFlow, table: TableStep | None) -> None:
         """Bring the target to where the plan wants it, once for all flows that feed it."""
@@ -59,6 +51,7 @@ class Preparation:
             if flow.target not in self._prepared:
                 around.fence()
                 if table is not None and table.change is TableChange.RESET:
+                    self._mark(dataset.name)
                     self._reset(dataset, cut=table.cut)
                 around.catalog.register_table(dataset)
                 if table is not None and table.change is TableChange.EVOLVE:
@@ -79,7 +72,7 @@ class Preparation:
         around = self._around
         # Properties come first: changes of columns may need them.
         text = around.catalog.names.of(dataset.name).text
-        describe_table(around.session, text, table.properties, table.comment)
+        describe_table(around.session, text, table.properties, table.comment, table.column_comments)
         change_columns(around.session, text, table.widened, table.relaxed)
         if table.columns:
             empty = empty_frame(around.session, dataset.schema.nullable)
@@ -97,6 +90,24 @@ class Preparation:
             elif any(flow.mode is not Mode.REPLACE for flow in around.graph.flows_into(dataset.name)):
                 widen_quarantine(around.session, path, dataset.schema)
 
+    def _mark(self, name: QualifiedName) -> None:
+        """Record that a table is being reset, and that its readers of this update must be: the next one does the rest.
+
+        They cannot go on once it is cleared; what is not reached from it stays as it is when the update ends early.
+        They come first, because they can be reset without it.
+        """
+        around = self._around
+        reached = {name}
+        for flow in around.graph.stored_flows:
+            inputs = {given.name for given in around.graph.stored_inputs(flow) if given.streaming}
+            if flow.target in self._resets.keys() - self._prepared and inputs & reached:
+                reached.add(flow.target)
+        for flow in reversed(around.graph.stored_flows):
+            if flow.target in reached:
+                accepted = flow.target == name or self._resets[flow.target].accepted
+                record = replace(around.state.progress_of(flow), resetting=True, accepted=accepted)
+                write_record(around.state.record_file(flow), record)
+
     def _reset(self, dataset: ResolvedDataset, *, cut: bool) -> None:
         """Clear a table and begin a new epoch of every flow that feeds it; safe to repeat after a crash.
 
@@ -105,8 +116,6 @@ class Preparation:
         around = self._around
         flows = around.graph.flows_into(dataset.name)
         records = {around.state.record_file(flow): around.state.progress_of(flow) for flow in flows}
-        for file, record in records.items():
-            write_record(file, replace(record, resetting=True))
         around.at(Point.RESET_BEGUN)
         # What is cleared has no transaction that a holder which was taken over would meet: each step asks again.
         around.fence()
@@ -122,6 +131,7 @@ class Preparation:
         left = {flow.file: flow.record for flow in stored if flow.file not in records}
         # Those of the code come last: while one of them says that it is being reset, the next update does it again.
         for file, record in (*left.items(), *records.items()):
+            retire_loads(file.parent, around.naming.canonical)
             fresh = record.cleared(next_epoch(file, record), cut=cut)
             write_record(file, replace(fresh, resetting=self._reads_from_reset(dataset)))
 
@@ -130,7 +140,7 @@ class Preparation:
         around = self._around
         flows = around.graph.flows_into(dataset.name)
         inputs = {given.name for flow in flows for given in around.graph.stored_inputs(flow) if given.streaming}
-        later = inputs - self._resets
+        later = inputs - self._resets.keys()
         return any(around.state.resetting(up) for name in later for up in around.graph.flows_into(name))
 
     def frame(self, flow: ResolvedFlow) -> DataFrame:

@@ -33,6 +33,9 @@ def begin_epoch(around: Surroundings, flow: ResolvedFlow, restart: Restart) -> N
     _count_rest(around, flow, record)
     epoch = next_epoch(file, record)
     fresh = record.restarted(epoch)
+    if not around.state.ran(flow) and not record.running:
+        # Nothing was read in the epochs before.
+        fresh = replace(fresh, first_epoch=epoch)
     positions = [source.position for source in restart.sources if source.position is not None]
     if positions:
         known = [position for position in positions if isinstance(position, DeltaPosition | FilesPosition)]

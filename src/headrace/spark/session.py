@@ -15,19 +15,26 @@ from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import DataFrame, SparkSession
 
+from headrace.connectors.class_archive import archive_file, using
 from headrace.connectors.fetch import jars
 from headrace.connectors.java import check_java
 from headrace.spark import patches
-from headrace.spark.confs import DEFAULT_MASTER, cores_of, session_confs, static_confs
+from headrace.spark.confs import DEFAULT_MASTER, cores_of, session_confs, static_confs, with_own
 
 ALWAYS_THERE = "delta"
 _NOISY_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger", "py4j")
 _LOG4J = """\
 rootLogger.level = warn
 rootLogger.appenderRef.file.ref = file
-appender.file.type = File
+appender.file.type = RollingFile
 appender.file.name = file
 appender.file.fileName = {file}
+appender.file.filePattern = {file}.%i
+appender.file.policies.type = Policies
+appender.file.policies.size.type = SizeBasedTriggeringPolicy
+appender.file.policies.size.size = 64MB
+appender.file.strategy.type = DefaultRolloverStrategy
+appender.file.strategy.max = 3
 appender.file.layout.type = PatternLayout
 appender.file.layout.pattern = %d{{yyyy-MM-dd HH:mm:ss.SSS}} %p %c{{1}}: %m%n%ex
 """
@@ -47,7 +54,7 @@ def open_session(
     Args:
         name: the application's name.
         connectors: whose jars are needed besides Delta's.
-        confs: the project's settings, which win over the defaults.
+        confs: the project's settings, which win over the defaults; its jars and extensions are added to ours.
         log_folder: where Spark's log and traces go; nothing of them reaches the terminal.
         environ: the process environment.
         folder: what relative paths start at (default: the working directory); a session that is there keeps its own.
@@ -148,21 +155,26 @@ def _new_session(
     environ: Mapping[str, str],
     folder: Path | None,
 ) -> SparkSession:
-    check_java(environ)
+    java_version = check_java(environ)
+    # Delta stands in front of Spark's own jars, so that its classes can be in the archive too.
+    first = jars((ALWAYS_THERE,), environ=environ)
     paths = jars({ALWAYS_THERE, *connectors}, environ=environ)
     log_folder.mkdir(parents=True, exist_ok=True)
     log4j = log_folder / "log4j2.properties"
     log4j.write_text(_LOG4J.format(file=log_file(log_folder)), encoding="utf-8")
     master = confs.get("spark.master") or environ.get("HEADRACE_MASTER") or DEFAULT_MASTER
-    settings = {
+    needed = {
         **static_confs(master, str(log_folder / "warehouse")),
         **session_confs(cores_of(master)),
         "spark.app.name": name,
         "spark.jars": ",".join(map(str, paths)),
-        **confs,
+        "spark.driver.extraClassPath": os.pathsep.join(map(str, first)),
     }
+    settings = with_own(needed, confs)
     options = settings.get("spark.driver.extraJavaOptions", "")
-    settings["spark.driver.extraJavaOptions"] = f"{options} -Dlog4j2.configurationFile={log4j.as_uri()}".strip()
+    stored = using(archive_file(java_version, first, environ), options)
+    options = " ".join(filter(None, (options, f"-Dlog4j2.configurationFile={log4j.as_uri()}", stored)))
+    settings["spark.driver.extraJavaOptions"] = options
     for logger in _NOISY_LOGGERS:
         logging.getLogger(logger).setLevel(logging.CRITICAL + 1)
     if master.startswith("local"):

@@ -24,11 +24,14 @@ _STREAM_OPTIONS = frozenset(
     option.casefold()
     for option in (
         *("startingVersion", "startingTimestamp", "maxFilesPerTrigger", "maxBytesPerTrigger", "maxOffsetsPerTrigger"),
-        *("ignoreChanges", "ignoreDeletes", "skipChangeCommits", "excludeRegex", "failOnDataLoss"),
+        *("ignoreChanges", "ignoreDeletes", "skipChangeCommits", "failOnDataLoss"),
         *("latestFirst", "maxFileAge", "maxCachedFiles", "cleanSource", "sourceArchiveDir", "fileNameOnly"),
         *("schemaTrackingLocation", "withEventTimeOrder", "allowSourceColumnTypeChange"),
     )
 )
+# Options by which a stream leaves out what a batch would read.
+_FILTERS = frozenset({"excluderegex"})
+_PATTERN = frozenset("*?[]{}\\")
 _FILE_FORMATS = ("csv", "json", "orc", "parquet", "text", "xml")
 
 
@@ -85,6 +88,8 @@ class BatchReader:
 
     def option(self, key: str, value: Any) -> Self:
         """One option; those of streams alone are left out."""
+        if key.casefold() in _FILTERS:
+            raise PipelineError("FLOW.NO_TWIN", what=f"a stream with the option {key}")
         if key.casefold() == "path":
             self._path = str(value)
         elif key.casefold() not in _STREAM_OPTIONS:
@@ -111,8 +116,11 @@ class BatchReader:
         if not paths:
             return self._session.createDataFrame([], self._schema)
         if paths != [path]:
-            # Partitions are columns below this folder, wherever in it the files lie.
-            self._reader = self._reader.option("basePath", path)
+            # As Spark's file stream reads what it has listed: names are no patterns, and partitions are columns below
+            # the folder, wherever in it the files lie (FileStreamSource.getBatch).
+            self._reader = self._reader.option("__globPaths__", "false")
+            if not _PATTERN & set(path):
+                self._reader = self._reader.option("basePath", path)
         return self._reader.load(paths)
 
     def table(self, tableName: str) -> DataFrame:  # noqa: N803 - PySpark's name

@@ -41,8 +41,15 @@ class QueryWatch:
     def until_end(self) -> bool:
         """True when the query ended by itself or was stopped between two batches, False when one was interrupted.
 
-        Raises what made the query fail.
+        Raises what made the query fail, or what a look raised; the query does not run on without somebody who looks.
         """
+        try:
+            return self._watched()
+        except BaseException:
+            self._query.stop()
+            raise
+
+    def _watched(self) -> bool:
         while not self._query.awaitTermination(_LOOK_EVERY_S):  # type: ignore[arg-type]  # takes parts of a second too
             self._look()
             if not self._said_current and self._is_current():

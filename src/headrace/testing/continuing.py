@@ -90,6 +90,8 @@ class Continuing:
                 ended = self.ended
                 if ended and self._error is not None:
                     raise self._error
+                if ended and holds():
+                    return
                 if ended or time.monotonic() > deadline:
                     why = "the update has ended" if ended else f"{self._patience_s:g} s are over"
                     raise AssertionError(f"the condition does not hold, and {why}; the flows are {self.states}")

@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-from headrace.errors import conditions
-from headrace.graph.select import Selection
+from headrace.errors import PipelineError, conditions
 from headrace.plan.restarts import again
 
-_TAIL = re.compile(r"headrace (?:-\S+ )*[a-z-]+(?: (?:-\S+|\{\w+\}|[A-Z]+|\"[^\"]*\"|[a-z]+(?=$|\.$)))*")
+_TAIL = re.compile(r"headrace (?:-\S+ )*[a-z-]+(?: (?:-\S+|\{\w+(?::q)?\}|[A-Z]+|\"[^\"]*\"|[a-z]+(?=$|\.$)))*")
 
 
 def commands_in(text: str) -> list[list[str]]:
@@ -20,7 +19,7 @@ def commands_in(text: str) -> list[list[str]]:
     found = []
     for match in re.finditer(r"`(headrace [^`]*)`|\b(headrace [a-z].*)", text.replace("\n", " ; ")):
         said = match.group(1) or _TAIL.match(match.group(2)).group()
-        found.append(shlex.split(re.sub(r"\{\w+\}", "name", said.rstrip(".,").replace("VERB", "run")))[1:])
+        found.append(shlex.split(re.sub(r"\{\w+(:q)?\}", "name", said.rstrip(".,").replace("VERB", "run")))[1:])
     return found
 
 
@@ -31,8 +30,6 @@ HINTS = [
     for words in commands_in(sentence)
 ]
 MADE = [
-    shlex.split(f"{Selection(full_refresh=('a', 'b c')).command} --accept-data-loss")[1:],
-    shlex.split(f"{Selection(full_refresh_all=True, reset_checkpoint=('f',)).command} --accept-data-loss")[1:],
     shlex.split(again("a flow", "earliest"))[1:],
 ]
 
@@ -43,6 +40,21 @@ def test_a_command_that_a_hint_names_exists(cli: Any, words: list[str]) -> None:
 
     assert (code, err) == (0, "")
     assert "Usage" in out
+
+
+def test_what_a_hint_puts_into_a_command_can_be_pasted_as_it_stands() -> None:
+    raw = [
+        code
+        for code, condition in conditions().items()
+        for words in re.findall(r"\b(?:headrace|jupyter|pip) [a-z]+ [^`]*|--set [^`]*", condition.hint)
+        # A whole command, or what goes on after one, is quoted by whoever raises the error.
+        if re.search(r"\{(?!(?:command|otherwise)\})\w+\}", words)
+    ]
+    changed = PipelineError("TABLE.KIND_CHANGED", name="the table; ls", before="table", now="view")
+
+    assert raw == []
+    assert changed.hint.endswith("headrace run --full-refresh 'the table; ls'")
+    assert '"the table; ls" is a table' in changed.message
 
 
 def test_a_command_that_does_not_exist_would_be_found(cli: Any) -> None:

@@ -86,6 +86,7 @@ def test_command_line_is_refused_when_it_is_wrong(cli: Any, words: list[str], co
         (Problems([PipelineError("GRAPH.CYCLE", path="a"), PipelineError("CLI.USAGE", reason="b")]), 2),
         (PipelineError("EVENTS.NOT_READABLE", path="p", reason="r"), 1),
         (PipelineError("SQL.FAILED", reason="r"), 1),
+        (PipelineError("VIEW.UNUSABLE", name="v", reason="r"), 1),
         (PipelineError("LEASE.HELD", pid=1, host="h", started_at="then"), 3),
         (KeyboardInterrupt(), 130),
         (ZeroDivisionError("division by zero"), 1),

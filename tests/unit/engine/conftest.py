@@ -74,6 +74,7 @@ class Past:
     reaches: dict[str, tuple[SourceReach, ...]] = field(default_factory=dict)
     gone_flows: dict[str, tuple[str, ...]] = field(default_factory=dict)
     starts: dict[str, tuple[SourceStart, ...]] = field(default_factory=dict)
+    wrote_rows: set[str] = field(default_factory=set)
 
     def rows(self, name):
         return self.held.get(str(name), (0, 0))
@@ -81,8 +82,14 @@ class Past:
     def view(self, _name):
         return None
 
+    def path(self, name):
+        return f"/tables/{name}"
+
     def kind(self, name):
         return self.kinds.get(str(name))
+
+    def wrote(self, flow):
+        return flow.name in self.wrote_rows
 
     def mode(self, flow):
         return self.modes.get(flow.name)

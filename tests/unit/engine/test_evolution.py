@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -13,7 +13,7 @@ from headrace.graph.resolved import Mode
 from headrace.model.datasets import Dataset, Definitions, Flow, Kind, PythonQuery
 from headrace.model.location import Location
 from headrace.model.names import Naming, QualifiedName
-from headrace.plan.evolution import evolution
+from headrace.plan.evolution import Brought, evolution
 
 STRICT = {"headrace.strict": "true"}
 HERE = Location("transformations/a.py", 1)
@@ -33,7 +33,8 @@ def evolved(make):
         mode = Mode.REPLACE if replaced else Mode.APPEND
         dataset = make.graph(make.flow("t", mode=mode), schema=code, **declared).datasets[0]
         there = Table(make.schema(table), properties=dict(deployed) or dict(declared.get("properties", {})))
-        return evolution(dataset, there, TableLayout(), replaced=replaced, anew=anew)
+        brought = Brought.BY_COMPUTATION if replaced else Brought.BY_STEP
+        return evolution(dataset, there, TableLayout(), brought, anew=anew)
 
     return evolve
 
@@ -115,3 +116,17 @@ def test_properties_of_ours_are_known(key, value, said):
     _, problems = build(Definitions((dataset,), (flow,)), Naming())
 
     assert [(problem.code, problem.hint) for problem in problems] == ([said] if said else [])
+
+
+def test_comments_follow_the_code_and_an_empty_one_takes_them_away(make):
+    (dataset,) = make.graph(make.flow("t", mode=Mode.APPEND), schema="a long, b long, c long, d long").datasets
+    code = dataset.schema.commented({"a": "now", "b": "", "c": "same"})
+    table = dataset.schema.commented({"A": "was", "b": "was", "c": "same", "d": "kept"})
+    declared = replace(dataset, schema=code, dataset=replace(dataset.dataset, comment=""))
+
+    step, _ = evolution(declared, Table(table, comment="was"), TableLayout(), Brought.BY_STEP, anew=False)
+    again, _ = evolution(declared, Table(code, comment=""), TableLayout(), Brought.BY_STEP, anew=False)
+
+    assert step.reason == 'sets the comment, sets the comment of "a", sets the comment of "b"'
+    assert (step.comment, step.column_comments) == ("", (("a", "now"), ("b", "")))
+    assert again is None

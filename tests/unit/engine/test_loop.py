@@ -70,11 +70,11 @@ def stops_with(report):
 
 @pytest.fixture
 def play(make, clock):
-    def played(*flows, decisions=(), limit=4, max_retries=2, continuous=False, **scripts):
+    def played(*flows, decisions=(), limit=4, max_retries=2, continuous=False, starter=Starter, **scripts):
         decided = defaultdict(lambda: Decision.START, decisions)
         steps = tuple(FlowStep(f, decided[f.name], "why") for f in flows)
         plan = Plan(make.graph(*flows), (), steps, continuous)
-        starter = Starter(clock, **scripts)
+        starter = starter(clock, **scripts)
         moves = []
         board = run(plan, starter, clock, moves.append, limit=limit, max_retries=max_retries)
         return board, starter, moves
@@ -166,9 +166,10 @@ def test_a_stop_cancels_what_waits_and_what_runs(play, make):
 
 
 def test_a_failure_is_not_tried_again_when_the_update_is_stopped(play, make):
-    board, _, _ = play(make.flow("a"), a=[stops_with(fails("a", passing=True))])
+    passing, _, _ = play(make.flow("a"), a=[stops_with(fails("a", passing=True))])
+    lasting, _, _ = play(make.flow("a"), a=[stops_with(fails("a", passing=False))])
 
-    assert states(board) == {"a": "FAILED"}
+    assert (states(passing), states(lasting)) == ({"a": "CANCELED"}, {"a": "FAILED"})
 
 
 def test_a_plan_without_flows_is_done(play):
@@ -230,3 +231,24 @@ def test_a_continuous_update_that_was_stopped_is_complete_and_one_that_was_inter
     assert states(board) == {"a": "COMPLETED", "b": "CANCELED"}
     assert state_of(board, interrupted=False) is UpdateState.COMPLETED
     assert state_of(board, interrupted=True) is UpdateState.CANCELED
+
+
+def test_the_loop_waits_for_a_report_while_a_retry_is_due_and_no_room_is_left(play, make):
+    waits = []
+
+    class Slow(Starter):
+        """What began second reports nothing for five seconds."""
+
+        def wait(self, timeout_s):
+            if len(self.begun) == 2 and self._clock.seconds < 5:
+                waits.append(timeout_s)
+                assert len(waits) < 50, "the loop spins"
+                self._clock.seconds += 5 if timeout_s is None else timeout_s
+                return []
+            return super().wait(timeout_s)
+
+    board, starter, _ = play(make.flow("a"), make.flow("b"), limit=1, starter=Slow, a=[fails("a", passing=True)])
+
+    assert waits == [None]
+    assert [name for name, _, _ in starter.begun] == ["a", "b", "a"]
+    assert set(states(board).values()) == {"COMPLETED"}

@@ -11,10 +11,13 @@ from headrace.checkpoints.layouts import TableLayout
 from headrace.errors import Problems
 from headrace.graph.resolved import MadeWith, Mode
 from headrace.graph.select import Selected
+from headrace.graph.starts import Start, StartKind
 from headrace.model.names import QualifiedName
 from headrace.plan.build import build_plan
 from headrace.plan.deployed import News
+from headrace.plan.loads import Load, TableRange
 from headrace.plan.notices import without_effect
+from headrace.plan.renames import Rename, Renamed
 from headrace.plan.steps import Decision
 
 REST = News(started=False, reason="nothing new")
@@ -35,6 +38,7 @@ class Deployed:
     tables: dict[str, Table] = field(default_factory=dict)
     fresh: dict[str, str] = field(default_factory=dict)
     interrupted: set[str] = field(default_factory=set)
+    settled: set[str] = field(default_factory=set)
     did_run: set[str] = field(default_factory=set)
     lost: dict[str, str] = field(default_factory=dict)
     layouts: dict[str, TableLayout] = field(default_factory=dict)
@@ -52,11 +56,17 @@ class Deployed:
     def resetting(self, flow):
         return flow.name in self.interrupted
 
+    def accepted(self, flow):
+        return flow.name in self.settled
+
     def ran(self, flow):
         return flow.name in self.did_run
 
     def made_with(self, flow):
         return self.made.get(flow.name)
+
+    def pending_load(self, _flow):
+        return None
 
     def lost_checkpoint(self, flow):
         return self.lost.get(flow.name)
@@ -142,8 +152,34 @@ def test_an_interrupted_reset_is_finished_first(planned, make, there):
 
     plan = planned(graph, Deployed(there("s"), interrupted={"s"}))
 
-    assert plan.table_step_for(QualifiedName("s")).change.value == "reset"
+    assert plan.table_step_for(QualifiedName("s")).describe() == "reset      s: an interrupted full refresh is finished"
+    assert [str(loss.dataset) for loss in plan.losses] == ["s"]
     assert planned(graph, Deployed(there("s"), interrupted={"s"}), only=[]).empty
+
+
+def test_a_table_that_an_interrupted_full_refresh_has_not_touched_can_be_kept(make, there, past):
+    graph = make.graph(make.flow("s", mode=Mode.APPEND))
+    chosen = Selected(frozenset({QualifiedName("s")}), frozenset(), starts={"s": Start(StartKind.LATEST)})
+
+    kept = build_plan(graph, Deployed(there("s"), interrupted={"s"}), past(), chosen)
+
+    assert (kept.tables, kept.step_for("s").restart.start) == ((), Start(StartKind.LATEST))
+    with pytest.raises(Problems) as found:
+        build_plan(graph, Deployed(there("s"), interrupted={"s"}, settled={"s"}), past(), chosen)
+    assert [error.code for error in found.value] == ["RESET.CLEARED"]
+
+
+def test_a_stream_of_a_table_that_is_cleared_is_said_to_need_clearing_too(planned, make, there):
+    graph = make.graph(make.flow("up", mode=Mode.APPEND), make.flow("down", "~up", mode=Mode.APPEND))
+    state = Deployed(there("up", "down"), did_run={"up", "down"})
+
+    plan = planned(graph, state, full=["up"])
+    alone = planned(graph, state, full=["up"], only=["up"])
+
+    said = 'reads "up", cleared by this update; it cannot go on without headrace run --full-refresh down'
+    assert reasons(plan)["down"] == ("start", said)
+    assert reasons(alone)["down"] == ("exclude", f"not selected; {said}")
+    assert reasons(planned(graph, state, full=["up", "down"]))["down"] == ("start", "full refresh")
 
 
 def test_streams_begin_anew_when_their_table_was_deleted(planned, make):
@@ -162,6 +198,7 @@ def test_a_lost_checkpoint_is_refused_unless_the_table_is_cleared(planned, make,
         planned(graph, state)
 
     assert [error.code for error in found.value] == ["FLOW.CHECKPOINT_LOST"]
+    assert found.value.errors[0].hint.endswith("go on with what comes: headrace run --reset-checkpoint s=latest")
     assert planned(graph, state, full=["s"]).flows[0].reset
 
 
@@ -244,6 +281,28 @@ def test_a_view_is_computed_anew_when_its_partitions_change(planned, make, there
     assert planned(graph, Deployed(there("v", partition_by=("ID",)))).empty
 
 
+def test_a_stream_whose_batches_replace_the_table_is_not_started_for_a_batch_that_may_not_come(planned, make, there):
+    graph = make.graph(make.flow("c", mode=Mode.COMPLETE), partition_by=("id",))
+    declared = make.graph(make.flow("c", mode=Mode.COMPLETE), schema="id integer, later string")
+    before = declared.datasets[0]
+    dataset = replace(before, dataset=replace(before.dataset, schema="id INT, later STRING"))
+
+    with pytest.raises(Problems) as found:
+        planned(graph, Deployed(there("c")))
+
+    assert [error.code for error in found.value] == ["TABLE.PARTITIONS_CHANGED"]
+    assert planned(replace(declared, datasets=(dataset,)), Deployed(there("c"))).empty
+
+
+def test_a_lost_checkpoint_of_a_stream_that_replaces_its_table_has_no_other_way_out(planned, make, there):
+    graph = make.graph(make.flow("c", mode=Mode.COMPLETE))
+
+    with pytest.raises(Problems) as found:
+        planned(graph, Deployed(there("c"), lost={"c": "/checkpoints/c"}))
+
+    assert "--reset-checkpoint" not in found.value.errors[0].hint
+
+
 def test_a_view_is_computed_anew_when_another_column_is_declared(planned, make, there):
     graph = make.graph(make.flow("v"), schema="id integer, later string")
     dataset = replace(graph.datasets[0], dataset=replace(graph.datasets[0].dataset, schema="id INT, later STRING"))
@@ -291,3 +350,40 @@ def test_json_and_text_say_the_same(planned, make, there):
         "start      b: first run",
     ]
     assert not replace(plan, tables=(), flows=()).describe().startswith("create")
+
+
+def test_json_has_all_that_changes(planned, make, there):
+    graph = make.graph(make.flow("s", mode=Mode.APPEND), comment="new", cluster_by=("id",))
+    ranges = (TableRange(QualifiedName("up"), "i", 0, 3, whole=True),)
+    plan = planned(graph, Deployed(there("s"), layouts={"s": TableLayout(cluster_by=())}))
+    plan = replace(plan, flows=(replace(plan.flows[0], load=Load(1, ranges, fences=True)),))
+
+    said = plan.to_json()
+
+    assert said["tables"][0] == {
+        "dataset": "s",
+        "change": "evolve",
+        "reason": 'sets the comment, clusters by "id"',
+        "columns": [],
+        "widened": [],
+        "relaxed": [],
+        "properties": {},
+        "comment": "new",
+        "column_comments": {},
+        "cluster_by": ["id"],
+        "loses_rows": False,
+    }
+    assert said["flows"][0]["load"] == {
+        "epoch": -1,
+        "ranges": ['all rows at version 3 of table "up"'],
+        "stream_begins_behind": True,
+    }
+
+
+def test_a_plan_that_only_renames_is_not_empty(planned, make, there):
+    plan = planned(make.graph(make.flow("new")), Deployed(there("new")))
+    renamed = Rename(Renamed.DATASET, "old", "new", QualifiedName("new"), QualifiedName("old"))
+
+    plan = replace(plan, renames=(renamed,))
+
+    assert (plan.empty, plan.to_json()["empty"], "nothing to do" in plan.describe()) == (False, False, False)

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from headrace.checkpoints.freshness import StoredState
 from headrace.checkpoints.inventory import flows_of
+from headrace.checkpoints.past import StoredPast
 from headrace.checkpoints.records import FlowRecord, write_record
-from headrace.checkpoints.renaming import RelocatedLayout, StoredRenames
+from headrace.checkpoints.renaming import NamesNow, RelocatedLayout, StoredRenames
+from headrace.checkpoints.views import apply_view_step, stored_view, view_files
+from headrace.graph.resolved import Mode
 from headrace.model.names import Naming, QualifiedName
+from headrace.model.views import ViewDefinition
 from headrace.plan.renames import Rename, Renamed
+from headrace.plan.steps import ViewChange, ViewStep
 from headrace.settings.storage import StorageLayout
 
 NAMING = Naming()
@@ -91,3 +99,33 @@ def test_a_name_with_state_of_its_own_is_taken(layout):
     Path(taken).mkdir(parents=True)
 
     assert StoredRenames(layout, NAMING).taken(DATASET) == taken
+
+
+def test_the_definition_of_a_view_is_found_under_either_name_and_moved(tmp_path):
+    layout = StorageLayout(str(tmp_path))
+    apply_view_step(ViewStep(OLD, ViewChange.CREATE, "", ViewDefinition(OLD, "SELECT 1", None, "s")), layout, NAMING)
+    stored, seen_now = StoredRenames(layout, NAMING), RelocatedLayout(layout.root, {NEW: OLD}, {})
+    assert (stored.pending(DATASET), stored_view(seen_now, NAMING, NEW).query) == (True, "SELECT 1")
+
+    stored.carry_out(DATASET, dying(1))
+
+    assert [name for name, _ in view_files(layout, NAMING)] == [NEW]
+    assert (stored.pending(DATASET), stored_view(seen_now, NAMING, NEW).query) == (False, "SELECT 1")
+
+
+@pytest.mark.parametrize("moves", [0, 1, 2, MOVES])
+def test_flows_that_wait_for_their_new_names_have_not_left(layout, make, moves):
+    left = FlowRecord(epoch=3, started_at=1.0, mode="append")
+    for flow in ("old", "north", "gone"):
+        write_record(Path(layout.flow_state(NAMING, OLD, flow)), left)
+    with suppress(DiedError):
+        carry_all_out(StoredRenames(layout, NAMING), dying(moves))
+    flows = [make.flow(name, mode=Mode.APPEND) for name in (str(NEW), "region")]
+    graph = make.graph(*(replace(flow, flow=replace(flow.flow, target=NEW)) for flow in flows))
+    where = RelocatedLayout(layout.root, {NEW: OLD}, {"region": "north"})
+    state = StoredState(where, NAMING, "p", lambda: 0.0, lambda _flow, _dataset: None)
+
+    past = StoredPast(where, NAMING, state, NamesNow({OLD: NEW}, {"north": "region"}))
+
+    assert past.left(graph, NEW) == ("gone",)
+    assert [(found.dataset, found.flow) for found in past.inactive(graph)] == [(str(NEW), "gone")]

@@ -22,7 +22,7 @@ from headrace.checkpoints.records import FlowRecord, read_record, write_record
 from headrace.checkpoints.replayable import Epoch, reach_of_files, reach_of_other, reach_of_table, rows_removed
 from headrace.checkpoints.seeding import DeltaPosition, FilesPosition, file_url, seed_checkpoint
 from headrace.errors import PipelineError, Problems
-from headrace.graph.resolved import Mode, SourceKind, StatefulOperator
+from headrace.graph.resolved import Mode, ResolvedGraph, Source, SourceKind, StatefulOperator
 from headrace.graph.select import Selection, select
 from headrace.graph.starts import EARLIEST, Start, StartKind, moment_text, start_of
 from headrace.model.datasets import Kind
@@ -32,8 +32,9 @@ from headrace.plan.kinds import changed_kinds
 from headrace.plan.loss import clearing
 from headrace.plan.reach import SourceReach
 from headrace.plan.renames import NewNames, renames
-from headrace.plan.restarts import restarts
+from headrace.plan.restarts import restarts, start_to_go_on
 from headrace.plan.steps import TableChange, TableStep
+from headrace.plan.unfinished import Unfinished
 from headrace.settings.storage import StorageLayout
 
 HERE = Location("pipeline.yml")
@@ -100,17 +101,11 @@ def test_a_reset_that_means_nothing_is_refused(selected, resets, code):
     assert [error.code for error in found.value] == [code]
 
 
-def test_a_selection_knows_the_command_that_asks_for_it():
-    selection = Selection(("a",), ("b", "c d"), reset_checkpoint=("f=latest",))
-
-    assert selection.command == "headrace run --refresh a --full-refresh 'b,c d' --reset-checkpoint f=latest"
-    assert Selection(full_refresh_all=True).command == "headrace run --full-refresh-all"
-
-
-def cleared(graph, past, *names, accept=False, begun=()):
+def cleared(graph, past, *names, accept=False, interrupted=(), settled=(), lost=()):
     chosen = select(graph, Selection(full_refresh=names, accept_data_loss=accept), Naming())
     steps = {QualifiedName(name): TableStep(QualifiedName(name), TableChange.RESET, "") for name in names}
-    return clearing(graph, past, chosen, steps, frozenset(map(QualifiedName, begun)))
+    due = Unfinished(*(frozenset(map(QualifiedName, names)) for names in (interrupted, settled, lost)))
+    return clearing(graph, past, chosen, steps, due)
 
 
 GONE = SourceReach("s", "files", gone="2 of 3 files that were read are gone")
@@ -122,19 +117,42 @@ def test_rows_that_cannot_be_read_again_are_a_problem_unless_they_are_given_up(m
 
     (problem,) = cleared(graph, known, "s").problems
 
-    assert problem.params["command"] == "headrace run --full-refresh s --accept-data-loss"
+    assert problem.hint.endswith("To give the rows up, add --accept-data-loss to the command.")
     assert problem.params["rows"] == "3 rows and 1 row in quarantine"
     accepted = cleared(graph, known, "s", accept=True)
     assert (accepted.problems, accepted.tables[QualifiedName("s")].cut) == ((), True)
     assert cleared(graph, past(reaches={"s": (GONE,)}), "s").problems == ()
 
 
-def test_what_was_begun_before_is_not_asked_about_again(make, past):
+def test_a_reset_that_clears_already_or_may_lose_rows_is_not_asked_about_again(make, past):
+    graph = make.graph(make.flow("s", mode=Mode.APPEND))
+    known = past(held={"s": (3, 0)}, reaches={"s": (GONE,)})
+
+    settled = cleared(graph, known, "s", interrupted=["s"], settled=["s"])
+    announced = cleared(graph, known, "s", interrupted=["s"])
+
+    step = settled.tables[QualifiedName("s")]
+    assert (settled.problems, step.cut, step.accepted) == ((), True, True)
+    assert [loss.rows for loss in settled.losses] == [3]
+    assert [problem.code for problem in announced.problems] == ["PLAN.DATA_LOSS"]
+    assert "headrace run --reset-checkpoint s=latest." in announced.problems[0].hint
+    assert cleared(graph, past(reaches={"s": (GONE,)}), "s", interrupted=["s"]).tables[QualifiedName("s")].cut
+
+
+def test_rows_in_quarantine_of_a_table_that_somebody_deleted_are_not_cleared_unasked(make, past):
     graph = make.graph(make.flow("s", mode=Mode.APPEND))
 
-    found = cleared(graph, past(reaches={"s": (GONE,)}), "s", begun=["s"])
+    (problem,) = cleared(graph, past(held={"s": (0, 2)}, reaches={"s": (GONE,)}), "s", lost=["s"]).problems
 
-    assert (found.problems, found.losses, found.tables[QualifiedName("s")].cut) == ((), (), True)
+    assert (problem.code, problem.params["rows"]) == ("PLAN.DATA_LOSS", "0 rows and 2 rows in quarantine")
+    assert problem.hint.startswith("Put the table back. ")
+    assert cleared(graph, past(reaches={"s": (GONE,)}), "s", lost=["s"]).problems == ()
+
+
+def test_rows_that_were_lost_once_stay_lost():
+    cut = FlowRecord().cleared(1, cut=True)
+
+    assert (cut.cleared(2, cut=False).cut, FlowRecord().cleared(1, cut=False).cut) == (True, False)
 
 
 def test_a_table_that_loses_rows_makes_its_reader_lose_them_too(make, past):
@@ -187,6 +205,42 @@ def test_a_table_of_another_kind_is_refused_unless_it_is_cleared(make, past):
     assert changed_kinds(graph, known, select(graph, Selection((), ("v", "o")), Naming()))[0] == []
 
 
+@pytest.mark.parametrize("mode", [Mode.COMPLETE, Mode.REPLACE])
+def test_rows_that_a_flow_did_not_bring_are_not_replaced_by_its_result(make, past, mode):
+    graph = make.graph(make.flow("t", mode=mode))
+
+    def refused(clear=(), **facts):
+        problems, _ = changed_kinds(graph, past(**facts), select(graph, Selection((), clear), Naming()))
+        return [problem.code for problem in problems]
+
+    assert refused(held={"t": (3, 0)}) == ["TABLE.ROWS_OF_OTHERS"]
+    assert refused(held={"t": (3, 0)}, wrote_rows={"t"}) == []
+    assert refused(held={"t": (3, 0)}, clear=("t",)) == []
+    assert refused() == []
+
+
+def test_a_stream_whose_batches_replace_the_table_does_not_replace_rows_of_flows_that_left(make, past):
+    graph = make.graph(make.flow("agg", target="t", mode=Mode.COMPLETE))
+    known = past(held={"t": (3, 0)}, wrote_rows={"agg"}, gone_flows={"t": ("one",)})
+
+    (problem,), _ = changed_kinds(graph, known, select(graph, Selection(), Naming()))
+
+    assert problem.code == "TABLE.ROWS_OF_OTHERS"
+    assert 'no longer in the code is what has brought some of them: "one"' in problem.detail
+
+
+def test_a_flow_goes_on_from_the_newest_position_that_it_can_start_at(make):
+    files, other = make.source(SourceKind.FILES, "{}"), make.source(SourceKind.OTHER, "kafka")
+
+    def start(mode=Mode.APPEND, **analysis):
+        return start_to_go_on(make.flow("f", mode=mode, **analysis))
+
+    assert start(sources=(files,)) is StartKind.LATEST
+    assert start(sources=(files, other)) is StartKind.EARLIEST
+    assert start(operators=(StatefulOperator("deduplicate"),)) is StartKind.EARLIEST
+    assert [start(mode) for mode in (Mode.COMPLETE, Mode.ONCE, Mode.REPLACE)] == [None] * 3
+
+
 class Names:
     """What lies under names: old ones that are pending, and new ones that are taken."""
 
@@ -213,6 +267,17 @@ def test_only_what_lies_under_an_old_name_is_renamed(make):
     assert [(rename.old, rename.new) for rename in found] == [("old", "new"), ("g", "f")]
     assert renames(names, graph, Naming(), Names(), HERE) == ()
     assert renames(NewNames({}, {"gone": "too"}), graph, Naming(), Names(), HERE) == ()
+
+
+def test_a_persisted_view_is_renamed_too(make):
+    flow = make.flow("v", mode=Mode.VIEW)
+    views = tuple(
+        replace(d, dataset=d.dataset.with_kind(Kind.PERSISTED_VIEW)) for d in make.graph(flow).datasets
+    )
+
+    (found,) = renames(NewNames({"old": "v"}, {}), ResolvedGraph(views, (flow,)), Naming(), Names("old"), HERE)
+
+    assert found.describe() == "rename     v: takes over the definition of view old"
 
 
 @pytest.mark.parametrize(
@@ -343,9 +408,15 @@ def epoch(checkpoint, *positions):
     return Epoch(checkpoint, read_progress(checkpoint))
 
 
+def reach(table, read, *, passes=False, cut=False, same=True):
+    """What a stream of the table "t" can read again."""
+    source = Source(SourceKind.DATASET, "t", passes_changes=passes)
+    return reach_of_table("s", 0, source, QualifiedName("t"), table, read, cut=cut, same=same)
+
+
 def test_files_that_were_read_and_are_gone_are_counted(landing, tmp_path):
     folder, _, source = landing
-    both = ((f"{folder}/a.json", 1), (f"{folder}/b.json", 1))
+    both = ((f"{folder}/a.json", 1_000_000), (f"{folder}/b.json", 1_001_000))
     read = [epoch(tmp_path / "0", FilesPosition(both[:1])), epoch(tmp_path / "1", FilesPosition(both))]
 
     whole = reach_of_files("s", 0, source, read)
@@ -357,12 +428,25 @@ def test_files_that_were_read_and_are_gone_are_counted(landing, tmp_path):
     assert reach_of_files("s", 0, source, []).gone == ""
 
 
+def test_files_that_were_written_anew_since_do_not_have_what_was_read_of_them(landing, tmp_path):
+    folder, _, source = landing
+    both = ((f"{folder}/a.json", 1_000_000), (f"{folder}/b.json", 1_001_000))
+    read = [epoch(tmp_path / "0", FilesPosition(both))]
+
+    os.utime(folder / "b.json", (1002, 1002))
+    changed = reach_of_files("s", 0, source, read).gone
+    (folder / "a.json").unlink()
+
+    assert changed == "1 of 2 files that were read is changed since"
+    assert reach_of_files("s", 0, source, read).gone == f"1 of 2 files that were read is gone and {changed}"
+
+
 def test_a_table_can_be_read_again_until_rows_are_taken_out_of_it(table, tmp_path):
-    name, state = QualifiedName("t"), table_state(table)
+    state = table_state(table)
     read = [epoch(tmp_path / "0", DeltaPosition(state.table_id, 1))]
 
     def gone(**facts):
-        return reach_of_table("s", 0, name, table_state(table), read, **{"cut": False, "same": True, **facts}).gone
+        return reach(table_state(table), read, **facts).gone
 
     whole = gone()
     DeltaTable(table).delete("id = 0")
@@ -374,7 +458,23 @@ def test_a_table_can_be_read_again_until_rows_are_taken_out_of_it(table, tmp_pat
         "it was cleared since, and lost rows itself",
         "another table was read in its place before",
     ]
-    assert reach_of_table("s", 0, name, None, read, cut=False, same=True).gone == "it is not there any more"
+    assert reach(None, read).gone == "it is not there any more"
+
+
+def test_what_a_stream_passes_over_is_not_known_once_the_log_has_lost_it(table, tmp_path):
+    state = table_state(table)
+    read = [epoch(tmp_path / "0", DeltaPosition(state.table_id, 2))]
+    (Path(table) / "_delta_log" / f"{0:020d}.json").unlink()
+
+    def gone(read, *, passes):
+        return reach(state, read, passes=passes).gone
+
+    unknown = "its log begins at version 1, so whether rows were removed before is not known"
+    assert [gone(read, passes=passes) for passes in (False, True)] == ["", ""]
+    (tmp_path / "0" / "offsets" / "0").unlink()
+    assert [gone(read, passes=passes) for passes in (False, True)] == ["", unknown]
+    behind = [epoch(tmp_path / "1", DeltaPosition(state.table_id, 0))]
+    assert gone(behind, passes=False) == unknown
 
 
 def test_rows_that_went_before_they_were_read_are_not_missed(table):

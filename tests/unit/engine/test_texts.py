@@ -18,7 +18,7 @@ from headrace.model.outcome import FlowCounts
 from headrace.model.preview import Preview
 from headrace.model.rows import Rows
 from headrace.model.triggers import Trigger
-from headrace.plan.evolution import evolution
+from headrace.plan.evolution import Brought, evolution
 from headrace.plan.steps import Decision, FlowStep, Plan, TableChange, TableStep
 from headrace.project.explain import Explanation, FlowExplanation, TableFacts
 
@@ -71,7 +71,7 @@ def test_a_plan_says_for_each_flow_what_happens_and_why(silver, make, says):
         graph.by_name[flow.target],
         Table(make.schema("id integer")),
         TableLayout(),
-        replaced=False,
+        Brought.BY_STEP,
         anew=False,
     )
     bronze, airports = graph.flows[:2]

@@ -8,6 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headrace.checkpoints.freshness import StoredState
+from headrace.checkpoints.past import StoredPast
 from headrace.checkpoints.views import apply_view_step, stored_view, stored_views
 from headrace.errors import PipelineError
 from headrace.graph.build import build
@@ -19,13 +21,16 @@ from headrace.model.location import Location
 from headrace.model.names import Naming, QualifiedName
 from headrace.model.schema import Schema
 from headrace.model.views import ViewDefinition
+from headrace.plan.kinds import changed_kinds
 from headrace.plan.steps import ViewChange, ViewStep
 from headrace.plan.tables import table_steps
+from headrace.plan.unfinished import Unfinished
 from headrace.plan.views import view_steps
 from headrace.settings.storage import StorageLayout
 
 HERE = Location("transformations/a.sql", 1)
 V = QualifiedName("v")
+NOTHING = Unfinished(frozenset(), frozenset(), frozenset())
 DEFINED = ViewDefinition(V, "SELECT 1", None, "default")
 
 
@@ -33,10 +38,12 @@ DEFINED = ViewDefinition(V, "SELECT 1", None, "default")
 def graph(make):
     """A graph with one dataset *v*: a persisted view with the query, or a table."""
 
-    def made(query="SELECT 1", kind=Kind.PERSISTED_VIEW, **declared):
+    def made(query="SELECT 1", kind=Kind.PERSISTED_VIEW, confs=None, **declared):
         dataset = Dataset(V, kind, HERE, **declared)
         mode = Mode.VIEW if kind.is_view else Mode.REPLACE
-        flow = replace(make.flow("v", mode=mode), flow=Flow("v", V, SqlQuery(query, Naming()), HERE))
+        flow = replace(
+            make.flow("v", mode=mode), flow=Flow("v", V, SqlQuery(query, Naming()), HERE, spark_conf=confs or {})
+        )
         return ResolvedGraph((ResolvedDataset(dataset, make.schema("id integer"), None),), (flow,))
 
     return made
@@ -87,14 +94,52 @@ def test_a_definition_is_stored_when_it_differs_and_removed_when_its_name_is_tak
     assert [step.change for step in steps] == ([expected] if expected else [])
 
 
+def test_the_confs_in_force_where_a_view_stands_are_part_of_its_definition(graph):
+    confs = {"spark.sql.ansi.enabled": "false", "pipelines.trigger.interval": "1 minute"}
+    chosen = Selected(frozenset({V}), frozenset())
+
+    (step,) = view_steps(graph(confs=confs), Stored(DEFINED), chosen)
+
+    assert (step.change, step.definition.confs) == (ViewChange.REPLACE, {"spark.sql.ansi.enabled": "false"})
+
+
+def test_a_view_that_would_hide_a_table_is_refused(graph, past):
+    chosen = Selected(frozenset({V}), frozenset())
+    known = past(held={"v": (2, 0)}, kinds={"v": Kind.STREAMING_TABLE})
+
+    (problem,) = changed_kinds(graph(), known, chosen)[0]
+    (unknown,) = changed_kinds(graph(), past(held={"v": (1, 0)}), chosen)[0]
+
+    assert (problem.code, problem.params["kind"], problem.params["rows"]) == (
+        "VIEW.OVER_TABLE",
+        "streaming table",
+        "2 rows",
+    )
+    assert unknown.params["kind"] == "table"
+    assert changed_kinds(graph(), past(), chosen)[0] == []
+
+
+def test_a_view_that_leaves_the_code_is_inactive_and_says_how_to_remove_it(graph, tmp_path):
+    layout, gone = StorageLayout(str(tmp_path)), QualifiedName("gone", "sales")
+    for name in (V, gone):
+        apply_view_step(ViewStep(name, ViewChange.CREATE, "", replace(DEFINED, name=name)), layout, Naming())
+    past = StoredPast(layout, Naming(), StoredState(layout, Naming(), "p", lambda: 0.0, lambda _f, _d: None))
+
+    (left,) = past.inactive(graph())
+
+    assert (left.dataset, left.view, left.to_json()["path"]) == ("sales.gone", True, layout.view(Naming(), gone))
+    assert f"until the file {left.path} is removed" in left.message
+
+
 def test_only_selected_views_are_stored_and_all_are_when_nothing_is_selected(graph):
     made = graph()
 
     assert view_steps(made, Stored(), Selected(frozenset(), frozenset())) == ()
+    # Nobody can select a temporary view.
+    hidden = view_steps(graph(kind=Kind.TEMPORARY_VIEW), Stored(DEFINED), Selected(frozenset(), frozenset()))
+    assert [step.change for step in hidden] == [ViewChange.REMOVE]
     assert select(made, Selection(), Naming()).refresh == {V}
-    assert select(made, Selection(full_refresh=("v",)), Naming()) == replace(
-        select(made, Selection(refresh=("v",)), Naming()), command="headrace run --full-refresh v"
-    )
+    assert select(made, Selection(full_refresh=("v",)), Naming()) == select(made, Selection(refresh=("v",)), Naming())
 
 
 @pytest.mark.parametrize(
@@ -110,7 +155,7 @@ def test_only_selected_views_are_stored_and_all_are_when_nothing_is_selected(gra
 def test_a_table_evolves_when_it_becomes_private_or_public(graph, declared, deployed, reason, value):
     made = graph(kind=Kind.MATERIALIZED_VIEW, properties=declared)
 
-    steps, problems = table_steps(made, Stored(**deployed), Selected(frozenset({V}), frozenset()), frozenset())
+    steps, problems = table_steps(made, Stored(**deployed), Selected(frozenset({V}), frozenset()), NOTHING)
 
     assert problems == []
     assert [(s.reason, dict(s.properties)) for s in steps.values()] == (
@@ -135,7 +180,8 @@ TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
 def test_what_is_stored_is_read_back(tmp_path_factory, query, comment, texts, name):
     layout = StorageLayout(str(tmp_path_factory.mktemp("storage")))
     naming = Naming()
-    view = ViewDefinition(naming.canonical(name.replace("the view", "`the view`")), query, None, "s", comment, texts)
+    canonical = naming.canonical(name.replace("the view", "`the view`"))
+    view = ViewDefinition(canonical, query, None, "s", comment, texts, confs=texts)
 
     apply_view_step(ViewStep(view.name, ViewChange.CREATE, "", view), layout, naming)
 

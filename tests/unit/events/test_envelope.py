@@ -7,7 +7,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.events.envelope import SCHEMA, Origin, Stamp, from_row, id_floor, seq_no_of, to_row
+from headrace.events.envelope import SCHEMA, Origin, Stamp, from_row, id_floor, redacted, seq_no_of, to_row
 from headrace.events.types import (
     BatchDone,
     DatasetDefined,
@@ -69,6 +69,17 @@ def test_row_gives_the_event_back(event: Event) -> None:
     stored = pa.Table.from_pylist([row], SCHEMA).to_pylist()[0]
 
     assert from_row(stored) == event
+
+
+@given(events)
+@settings(max_examples=150, deadline=None)
+def test_a_redacted_event_is_what_a_reader_of_its_row_finds(event: Event) -> None:
+    def redact(text: str) -> str:
+        return text.replace("a", "[REDACTED]")
+
+    row = to_row(event, origin=ORIGIN, stamp=STAMP, redact=redact)
+
+    assert redacted(event, redact) == from_row(row)
 
 
 @given(st.lists(st.tuples(st.integers(0, 2**62), texts), min_size=2, max_size=2))

@@ -1,0 +1,103 @@
+"""The records of a pipeline's flows in its storage, and where their checkpoints lie."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from headrace.checkpoints.delta_log import committed_transaction
+from headrace.checkpoints.inventory import first_record, flows_of
+from headrace.checkpoints.loads import loads_of
+from headrace.checkpoints.offsets import read_progress
+from headrace.checkpoints.records import FlowRecord, read_record
+from headrace.graph.resolved import MadeWith, ResolvedFlow
+from headrace.model.names import Naming
+from headrace.plan.loads import Load
+from headrace.settings.storage import StorageLayout
+
+
+def transaction_id(pipeline_id: str, flow: str, epoch: int) -> str:
+    """The application id of a flow's commits; carries the epoch, so that a new checkpoint skips nothing."""
+    return f"headrace:{pipeline_id}:{flow}:{epoch}"
+
+
+class StoredRecords:
+    """What is remembered of each flow.
+
+    Args:
+        layout: where things lie.
+        naming: how names are spelled in full.
+        pipeline_id: whose transactions the flows commit under.
+        known_epoch: the newest epoch in which the event log has batches of a flow into a dataset, or None.
+    """
+
+    def __init__(
+        self,
+        layout: StorageLayout,
+        naming: Naming,
+        pipeline_id: str,
+        known_epoch: Callable[[str, str], int | None],
+    ) -> None:
+        self._layout = layout
+        self._naming = naming
+        self._pipeline_id = pipeline_id
+        self._known_epoch = known_epoch
+
+    def record_file(self, flow: ResolvedFlow) -> Path:
+        """Where a flow's record lies."""
+        return Path(self._layout.flow_state(self._naming, flow.target, flow.name))
+
+    def record(self, flow: ResolvedFlow) -> FlowRecord | None:
+        """A flow's record, or None when it never ran."""
+        return read_record(self.record_file(flow))
+
+    def progress_of(self, flow: ResolvedFlow) -> FlowRecord:
+        """A flow's record, or a fresh one; in the epoch that the event log knows when the record was lost."""
+        record = self.record(flow) or self._first_record(flow)[0]
+        named = replace(record, flow=flow.name, dataset=str(flow.target), mode=flow.mode.value)
+        return replace(named, identity=record.identity or record.flow or flow.name)
+
+    def _first_record(self, flow: ResolvedFlow) -> tuple[FlowRecord, bool]:
+        siblings = flows_of(self._layout, self._naming, flow.target)
+        return first_record(flow.name, siblings, self._known_epoch(flow.name, str(flow.target)))
+
+    def transaction(self, record: FlowRecord) -> str:
+        """The application id that a flow commits under in the epoch of its record."""
+        return transaction_id(self._pipeline_id, record.identity, record.epoch)
+
+    def checkpoint(self, flow: ResolvedFlow, epoch: int) -> Path:
+        """Where a flow's checkpoint of an epoch lies."""
+        return Path(self._layout.checkpoint(self._naming, flow.target, flow.name, epoch))
+
+    def resetting(self, flow: ResolvedFlow) -> bool:
+        """True when a crash interrupted a reset of the flow."""
+        record = self.record(flow)
+        return record is not None and record.resetting
+
+    def accepted(self, flow: ResolvedFlow) -> bool:
+        """True when nothing is asked any more about a reset that a crash interrupted."""
+        record = self.record(flow)
+        return record is not None and record.accepted
+
+    def pending_load(self, flow: ResolvedFlow) -> Load | None:
+        """A load that a crash has left unfinished, or None."""
+        loads = loads_of(self.record_file(flow).parent, self._naming.canonical)
+        return next((load for load in loads if load.pending), None)
+
+    def load_is_in_table(self, flow: ResolvedFlow, load: Load) -> bool:
+        """True when the rows of a load are committed."""
+        transaction = self.transaction(replace(self.progress_of(flow), epoch=load.epoch))
+        return committed_transaction(self._layout.table(self._naming, flow.target), transaction) is not None
+
+    def ran(self, flow: ResolvedFlow) -> bool:
+        """True when the flow has progress: it was run before."""
+        record = self.record(flow)
+        return self._first_record(flow)[1] if record is None else record.started_at > 0
+
+    def made_with(self, flow: ResolvedFlow) -> MadeWith | None:
+        """What the checkpoint of a flow was made with; None when no batch was planned yet, or that was not noted."""
+        record = self.record(flow)
+        if record is None or record.made_with is None:
+            return None
+        return record.made_with if read_progress(self.checkpoint(flow, record.epoch)) is not None else None

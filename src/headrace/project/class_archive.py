@@ -1,0 +1,113 @@
+"""Makes the archive of classes that later starts use: by one short update that does what most updates do.
+
+Run as a program with the name of the archive, it is that update.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import psutil
+
+from headrace.connectors.class_archive import archive_file, making
+from headrace.connectors.fetch import jars
+from headrace.connectors.java import check_java
+from headrace.errors import PipelineError
+from headrace.project.open import Project
+from headrace.spark.session import ALWAYS_THERE, jvm_pid, spark_session
+
+_PATIENCE_S = 300.0
+_FILES: Mapping[str, str] = {
+    "transformations/tables.py": """\
+from headrace import pipelines as dp
+
+
+@dp.streaming_table
+def raw():
+    return spark.readStream.schema("id BIGINT, name STRING, at TIMESTAMP, n DOUBLE").json(spark.conf.get("data"))
+
+
+@dp.streaming_table
+@dp.expect("named", "name IS NOT NULL")
+@dp.expect_or_drop("counted", "n > 0")
+@dp.expect_or_quarantine("known", "id > 0")
+def checked():
+    return dp.read_stream("raw")
+
+
+@dp.streaming_table
+def distinct():
+    return dp.read_stream("raw").withWatermark("at", "1 hour").dropDuplicates(["id", "at"])
+""",
+    "transformations/views.sql": """\
+CREATE MATERIALIZED VIEW by_name AS SELECT name, count(*) AS c, sum(n) AS total FROM checked GROUP BY name;
+CREATE MATERIALIZED VIEW joined AS SELECT * FROM checked JOIN by_name USING (name);
+""",
+}
+
+
+def make_class_archive(environ: Mapping[str, str]) -> Path:
+    """The archive, made now unless it is there.
+
+    Raises:
+        PipelineError: CONNECTOR.* when Java or the jars are missing, CLASSES.NOT_STORED when Java makes none.
+    """
+    archive = archive_file(check_java(environ), jars((ALWAYS_THERE,), environ=environ), environ)
+    if archive.is_file():
+        return archive
+    archive.parent.mkdir(parents=True, exist_ok=True)
+    draft = archive.with_name(f".{archive.name}.{os.getpid()}")
+    command = (sys.executable, "-m", __spec__.name, str(draft))
+    try:
+        done = subprocess.run(command, env=dict(environ), capture_output=True, text=True, check=False)
+        if done.returncode == 0:
+            # Java writes the archive at its end, which comes after Python's.
+            _wait_for(int(done.stdout.split()[-1]))
+        if done.returncode or not draft.is_file():
+            reason = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
+            raise PipelineError("CLASSES.NOT_STORED", folder=archive.parent, reason=reason)
+        draft.replace(archive)
+    finally:
+        draft.unlink(missing_ok=True)
+    return archive
+
+
+def _wait_for(pid: int) -> None:
+    try:
+        psutil.Process(pid).wait(_PATIENCE_S)
+    except psutil.Error:
+        return
+
+
+def _update(archive: Path) -> None:
+    """Two updates of a small project in a Java that stores its classes at its end; prints the id of its process."""
+    with tempfile.TemporaryDirectory(prefix="headrace-classes-") as name:
+        folder = Path(name)
+        data = folder / "data"
+        rows = [{"id": n - 1, "name": f"n{n % 3}", "at": "2026-01-01T00:00:00Z", "n": n - 2.0} for n in range(20)]
+        settings = {
+            "name": "classes",
+            "configuration": {"data": str(data)},
+            "spark_conf": {"spark.driver.extraJavaOptions": making(archive), "spark.driver.memory": "1g"},
+        }
+        texts = {**_FILES, "pipeline.json": json.dumps(settings)}
+        texts |= {f"data/{part}.json": "\n".join(map(json.dumps, rows[part::2])) for part in range(2)}
+        for path, text in texts.items():
+            file = folder / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="utf-8")
+        project = Project.open(folder)
+        project.run()
+        project.run()
+        project.sql("SELECT * FROM joined ORDER BY name")
+        print(jvm_pid(spark_session()))  # noqa: T201 - for its parent
+
+
+if __name__ == "__main__":
+    _update(Path(sys.argv[1]))

@@ -1,0 +1,98 @@
+"""Loads: which ranges have rows in common, and where a stream begins and what it has read."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from headrace.checkpoints.loads import Coverage, loads_of, overlap, position_behind, retire_loads, store_load
+from headrace.checkpoints.seeding import DeltaPosition, FilesPosition, seed_checkpoint
+from headrace.model.names import QualifiedName
+from headrace.plan.loads import FilesRange, Load, TableRange
+
+T = QualifiedName("t")
+
+
+def versions(first, last, table_id="id"):
+    return TableRange(T, table_id, first, last, whole=first == 0)
+
+
+def files(*names, before=()):
+    return FilesRange("files", ("/in",), tuple((n, 1) for n in names), tuple((n, 1) for n in before))
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "meet"),
+    [
+        (versions(0, 4), versions(5, 9), False),
+        (versions(0, 5), versions(5, 9), True),
+        (versions(3, 3), versions(0, 9), True),
+        (versions(0, 4), versions(0, 4, "another"), False),
+        (files("/in/a"), files("/in/b"), False),
+        (files("/in/a", "/in/b"), files("/in/b"), True),
+    ],
+)
+def test_ranges_meet_where_they_share_a_row(one, other, meet):
+    assert overlap(one, other) is overlap(other, one) is meet
+
+
+def test_a_load_is_found_as_it_was_stored_and_its_number_is_never_given_again(tmp_path):
+    load = Load(1, (versions(0, 4), files("/in/a", before=("/in/0",))), fences=True)
+    store_load(tmp_path, load)
+
+    assert loads_of(tmp_path, QualifiedName) == (load,)
+    retire_loads(tmp_path, QualifiedName)
+    (retired,) = loads_of(tmp_path, QualifiedName)
+    assert (retired.retired, retired.pending, retired.number) == (True, False, 1)
+
+
+@pytest.fixture
+def begun(tmp_path):
+    """A checkpoint that begins at a position, and one of Spark's own batches after that."""
+
+    def made(position, *batches):
+        checkpoint = tmp_path / "0"
+        seed_checkpoint(checkpoint, "query", [position])
+        for number, offset in enumerate(batches, start=2):
+            for kind, text in (("offsets", json.dumps(offset)), ("commits", "{}")):
+                (checkpoint / kind / str(number)).write_text(f"v1\n{{}}\n{text}" if kind == "offsets" else "v1\n{}")
+        return Coverage(checkpoint)
+
+    return made
+
+
+def test_a_stream_that_begins_at_a_version_reaches_what_comes_from_there_on(begun):
+    stream = begun(DeltaPosition("id", 5))
+
+    assert (stream.fenced, stream.used) == (True, False)
+    assert not stream.reaches(0, versions(0, 4))
+    assert stream.reaches(0, versions(3, 5))
+    assert stream.borders(0, versions(5, 8))
+    assert not stream.borders(0, versions(6, 8))
+    assert stream.begins_at([position_behind(versions(0, 4))])
+    assert not stream.begins_at([position_behind(versions(0, 5))])
+
+
+def test_a_stream_that_has_gone_on_is_no_fence_any_more(begun):
+    stream = begun(DeltaPosition("id", 5), DeltaPosition("id", 7).offset())
+
+    assert (stream.fenced, stream.used) == (False, True)
+    assert not stream.borders(0, versions(5, 8))
+    assert not stream.reaches(0, versions(0, 4))
+    assert stream.reaches(0, versions(5, 8))
+
+
+def test_a_stream_behind_files_reaches_all_others(begun):
+    stream = begun(FilesPosition((("/in/a", 1), ("/in/b", 1))))
+
+    assert not stream.reaches(0, files("/in/a"))
+    assert stream.reaches(0, files("/in/a", "/in/c"))
+    assert stream.borders(0, files("/in/c", before=("/in/a",)))
+    assert stream.seen(0) == {"/in/a", "/in/b"}
+
+
+def test_where_no_batch_was_planned_nothing_is_reached(tmp_path):
+    stream = Coverage(tmp_path / "0")
+
+    assert (stream.fenced, stream.used, stream.reaches(0, versions(0, 1))) == (False, False, False)

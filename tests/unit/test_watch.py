@@ -1,0 +1,53 @@
+"""Watching a query: it never runs on without somebody who looks."""
+
+from __future__ import annotations
+
+import pytest
+
+from headrace.spark.watch import QueryWatch
+
+
+class Query:
+    """Runs until it is stopped."""
+
+    def __init__(self):
+        self.stopped = False
+        self.lastProgress = None
+        self.status = {"message": "Waiting for next trigger", "isTriggerActive": False}
+
+    def awaitTermination(self, _timeout):  # noqa: N802 - PySpark's name
+        return self.stopped
+
+    def stop(self):
+        self.stopped = True
+
+
+def watch(query, look=lambda: None, patience_s=lambda: None, current=lambda: None):
+    return QueryWatch(query, look=look, current=current, patience_s=patience_s, now=lambda: 0.0)
+
+
+def test_the_query_is_stopped_when_a_look_raises():
+    query = Query()
+
+    def look():
+        raise RuntimeError("taken over")
+
+    with pytest.raises(RuntimeError, match="taken over"):
+        watch(query, look).until_end()
+    assert query.stopped
+
+
+def test_a_query_that_waits_for_input_ends_well_as_soon_as_it_is_asked_to():
+    query = Query()
+    said = []
+
+    assert watch(query, patience_s=lambda: 10.0, current=lambda: said.append(1)).until_end() is True
+    assert (query.stopped, said) == (True, [1])
+
+
+def test_a_batch_that_runs_is_interrupted_when_there_is_no_patience():
+    query = Query()
+    query.status = {"message": "Processing new data", "isTriggerActive": True}
+
+    assert watch(query, patience_s=lambda: 0.0).until_end() is False
+    assert query.stopped
