@@ -137,7 +137,7 @@ def _flow_step(
     if step is not None and step.change is TableChange.CREATE:
         return FlowStep(flow, Decision.START, "first run")
     if stuck:
-        return FlowStep(flow, Decision.START, stuck, conditional=True)
+        return FlowStep(flow, Decision.START, stuck, conditional=step is None)
     news = state.news(graph, flow)
     if news.started:
         return FlowStep(flow, Decision.START, news.reason)

@@ -72,6 +72,14 @@ def test_results_that_were_replaced_are_not_added_to(problems):
     )
 
 
+def test_only_a_stream_that_adds_rows_can_begin_with_empty_state(problems):
+    (adds,) = problems(MadeWith(Mode.APPEND, (COUNTED,)), MadeWith(Mode.APPEND, (SUMMED,)))
+    (replaces,) = problems(MadeWith(Mode.COMPLETE, (COUNTED,)), MadeWith(Mode.COMPLETE, (SUMMED,)))
+
+    assert adds.hint.endswith("begin with empty state: headrace run --reset-checkpoint s")
+    assert replaces.hint.endswith("rebuild the table from its sources: headrace run --full-refresh s")
+
+
 def test_nothing_is_compared_with_what_is_not_known_or_is_cleared(problems):
     now = MadeWith(Mode.APPEND, (COUNTED,))
 
