@@ -94,9 +94,7 @@ def resolve(
 class _Resolution:
     """The worklist: datasets are visited depth first, driven by the inputs that queries turn out to miss."""
 
-    def __init__(
-        self, graph: Graph, analyzer: Analyzer, path_of: Callable[[QualifiedName], str], kept: Kept
-    ) -> None:
+    def __init__(self, graph: Graph, analyzer: Analyzer, path_of: Callable[[QualifiedName], str], kept: Kept) -> None:
         self._graph = graph
         self._kept = kept
         self._analyzer = analyzer

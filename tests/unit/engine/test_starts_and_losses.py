@@ -271,9 +271,7 @@ def test_only_what_lies_under_an_old_name_is_renamed(make):
 
 def test_a_persisted_view_is_renamed_too(make):
     flow = make.flow("v", mode=Mode.VIEW)
-    views = tuple(
-        replace(d, dataset=d.dataset.with_kind(Kind.PERSISTED_VIEW)) for d in make.graph(flow).datasets
-    )
+    views = tuple(replace(d, dataset=d.dataset.with_kind(Kind.PERSISTED_VIEW)) for d in make.graph(flow).datasets)
 
     (found,) = renames(NewNames({"old": "v"}, {}), ResolvedGraph(views, (flow,)), Naming(), Names("old"), HERE)
 
