@@ -16,7 +16,9 @@ from headrace.events.types import (
     Event,
     FlowDefined,
     FlowMoved,
+    FlowTotal,
     Json,
+    Totaled,
     UpdateCreated,
     UpdateMoved,
     Warned,
@@ -56,6 +58,8 @@ def event_of(event_type: str, details: Json, origin: Json, message: str = "") ->
         return UpdateCreated(body["cause"], body["config"], body["selections"])
     if event_type == UpdateMoved.event_type:
         return UpdateMoved(UpdateState(body["state"]), body.get("error"))
+    if event_type == Totaled.event_type:
+        return Totaled(tuple(_total(found) for found in body["flows"]))
     return _about_flow_or_dataset(event_type, body, str(flow), str(dataset))
 
 
@@ -97,6 +101,15 @@ def _about_flow_or_dataset(event_type: str, body: Json, flow: str, dataset: str)
         error=body.get("error"),
         duration_s=body.get("duration_s"),
     )
+
+
+def _total(body: Json) -> FlowTotal:
+    return FlowTotal(body["flow"], body["dataset"], body["epoch"], body["batch_id"], counts_of(body))
+
+
+def _total_body(total: FlowTotal) -> dict[str, Any]:
+    batch = BatchDone(total.flow, total.dataset, total.epoch, total.batch_id, total.counts)
+    return {"flow": total.flow, "dataset": total.dataset, **_batch_body(batch)}
 
 
 def counts_of(body: Json) -> FlowCounts:
@@ -150,6 +163,8 @@ def _body(event: Event) -> dict[str, Any]:
             }
         case BatchDone():
             return _batch_body(event)
+        case Totaled(flows=flows):
+            return {"flows": [_total_body(flow) for flow in flows]}
         case Warned(code=code):
             return {"code": code}
 

@@ -13,7 +13,7 @@ from headrace.errors import PipelineError
 from headrace.events.envelope import from_row, id_floor, seq_no_of
 from headrace.events.refusals import REFUSALS, reason_of
 from headrace.events.replay import Replay, Tally
-from headrace.events.types import BatchDone, FlowMoved, UpdateCreated, Warned
+from headrace.events.types import BatchDone, FlowMoved, Totaled, UpdateCreated, Warned
 from headrace.model.outcome import FlowCounts, Outcome
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -64,7 +64,7 @@ class EventReader:
 
     def latest_update_id(self) -> str | None:
         """The update that was created last; None when there was none."""
-        row = self._newest_created()
+        row = self._newest_of(UpdateCreated.event_type, 0)
         return row["origin"]["update_id"] if row else None
 
     def outcome(self, update_id: str | None = None) -> Outcome | None:
@@ -77,7 +77,11 @@ class EventReader:
         if update_id is None or first is None:
             return None
         replay = Replay(update_id)
-        for row in self._rows(", ".join(_COLUMNS), f"id >= '{id_floor(first)}'"):
+        # Batches before the newest totals are in these.
+        totaled = self._newest_of(Totaled.event_type, first)
+        mine = totaled is not None and totaled["origin"]["update_id"] == update_id
+        since = f" AND (origin['batch_id'] IS NULL OR id > '{totaled['id']}')" if mine and totaled else ""
+        for row in self._rows(", ".join(_COLUMNS), f"id >= '{id_floor(first)}'{since}"):
             event = from_row(row) if row["origin"]["update_id"] == update_id else None
             if event is not None:
                 replay.apply(event, row["timestamp"])
@@ -122,17 +126,15 @@ class EventReader:
             if isinstance(event, BatchDone):
                 yield event
 
-    def _newest_created(self) -> dict[str, Any] | None:
-        rows = self._rows(
-            ", ".join(_KEYS),
-            f"event_type = '{UpdateCreated.event_type}'",
-            "id DESC LIMIT 1",
-        )
+    def _newest_of(self, event_type: str, first: int) -> dict[str, Any] | None:
+        """The newest row of a type from a sequence number on."""
+        where = f"event_type = '{event_type}' AND id >= '{id_floor(first)}'"
+        rows = self._rows(", ".join(_KEYS), where, "id DESC LIMIT 1")
         return rows[0] if rows else None
 
     def _created(self, update_id: str) -> int | None:
         """The sequence number of the event that created an update."""
-        newest = self._newest_created()
+        newest = self._newest_of(UpdateCreated.event_type, 0)
         if newest is None:
             return None
         if newest["origin"]["update_id"] == update_id:

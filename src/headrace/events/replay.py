@@ -12,7 +12,9 @@ from headrace.events.types import (
     Event,
     FlowDefined,
     FlowMoved,
+    FlowTotal,
     Json,
+    Totaled,
     UpdateCreated,
     UpdateMoved,
 )
@@ -35,6 +37,8 @@ class Tally:
     def __init__(self) -> None:
         self.totals: dict[str, FlowCounts] = {}
         self._newest: dict[tuple[str, int], int] = {}
+        self._last: dict[str, tuple[int, int]] = {}
+        self._datasets: dict[str, str] = {}
 
     def add(self, batch: BatchDone) -> None:
         """Count a batch once, however often it was recorded."""
@@ -42,7 +46,25 @@ class Tally:
         if batch.batch_id <= self._newest.get(epoch, -1):
             return
         self._newest[epoch] = batch.batch_id
+        self._datasets[batch.flow] = batch.dataset
+        self._last[batch.flow] = (batch.epoch, batch.batch_id)
         self.totals[batch.flow] = self.totals.get(batch.flow, FlowCounts()).plus(batch.counts)
+
+    def total(self) -> Totaled:
+        """Everything added so far, as one event."""
+        return Totaled(
+            tuple(
+                FlowTotal(flow, self._datasets[flow], *self._last[flow], counts) for flow, counts in self.totals.items()
+            )
+        )
+
+    def take(self, totaled: Totaled) -> None:
+        """Go on from what was added up before."""
+        for found in totaled.flows:
+            self.totals[found.flow] = found.counts
+            self._datasets[found.flow] = found.dataset
+            self._last[found.flow] = (found.epoch, found.batch_id)
+            self._newest[found.flow, found.epoch] = found.batch_id
 
 
 class Replay:
@@ -83,6 +105,8 @@ class Replay:
                     FlowOutcome(event.flow, event.dataset, FlowState.RUNNING),
                 )
                 self._tally.add(event)
+            case Totaled():
+                self._tally.take(event)
             case _:
                 pass
 
@@ -93,6 +117,10 @@ class Replay:
             KeyError: no event spoke of it.
         """
         return replace(self._flows[name], counts=self._tally.totals.get(name, FlowCounts()))
+
+    def total(self) -> Totaled:
+        """The counts of all batches so far, as one event."""
+        return self._tally.total()
 
     def outcome(self) -> Outcome | None:
         """The update as far as it is known; None before the first event."""

@@ -170,6 +170,36 @@ class BatchDone:
 
 
 @dataclass(frozen=True)
+class FlowTotal:
+    """All batches of one flow in an update so far; the newest one is ``batch_id`` of ``epoch``."""
+
+    flow: str
+    dataset: str
+    epoch: int
+    batch_id: int
+    counts: FlowCounts
+
+
+@dataclass(frozen=True)
+class Totaled:
+    """What all batches of the update add up to so far, recorded now and then in one that goes on.
+
+    Law: the totals, and the batches after them, give the same counts as all batches do.
+    """
+
+    flows: tuple[FlowTotal, ...]
+
+    event_type: ClassVar[str] = "flow_totals"
+    level: ClassVar[Level] = Level.METRICS
+    maturity: ClassVar[Maturity] = Maturity.EVOLVING
+
+    @property
+    def message(self) -> str:
+        """One readable line."""
+        return f"{sum(flow.counts.rows_written for flow in self.flows)} rows written by the update so far"
+
+
+@dataclass(frozen=True)
 class Warned:
     """Something the reader should know that stops nothing; *code* names the kind of warning."""
 
@@ -184,7 +214,9 @@ class Warned:
     maturity: ClassVar[Maturity] = Maturity.EVOLVING
 
 
-Event: TypeAlias = "UpdateCreated | UpdateMoved | DatasetDefined | FlowDefined | FlowMoved | BatchDone | Warned"
+Event: TypeAlias = (
+    "UpdateCreated | UpdateMoved | DatasetDefined | FlowDefined | FlowMoved | BatchDone | Totaled | Warned"
+)
 
 TERMINAL_UPDATE_STATES = frozenset({UpdateState.COMPLETED, UpdateState.FAILED, UpdateState.CANCELED})
 
@@ -198,7 +230,7 @@ def durable(event: Event) -> bool:
             return state in TERMINAL_UPDATE_STATES
         case FlowMoved(state=flow_state):
             return flow_state is FlowState.FAILED
-        case DatasetDefined() | FlowDefined() | Warned():
+        case DatasetDefined() | FlowDefined() | Totaled() | Warned():
             return False
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from itertools import count
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -23,7 +24,7 @@ from headrace.events.envelope import Origin, redacted
 from headrace.events.log import EventLog
 from headrace.events.reader import EventReader
 from headrace.events.replay import Replay
-from headrace.events.types import DatasetDefined, Event, FlowDefined, UpdateCreated, UpdateMoved, Warned
+from headrace.events.types import BatchDone, DatasetDefined, Event, FlowDefined, UpdateCreated, UpdateMoved, Warned
 from headrace.graph.resolved import Mode, ResolvedGraph
 from headrace.graph.select import Selection
 from headrace.model.outcome import Outcome, UpdateState
@@ -45,6 +46,7 @@ from headrace.spark.session import jvm_pid, make_active
 from headrace.spark.surroundings import Surroundings
 
 _CAUSE = "USER_ACTION"
+_TOTAL_EVERY_BATCHES = 1000
 _LOOK_FOR_STOP_EVERY_S = 0.2
 
 
@@ -85,6 +87,7 @@ class Update:
         # The outcome is what the log says: the same events, replayed as any other process would.
         replay = Replay(update_id)
         order = threading.Lock()
+        batches = count(1)
         with log, ExitStack() as told:
 
             def emit(event: Event) -> None:
@@ -92,6 +95,9 @@ class Update:
                 event = redacted(event, self.secrets.redact)
                 with order:
                     replay.apply(event, log.emit(event))
+                    if isinstance(event, BatchDone) and next(batches) % _TOTAL_EVERY_BATCHES == 0:
+                        # So that whoever asks for the status need not read all batches of an update that goes on.
+                        log.emit(replay.total())
                 if on_event is not None:
                     on_event(event)
 

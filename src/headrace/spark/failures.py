@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from py4j.protocol import Py4JJavaError
+from py4j.protocol import Py4JJavaError, Py4JNetworkError
 from pyspark.errors import ParseException, PySparkException
 from pyspark.errors.exceptions.captured import CapturedException
 
@@ -98,6 +98,9 @@ def failed(flow: Flow, error: BaseException, root: Path, rules: Sequence[Expecta
     """The report of a flow that ended with *error*; the user's line comes first where there is one."""
     if isinstance(error, PipelineError):
         return Failed(flow.name, error, condition=error.code)
+    if _without_java(error):
+        gone = PipelineError("FLOW.JAVA_GONE", location=flow.location, flow=flow.name)
+        return Failed(flow.name, gone, condition=gone.code)
     if isinstance(error, Problems):
         return Failed(flow.name, error.errors[0], condition=error.errors[0].code)
     causes = tuple(chain(error))
@@ -209,6 +212,14 @@ def user_location(error: BaseException, root: Path) -> Location | None:
         if file.is_absolute() and file.is_relative_to(root) and ".venv" not in file.parts:
             found = Location(str(file.relative_to(root)), frame.lineno or 0)
     return found
+
+
+def _without_java(error: BaseException) -> bool:
+    """True when Java does not answer: the JVM was killed, or ran out of memory and ended."""
+    if isinstance(error, Py4JNetworkError):
+        return True
+    frames = traceback.extract_tb(error.__traceback__)
+    return isinstance(error, ConnectionError | EOFError) and any("/py4j/" in frame.filename for frame in frames)
 
 
 def _broken_expectation(flow: Flow, message: str, rules: Sequence[Expectation]) -> PipelineError:

@@ -47,6 +47,7 @@ def begin_epoch(around: Surroundings, flow: ResolvedFlow, restart: Restart) -> N
         confs = {key: str(around.session.conf.get(key)) for key in CHECKPOINT_CONFS}
         fresh = replace(fresh, confs=confs, made_with=flow.made_with)
     around.at(Point.SEEDED)
+    around.fence()
     table = table_state(around.table_path(flow.target))
     write_record(file, replace(fresh, counted_version=table.version if table else -1))
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta, timezone
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 from deltalake import DeltaTable
@@ -67,6 +68,33 @@ def open_log(path: str) -> Iterator[Opener]:
     yield opened
     for log in logs:
         log.close()
+
+
+def test_totals_stand_for_the_batches_before_them(path: str, open_log: Opener) -> None:
+    replay = Replay("u1")
+    batches = [BatchDone(flow, "orders", 0, n, COUNTS) for n in range(4) for flow in ("orders", "late")]
+    with open_log() as log:
+        for number, event in enumerate((*ONE_UPDATE[:5], *batches)):
+            replay.apply(event, log.emit(event))
+            if number == 9:
+                log.emit(replay.total())
+                before_totals = EventReader(path)
+    read: list[str] = []
+
+    class Counting(EventReader):
+        """Takes note of the batches that it reads."""
+
+        def _rows(self, columns: str, where: str, order: str = "id") -> list[dict[str, Any]]:
+            rows = super()._rows(columns, where, order)
+            read.extend(row["id"] for row in rows if row["origin"]["batch_id"] is not None)
+            return rows
+
+    outcome = Counting(path).outcome()
+
+    assert outcome == replay.outcome() == before_totals.outcome()
+    assert outcome is not None
+    assert [flow.counts.rows_written for flow in outcome.flows] == [32, 32]
+    assert len(read) == len(batches) - 5
 
 
 def test_outcome_from_the_log_equals_the_one_of_the_running_update(path: str, open_log: Opener) -> None:
