@@ -104,5 +104,5 @@ def _json_lines(file: Path) -> list[Any]:
 def _numbers(folder: Path) -> set[int]:
     try:
         return {int(entry.name) for entry in folder.iterdir() if entry.name.isdigit()}
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return set()

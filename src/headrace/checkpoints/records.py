@@ -117,7 +117,7 @@ def read_record(file: Path) -> FlowRecord | None:
     """The record of a flow, or None when the flow never ran."""
     try:
         raw = json.loads(file.read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     # The first format knew the versions of inputs but not of which table, which is no knowledge; and it had sources in
     # clear, which start the flow once more as changed ones do.

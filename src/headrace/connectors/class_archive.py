@@ -25,7 +25,9 @@ def archive_file(java_version: str, class_path: Iterable[Path], environ: Mapping
         class_path: jars in front of Spark's own.
         environ: where the cache folder is looked up.
     """
-    said = "\n".join((java_version, sys.prefix, *map(str, class_path)))
+    # The other lines speak of the options that Java was given, too.
+    version = [line for line in java_version.splitlines() if " version " in line or "Runtime Environment" in line]
+    said = "\n".join((*version, sys.prefix, *map(str, class_path)))
     return cache_folder(environ) / "classes" / f"{hashlib.sha256(said.encode()).hexdigest()[:16]}.jsa"
 
 
