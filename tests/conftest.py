@@ -8,7 +8,7 @@ import textwrap
 import pytest
 
 # For every Java that a test starts: the second compiler takes half of the work on small data.
-os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
+os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m")
 
 HEAD = "from headrace import pipelines as dp\nfrom pyspark.sql import functions as F\n\n"
 
