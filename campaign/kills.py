@@ -101,6 +101,9 @@ def _hit(arena: Arena, here: Waiting, sent: signal.Signals) -> Verdict:
     struck = let_run(victim, shot, sent)
     code = victim.exit_code()
     faults = _of_the_end(shot, sent, code, struck=struck)
+    if code == 0:
+        # Who says that all is done has nothing left to do.
+        faults += arena.faults(victim.folder, shot.scenario)
     outcome = arena.run(victim.folder)
     if outcome.state is UpdateState.COMPLETED:
         faults += arena.faults(victim.folder, shot.scenario)

@@ -76,6 +76,13 @@ def test_the_same_range_is_loaded_once_unless_it_is_asked_for_again(tables):
     assert ids(tables, "twin") == [-1, -1, 2, 2, 3, 3]
 
 
+def test_a_stream_that_has_read_nothing_begins_behind_a_range_that_is_loaded_without_questions_too(tables):
+    tables.backfill("twin", end="version:1", again=True)
+    tables.run("twin")
+
+    assert ids(tables, "twin") == [-1, 2, 3, 4, 5, 6]
+
+
 def test_what_the_stream_has_read_is_not_loaded_too(tables):
     tables.run("copy")
 
@@ -89,8 +96,11 @@ def test_a_load_that_died_is_finished_by_the_next_one(tables, point):
     with pytest.raises(Crashed):
         tables.backfill("copy", end="version:2")
 
-    tables.restart().backfill("copy")
+    tables.restart().backfill("copy", start="version:2")
     tables.run("copy")
+
+    warned = [row["message"] for row in tables.project.events().events() if row["event_type"] == "warning"]
+    assert sum("finishes a backfill that was broken off" in message for message in warned) == 1
 
     assert ids(tables) == [2, 4, 6]
     assert len(tables.rows("copy_quarantine")) == 2
@@ -124,9 +134,52 @@ def test_a_load_that_died_can_be_given_up_before_its_rows_are_there_and_a_refres
         tables.project.backfill(Backfill("twin", abandon=True))
 
 
+RETRIED = """
+    @dp.table(schema="id INT")
+    def source():
+        return spark.readStream.schema("id INT").json("unused")
+
+    @dp.table(spark_conf={"spark.sql.streaming.minBatchesToRetain": "2"})
+    @dp.expect_or_quarantine("even", "id % 2 = 0")
+    def copy():
+        return spark.readStream.option("maxFilesPerTrigger", 1).table("source")
+    """
+
+
+class FailsOnce:
+    """A seam at which the eighth batch fails in a way that may pass."""
+
+    blown = False
+
+    def __init__(self):
+        self.point = None
+        self._batches = 0
+
+    def __call__(self, point):
+        self._batches += point is Point.COUNTED
+        if point is Point.COUNTED and self._batches == 8:
+            raise PipelineError("EVENTS.NOT_WRITTEN", path="events", reason="for once")
+
+
+def test_a_load_is_not_done_again_when_the_stream_behind_it_is_tried_again(project):
+    pipeline = project(RETRIED).given("source", *[rows(number) for number in range(14)])
+    pipeline.crash_at(Point.WRITTEN)
+    with pytest.raises(Crashed):
+        pipeline.backfill("copy", end="version:3")
+    pipeline.restart()
+    pipeline._fuse = FailsOnce()
+
+    result = pipeline.run("copy")
+
+    assert result.flow("copy").attempts == 2
+    assert ids(pipeline) == [0, 2, 4, 6, 8, 10, 12]
+    assert len(pipeline.rows("copy_quarantine")) == 7
+
+
 def test_what_would_never_be_read_is_refused_unless_the_stream_was_told_to_begin_there(tables):
-    with pytest.raises(PipelineError, match="would never be read"):
-        tables.backfill("twin", start="version:1")
+    for again in (False, True):
+        with pytest.raises(PipelineError, match="would never be read"):
+            tables.backfill("twin", start="version:1", again=again)
 
     tables.run("twin", reset_checkpoint=["twin=version:2"])
 

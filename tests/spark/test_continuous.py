@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections import Counter
 from dataclasses import replace
+from threading import Event
 
 import pytest
 
+from headrace.events.types import BatchDone, FlowMoved, UpdateCreated
 from headrace.model.outcome import FlowState, UpdateState
 
 pytestmark = pytest.mark.spark
@@ -51,6 +55,65 @@ def test_rows_reach_the_last_view_while_the_update_goes_on(flowing):
     assert update.result.state is UpdateState.COMPLETED
     assert set(update.result.states.values()) == {FlowState.COMPLETED}
     assert flowing.plan().empty, flowing.plan().describe()
+
+
+def when(event_is, do):
+    """A listener that does something once."""
+    left = [do]
+
+    def heard(event):
+        if left and event_is(event):
+            left.pop()()
+
+    return heard
+
+
+def test_a_person_who_interrupts_an_update_that_waits_for_input_has_canceled_it(flowing):
+    flowing.land("in/1.json", [{"id": 1}])
+    interrupt = when(
+        lambda event: isinstance(event, FlowMoved) and (event.flow, event.state) == ("counted", FlowState.IDLE),
+        lambda: os.kill(os.getpid(), signal.SIGINT),
+    )
+
+    outcome = flowing.project.run(continuous=True, on_event=interrupt)
+
+    assert outcome.state is UpdateState.CANCELED
+    assert flowing.rows("counted") == [{"count": 2}]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_that_comes_before_the_first_flow_ends_the_update_in_order(flowing, number):
+    flowing.land("in/1.json", [{"id": 1}])
+    before = signal.getsignal(number)
+    early = when(lambda event: isinstance(event, UpdateCreated), lambda: os.kill(os.getpid(), number))
+
+    outcome = flowing.project.run(on_event=early)
+
+    assert outcome.state is UpdateState.CANCELED
+    assert {flow.state for flow in outcome.flows} == {FlowState.CANCELED}
+    assert signal.getsignal(number) == before
+
+
+def test_a_stream_that_is_stopped_with_input_left_has_not_completed(project):
+    pipeline = project("""
+        @dp.table(schema="id INT")
+        def source():
+            return spark.readStream.schema("id INT").json("unused")
+
+        @dp.table
+        @dp.expect_or_drop("positive", "id > 0")
+        def slow():
+            return spark.readStream.option("maxFilesPerTrigger", 1).table("source")
+        """)
+    pipeline.given("source", *[[{"id": number}] for number in range(1, 40)])
+    stop = Event()
+    pipeline.plan()
+
+    outcome = pipeline.project.run(stop=stop, on_event=when(lambda event: isinstance(event, BatchDone), stop.set))
+
+    states = {flow.flow: flow.state for flow in outcome.flows}
+    assert (outcome.state, states["slow"]) == (UpdateState.CANCELED, FlowState.CANCELED)
+    assert len(pipeline.run().rows("slow")) == 39
 
 
 def test_a_flow_that_fails_stops_alone_and_one_that_may_pass_is_tried_again(project):

@@ -4,9 +4,52 @@ from __future__ import annotations
 
 import pytest
 
+from headrace.errors import PipelineError, Problems
 from headrace.model.outcome import UpdateState
 
 pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def lookup(headrace_session):
+    """A table and a view of somebody who shares the session."""
+    headrace_session.range(3).write.saveAsTable("lookup")
+    headrace_session.range(2).createOrReplaceTempView("mine")
+    yield
+    headrace_session.sql("DROP TABLE IF EXISTS lookup")
+    headrace_session.catalog.dropTempView("mine")
+
+
+@pytest.mark.usefixtures("lookup")
+def test_what_others_have_put_into_the_session_stays(project, headrace_session):
+    pipeline = project("""
+        spark.sql("CREATE TEMPORARY VIEW own AS SELECT 1 AS id")
+
+        @dp.materialized_view
+        def both():
+            return spark.sql("SELECT id FROM lookup UNION ALL SELECT id FROM own")
+        """)
+
+    pipeline.run()
+    again = pipeline.run()
+
+    assert sorted(row["id"] for row in again.rows("both")) == [0, 1, 1, 2]
+    assert (headrace_session.table("lookup").count(), headrace_session.table("mine").count()) == (3, 2)
+
+
+@pytest.mark.usefixtures("lookup")
+def test_a_dataset_does_not_take_the_place_of_a_table_of_others(project, headrace_session):
+    pipeline = project("""
+        @dp.materialized_view
+        def lookup():
+            return spark.range(1)
+        """)
+
+    with pytest.raises((PipelineError, Problems), match="no pipeline has made"):
+        pipeline.run()
+
+    assert headrace_session.table("lookup").count() == 3
+
 
 PYTHON = """
     import dlt

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.spark.watch import QueryWatch
+from headrace.spark.watch import End, QueryWatch
 
 
 class Query:
@@ -41,7 +41,7 @@ def test_a_query_that_waits_for_input_ends_well_as_soon_as_it_is_asked_to():
     query = Query()
     said = []
 
-    assert watch(query, patience_s=lambda: 10.0, current=lambda: said.append(1)).until_end() is True
+    assert watch(query, patience_s=lambda: 10.0, current=lambda: said.append(1)).until_end() is End.BETWEEN_BATCHES
     assert (query.stopped, said) == (True, [1])
 
 
@@ -49,5 +49,5 @@ def test_a_batch_that_runs_is_interrupted_when_there_is_no_patience():
     query = Query()
     query.status = {"message": "Processing new data", "isTriggerActive": True}
 
-    assert watch(query, patience_s=lambda: 0.0).until_end() is False
+    assert watch(query, patience_s=lambda: 0.0).until_end() is End.WITHIN_BATCH
     assert query.stopped

@@ -6,10 +6,14 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
 
 from headrace.checkpoints.delta_log import open_table
 
 _CLUSTERING = "delta.clustering"
+_DOMAINS = "domainMetadata"
 _FEATURE = "delta.feature."
 
 
@@ -58,7 +62,12 @@ def _renamed(properties: Mapping[str, str | None]) -> bool:
 
 
 def _cluster_columns(path: str) -> tuple[str, ...] | None:
-    for file in sorted((Path(path) / "_delta_log").glob("*.json"), reverse=True):
+    """The columns by the newest commit that says so, or by the checkpoint before that; None when that is unknown."""
+    log = Path(path) / "_delta_log"
+    checkpointed, parts = _checkpoint(log)
+    for file in sorted(log.glob("*.json"), reverse=True):
+        if file.stem.isdigit() and int(file.stem) <= checkpointed:
+            break
         try:
             text = file.read_text(encoding="utf-8")
         except FileNotFoundError:
@@ -66,8 +75,25 @@ def _cluster_columns(path: str) -> tuple[str, ...] | None:
         if _CLUSTERING not in text:
             continue
         for line in text.split("\n"):
-            domain = json.loads(line).get("domainMetadata", {}) if _CLUSTERING in line else {}
+            domain = json.loads(line).get(_DOMAINS, {}) if _CLUSTERING in line else {}
             if domain.get("domain") == _CLUSTERING:
-                columns = () if domain.get("removed") else json.loads(domain["configuration"])["clusteringColumns"]
-                return tuple(".".join(parts) for parts in columns)
-    return None
+                return _columns(domain)
+    kept = [part for part in parts if _DOMAINS in pq.read_schema(part).names]
+    domains = [row for part in kept for row in pq.read_table(part, columns=[_DOMAINS])[_DOMAINS].to_pylist() if row]
+    ours = [domain for domain in domains if domain["domain"] == _CLUSTERING]
+    if ours:
+        return _columns(ours[0])
+    # A checkpoint that keeps such things would have it.
+    return () if kept else None
+
+
+def _columns(domain: Mapping[str, Any]) -> tuple[str, ...]:
+    columns = () if domain.get("removed") else json.loads(domain["configuration"])["clusteringColumns"]
+    return tuple(".".join(parts) for parts in columns)
+
+
+def _checkpoint(log: Path) -> tuple[int, list[Path]]:
+    """The version and the files of the newest checkpoint; -1 and none when there is none."""
+    files = [file for file in log.glob("*.checkpoint*.parquet") if file.name.partition(".")[0].isdigit()]
+    newest = max((int(file.name.partition(".")[0]) for file in files), default=-1)
+    return newest, [file for file in files if int(file.name.partition(".")[0]) == newest]

@@ -190,7 +190,7 @@ def next_number(loads: Sequence[Load]) -> int:
 def _read(file: Path, name: Callable[[str], QualifiedName]) -> Load:
     said = json.loads(file.read_text(encoding="utf-8"))
     ranges = tuple(_range(found, name) for found in said["ranges"])
-    return Load(int(file.stem), ranges, bool(said["fences"]), bool(said["done"]), bool(said["retired"]))
+    return Load(int(file.stem), ranges, bool(said["fences"]), bool(said["done"]), bool(said["retired"]), begun=True)
 
 
 def _range(said: dict[str, Any], name: Callable[[str], QualifiedName]) -> SourceRange:

@@ -9,7 +9,8 @@ import typer
 
 from headrace.cli.invocation import invocation_of
 from headrace.cli.live import display_for
-from headrace.cli.update import Settings, finish, request_of
+from headrace.cli.selecting import Settings, configuration_of
+from headrace.cli.update import finish
 from headrace.plan.loads import Backfill
 
 _POSITION = "earliest|latest|version:N|timestamp:T"
@@ -25,10 +26,9 @@ def backfill(
     settings: Settings = None,
 ) -> None:
     """Run a stream's query as a batch over a range, into its table, exactly once; a new stream begins behind it."""
-    _, configuration = request_of((), (), everything=False, settings=settings or ())
     invocation = invocation_of(context)
     display = display_for(invocation, time.monotonic)
-    project = invocation.open(configuration)
+    project = invocation.open(configuration_of(settings))
     with display.shown():
         outcome = project.backfill(Backfill(name, start, end, again, abandon), on_event=display.on_event)
     finish(outcome, invocation)

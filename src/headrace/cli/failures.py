@@ -37,6 +37,12 @@ _FAILED_CODES = frozenset(
         "VIEW.UNUSABLE",
     }
 )
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM came where nothing was running that could be brought to an end."""
+
+
 _LEASE_CODES = {"LEASE.HELD", "LEASE.LOST"}
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import FrameType
 from typing import Annotated, Any
 
 import typer
@@ -14,7 +16,7 @@ from headrace import __version__
 from headrace.cli import jars, quarantine
 from headrace.cli.arguments import asks_for_json, hoisted
 from headrace.cli.backfill import backfill
-from headrace.cli.failures import DONE, INTERRUPTED, report, report_defect, report_usage
+from headrace.cli.failures import DONE, INTERRUPTED, Terminated, report, report_defect, report_usage
 from headrace.cli.init import init
 from headrace.cli.invocation import Invocation, Loudness, Output, invocation_of
 from headrace.cli.open_project import Opener, Place, open_project
@@ -40,12 +42,17 @@ _VERBS: tuple[tuple[str, Callable[..., None]], ...] = (
 
 def main() -> None:
     """Run the command line of this process and exit with the contract's code."""
+    signal.signal(signal.SIGTERM, _terminated)
     code = call(sys.argv[1:])
     try:
         sys.stdout.flush()
     except BrokenPipeError:
         _drop_stdout()
     sys.exit(code)
+
+
+def _terminated(_number: int, _frame: FrameType | None) -> None:
+    raise Terminated
 
 
 def call(words: Sequence[str], opener: Opener = open_project) -> int:

@@ -49,6 +49,10 @@ class OpenProject(Protocol):
     def redact(self) -> Callable[[str], str]:
         """Takes the secrets that were handed out so far out of a text."""
 
+    @property
+    def continuous(self) -> bool:
+        """True when its settings say that an update goes on until it is stopped."""
+
     def validate(self) -> DescribedGraph:
         """Everything short of writing."""
 

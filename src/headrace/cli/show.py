@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from headrace.cli.invocation import Invocation, Output, invocation_of
+from headrace.cli.selecting import Settings, configuration_of
 from headrace.cli.tables import WIDEST_CELL, rows_table
 from headrace.errors import Condition, PipelineError, conditions
 from headrace.model.rows import Rows
@@ -30,6 +31,7 @@ class GraphFormat(str, Enum):
 def graph(
     context: typer.Context,
     form: Annotated[GraphFormat | None, typer.Option("--format", help="How to print it.")] = None,
+    settings: Settings = None,
 ) -> None:
     """Show datasets, flows, and what reads what."""
     invocation = invocation_of(context)
@@ -37,7 +39,7 @@ def graph(
         invocation.output = Output.JSON
     elif form is not None and invocation.as_json:
         raise PipelineError("CLI.CONFLICT", first="--output json", second=f"--format {form.value}")
-    found = invocation.open().graph()
+    found = invocation.open(configuration_of(settings)).graph()
     text = found.to_mermaid() if form is GraphFormat.MERMAID else found.describe()
     invocation.described(text, found.to_json())
 
@@ -57,10 +59,11 @@ def preview(
     context: typer.Context,
     name: Annotated[str, typer.Argument(metavar="NAME", help="A dataset of the pipeline.")],
     rows: Annotated[int, typer.Option("--rows", min=1, help="How many rows at most.")] = 20,
+    settings: Settings = None,
 ) -> None:
     """Compute one dataset on real input and show some rows; nothing is written."""
     invocation = invocation_of(context)
-    found = invocation.open().preview(name, rows)
+    found = invocation.open(configuration_of(settings)).preview(name, rows)
     show_rows(invocation, found.rows)
     for remark in found.remarks():
         invocation.say(invocation.redact(remark))
@@ -69,6 +72,7 @@ def preview(
 def explain(
     context: typer.Context,
     name: Annotated[str, typer.Argument(metavar="NAME", help="A dataset, or the code of an error.")],
+    settings: Settings = None,
 ) -> None:
     """Explain a dataset, or the code of an error: its meaning, cause and fix."""
     invocation = invocation_of(context)
@@ -80,7 +84,7 @@ def explain(
     if _CODE.fullmatch(name) and name.split(".")[0] in groups:
         near = get_close_matches(name, list(conditions()), n=1, cutoff=0.0)[0]
         raise PipelineError("CLI.UNKNOWN_CODE", code=name, near=near)
-    found = invocation.open().explain(name)
+    found = invocation.open(configuration_of(settings)).explain(name)
     invocation.described(found.describe(), found.to_json())
 
 

@@ -47,13 +47,16 @@ def events(
     follow: Annotated[bool, typer.Option("--follow", help="Show events as they come, until the update ends.")] = False,  # noqa: FBT002 - an option of the command line
     limit: Annotated[int | None, typer.Option("--limit", min=0, help="The newest so many only.")] = None,
 ) -> None:
-    """Show the event log, oldest first; one JSON object a line with --follow or --output json."""
+    """Show the event log, oldest first; with --follow one JSON object a line."""
     invocation = invocation_of(context)
     reader = invocation.place.reader()
     rows = followed(reader, time.sleep, limit=limit) if follow else _newest(reader.events(), limit)
-    as_json = follow or invocation.as_json
+    if invocation.as_json and not follow:
+        # One document, an event a line.
+        sys.stdout.write(f"[{','.join(f'{chr(10)}{json_line(row)}' for row in rows)}\n]\n")
+        return
     for row in rows:
-        sys.stdout.write((json_line(row) if as_json else _text_line(row)) + "\n")
+        sys.stdout.write((json_line(row) if follow else _text_line(row)) + "\n")
         if follow:
             sys.stdout.flush()
     _say_when_empty(invocation, reader, follow=follow)

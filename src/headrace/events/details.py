@@ -80,6 +80,7 @@ def _about_flow_or_dataset(event_type: str, body: Json, flow: str, dataset: str)
             language=body["language"],
             mode=body["flow_type"],
             once=body["once"],
+            comment=body.get("comment"),
         )
     if event_type != FlowMoved.event_type:
         return None
@@ -152,6 +153,7 @@ def _body(event: Event) -> dict[str, Any]:
                 "flow_type": event.mode,
                 "language": event.language,
                 "once": event.once,
+                "comment": event.comment,
             }
         case FlowMoved():
             return {

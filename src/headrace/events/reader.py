@@ -107,10 +107,10 @@ class EventReader:
 
         Epochs below zero are loads, which are no progress of the flow.
         """
-        condition = f"event_type = '{BatchDone.event_type}' AND origin['epoch'] >= 0"
-        origins = [row["origin"] for row in self._rows(", ".join(_KEYS), condition)]
-        wanted = (flow, dataset)
-        return max((o["epoch"] for o in origins if (o["flow_name"], o["dataset_name"]) == wanted), default=None)
+        names = ("origin['flow_name'] AS flow", "origin['dataset_name'] AS dataset", "max(origin['epoch']) AS epoch")
+        condition = f"event_type = '{BatchDone.event_type}' AND origin['epoch'] >= 0 GROUP BY 1, 2"
+        rows = self._rows(", ".join(names), condition, "1")
+        return next((int(row["epoch"]) for row in rows if (row["flow"], row["dataset"]) == (flow, dataset)), None)
 
     def flow_totals(self) -> dict[str, FlowCounts]:
         """Rows of each flow over all updates, each batch counted once."""

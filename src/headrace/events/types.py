@@ -100,6 +100,7 @@ class FlowDefined:
     language: str = "PYTHON"
     mode: str = "APPEND"
     once: bool = False
+    comment: str | None = None
 
     event_type: ClassVar[str] = "flow_definition"
     level: ClassVar[Level] = Level.INFO

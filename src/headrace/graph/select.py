@@ -46,7 +46,8 @@ def select(graph: ResolvedGraph, selection: Selection, naming: Naming) -> Select
     """The datasets behind a selection.
 
     Raises:
-        Problems: unknown names, names in both lists, a table that may not be reset, a start that is none.
+        Problems: unknown names, names in both lists or beside a refresh of everything, a table that may not be reset, a
+            start that is none.
     """
     stored = {dataset.name: dataset for dataset in graph.datasets if dataset.kind.stored}
     # Persisted views: each refresh stores their definitions, and there are no rows to clear.
@@ -55,6 +56,8 @@ def select(graph: ResolvedGraph, selection: Selection, naming: Naming) -> Select
     starts = _starts(selection.reset_checkpoint, graph, naming, problems)
     nothing = Selected(frozenset(), frozenset(), starts=starts, accept_data_loss=selection.accept_data_loss)
     if selection.full_refresh_all:
+        if single := (*selection.refresh, *selection.full_refresh):
+            problems.append(PipelineError("SELECTION.CONFLICT", names=", ".join(map(repr, single))))
         raise_all(problems)
         kept = frozenset(name for name, dataset in stored.items() if not dataset.dataset.resettable)
         return replace(nothing, refresh=frozenset(stored) | views, full_refresh=frozenset(stored) - kept, kept=kept)

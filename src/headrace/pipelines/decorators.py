@@ -224,6 +224,8 @@ _DATASET_OPTIONS = {
     "spark_conf",
     "format",
 }
+# What says how rows are stored.
+_STORED_OPTIONS = {"schema", "table_properties", "partition_cols", "cluster_by", "format"}
 # Of tables alone; both words mean the same.
 _PRIVATE_OPTIONS = {"private", "temporary"}
 
@@ -295,8 +297,13 @@ def _check_option(registry: Registry, word: str, option: str, value: Any, locati
         registry.problems.append(
             PipelineError("UNSUPPORTED.ARGUMENT", location=location, what=word, argument=option, reason=reason)
         )
+    elif option in _STORED_OPTIONS and word in ("temporary_view", "view"):
+        reason = "a temporary view is not stored, and has the columns of its query"
+        registry.problems.append(
+            PipelineError("UNSUPPORTED.ARGUMENT", location=location, what=word, argument=option, reason=reason)
+        )
     elif option in REFUSED_ARGUMENTS:
-        if value and value != "auto":
+        if value and (value, option) != ("auto", "refresh_policy"):
             registry.problems.append(
                 PipelineError(
                     "UNSUPPORTED.ARGUMENT",

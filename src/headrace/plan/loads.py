@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from headrace.errors import PipelineError
@@ -77,6 +77,7 @@ class Load:
     Its batch is committed in an epoch of its own, minus its number, so that it is in the table once however often it
     is tried. ``fences`` means that the stream begins right behind it: it has read nothing yet. ``retired`` means that
     nothing of it is left to do although it was not finished, or that its rows are gone since its table was cleared.
+    ``begun`` means that an earlier update has asked for it.
     """
 
     number: int
@@ -84,6 +85,7 @@ class Load:
     fences: bool
     done: bool = False
     retired: bool = False
+    begun: bool = field(default=False, compare=False)
 
     @property
     def pending(self) -> bool:

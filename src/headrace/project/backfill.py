@@ -83,11 +83,12 @@ def _load(flow: ResolvedFlow, wanted: Backfill, state: StoredState, past: Stored
     # A fence that the stream has not passed moves on with the load.
     streams = covered[:-1] if borders else covered
     new = not any(coverage.used for coverage in covered) and not current.fenced
+    if new and _start(wanted.start, "--from") != EARLIEST:
+        raise PipelineError("BACKFILL.GAP", flow=flow.name, start=wanted.start, reset=f"{flow.name}={wanted.start}")
     if not wanted.again:
         _check_apart(flow, ranges, streams, before)
-        if new and _start(wanted.start, "--from") != EARLIEST:
-            raise PipelineError("BACKFILL.GAP", flow=flow.name, start=wanted.start, reset=f"{flow.name}={wanted.start}")
-    return Load(next_number(before), ranges, (borders or new) and not wanted.again)
+    # Rows that are wanted twice are wanted from the load: a stream that has read nothing still begins behind it.
+    return Load(next_number(before), ranges, borders or new)
 
 
 def _behind(current: Coverage, number: int, found: SourceRange) -> SourceRange:

@@ -57,12 +57,13 @@ def _flow(
     step = plan.step_for(flow.name) if plan is not None else None
     coming = f"{step.decision.value}: {step.reason}" if step is not None else state.news(graph, flow).reason
     epoch = state.progress_of(flow).epoch
+    found = trigger_of(graph, flow, continuous=settings.continuous, interval_s=settings.trigger_interval_s)
+    trigger = found.describe()
     if flow.mode not in _STREAMS:
-        return FlowExplanation(flow, epoch, None, coming)
+        return FlowExplanation(flow, epoch, None, coming, trigger)
     checkpoint = state.checkpoint(flow, epoch)
-    trigger = trigger_of(graph, flow, continuous=settings.continuous, interval_s=settings.trigger_interval_s)
     positions = tuple(_positions(flow, state, checkpoint, settings.naming))
-    return FlowExplanation(flow, epoch, str(checkpoint), coming, trigger.describe(), positions)
+    return FlowExplanation(flow, epoch, str(checkpoint), coming, trigger, positions)
 
 
 def _positions(flow: ResolvedFlow, state: StoredState, checkpoint: Path, naming: Naming) -> list[tuple[str, str]]:

@@ -137,11 +137,11 @@ class Lease:
             PipelineError: LEASE.HELD, which names the holder.
         """
         self._file.parent.mkdir(parents=True, exist_ok=True)
-        before = read_holder(self._file)
+        before = self._expired()
         elsewhere = before is not None and before.host != self._host and not before.released
-        if before is not None and elsewhere and self._now() - before.renewed_at < self._terms.expires_after_s:
-            raise held_by(before)
         self._lock = self._locked(before, needed=not elsewhere)
+        # Whoever had the lock may have given the lease back since.
+        before = self._expired()
         python = Process.of(os.getpid())
         assert python is not None  # noqa: S101 - this very process
         if before is not None and before.host == self._host and before.jvm is not None and before.python != python:
@@ -165,8 +165,15 @@ class Lease:
         with self._writing:
             if self._mine is not None and self._holds():
                 self._write(replace(self._mine, released=True, jvm=None))
+            # Nobody who is late may go on as if it were held.
+            self._lost.set()
         if self._lock is not None:
             self._lock.close()
+
+    @property
+    def number(self) -> int:
+        """How many holders there were, this one included; 0 before the lease is taken."""
+        return self._mine.number if self._mine else 0
 
     def when_lost(self, stop: Callable[[], None]) -> None:
         """Call *stop* once, from another thread, when the lease is taken over or cannot be renewed."""
@@ -188,6 +195,16 @@ class Lease:
         if self._lost.is_set() or not self._holds():
             self._lose()
             raise PipelineError("LEASE.LOST", host=self._host, file=self._file)
+
+    def _expired(self) -> Holder | None:
+        """Who held the lease before; raises LEASE.HELD while another host's process does."""
+        before = read_holder(self._file)
+        elsewhere = before is not None and before.host != self._host and not before.released
+        if before is not None and elsewhere and self._now() - before.renewed_at < self._terms.expires_after_s:
+            if self._lock is not None:
+                self._lock.close()
+            raise held_by(before)
+        return before
 
     def _holds(self) -> bool:
         holder = read_holder(self._file)

@@ -20,6 +20,7 @@ from headrace.model.rows import Rows
 from headrace.plan.loads import Backfill
 from headrace.plan.steps import Plan
 from headrace.project.asking import ask
+from headrace.project.ending import Ending
 from headrace.project.explain import Explanation
 from headrace.project.explaining import explanation
 from headrace.project.lease import Lease
@@ -75,6 +76,11 @@ class Project(StoredProject):
         file = find_settings(Path(directory or Path.cwd()).absolute())
         return cls(load_settings(file, profile=profile, overrides=configuration or {}, environ=environ), environ)
 
+    @property
+    def continuous(self) -> bool:
+        """True when the settings say that an update goes on until it is stopped."""
+        return self.settings.continuous
+
     def validate(self) -> ResolvedGraph:
         """Everything short of writing: the resolved graph.
 
@@ -85,8 +91,13 @@ class Project(StoredProject):
         self._planning.plan(graph, Selection())
         return graph
 
-    # Datasets, flows and what reads what are the same value.
-    graph = validate
+    def graph(self) -> ResolvedGraph:
+        """Datasets, flows and what reads what, also where an update could not do what the code says.
+
+        Raises:
+            Problems: everything that is wrong with the code.
+        """
+        return self._resolver.resolve(self._planning.kept(Selection())).graph
 
     def plan(self, selection: Selection | None = None) -> Plan:
         """What :meth:`run` would do and why; nothing is written.
@@ -216,7 +227,8 @@ class Project(StoredProject):
         planned(resolved.graph)
         make_storage(self.settings)
         host, terms = host_name(self._environ), self._rehearsal.terms
-        with Lease(Path(self.settings.layout.lease), host, time.time, terms=terms) as lease:
+        file = Path(self.settings.layout.lease)
+        with Ending(stop) as ending, Lease(file, host, time.time, terms=terms) as lease:
             update = Update(
                 settings=self.settings,
                 secrets=self._secrets,
@@ -226,4 +238,4 @@ class Project(StoredProject):
                 at=self._rehearsal.at,
                 carry_out=lambda renamed: self._planning.carry_out(renamed, self._rehearsal.at),
             )
-            return update.run(planned(resolved.graph), selection, on_event, stop)
+            return update.run(planned(resolved.graph), selection, on_event, ending)

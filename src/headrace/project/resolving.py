@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 
 from headrace.errors import PipelineError, Problems
@@ -22,12 +19,14 @@ from headrace.model.views import ViewDefinition
 from headrace.project.files import load_files
 from headrace.project.modules import ship_modules, source_modules
 from headrace.project.rehearsal import Rehearsal
+from headrace.project.scratch import scratch
 from headrace.settings.dbutils import DbUtils
 from headrace.settings.secrets import Secrets
 from headrace.settings.settings import Settings
 from headrace.settings.sources import source_files
 from headrace.spark.analyzer import StubAnalyzer
 from headrace.spark.catalog import Catalog
+from headrace.spark.entries import adopting_views, clear
 from headrace.spark.listeners import remove_listeners
 from headrace.spark.session import open_session
 
@@ -70,9 +69,8 @@ class Resolver:
             environ=self._environ,
             folder=settings.root,
         )
-        stubs = Path(tempfile.gettempdir()) / f"headrace-stubs-{os.getpid()}"
-        catalog = Catalog(session, settings.layout, settings.naming, stubs)
-        catalog.clear()
+        catalog = Catalog(session, settings.layout, settings.naming, scratch("stubs"))
+        clear(session)
         remove_listeners()
         return catalog
 
@@ -86,12 +84,17 @@ class Resolver:
         Raises:
             Problems: everything that is wrong with the project.
         """
-        settings = self._settings
-        files = source_files(settings)
+        files = source_files(self._settings)
         catalog = self.catalog()
-        session = catalog.session
+        with adopting_views(catalog.session):
+            return self._resolved(catalog, files, kept, known)
+
+    def _resolved(
+        self, catalog: Catalog, files: tuple[Path, ...], kept: Kept, known: tuple[PipelineError, ...]
+    ) -> Resolved:
+        settings, session = self._settings, catalog.session
         # First, because a UDF takes the list of shipped modules along when a query calls it for the first time.
-        ship_modules(session, settings.root_path, catalog.stubs.with_name(f"{catalog.stubs.name}-modules"))
+        ship_modules(session, settings.root_path, scratch("modules"))
         loaded = load_files(
             files,
             root=settings.root,
@@ -128,11 +131,11 @@ class Resolver:
         configuration = settings.resolved_configuration(self._secrets, self._environ)
         return parameters_digest(configuration, settings.resolved_spark_conf(self._secrets, self._environ))
 
-    @cached_property
+    @property
     def _log_folder(self) -> Path:
         """The storage's log folder once there is a storage; a verb that only reads makes none."""
         logs = Path(self._settings.layout.logs)
-        return logs if Path(self._settings.storage).is_dir() else Path(tempfile.mkdtemp(prefix="headrace-logs-"))
+        return logs if Path(self._settings.storage).is_dir() else scratch("logs")
 
     def _path_of(self, name: QualifiedName) -> str:
         return self._settings.layout.table(self._settings.naming, name)

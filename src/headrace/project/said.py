@@ -1,16 +1,72 @@
-"""What an update says of its plan before it begins, so that the event log keeps it."""
+"""What an update says before it begins, so that the event log keeps it: settings, warnings, definitions."""
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Iterator
 
-from headrace.events.types import Warned
+from headrace.events.types import DatasetDefined, Event, FlowDefined, Warned
+from headrace.graph.resolved import Mode, ResolvedGraph
+from headrace.graph.select import Selection
+from headrace.plan.notices import without_effect
 from headrace.plan.steps import Plan
 from headrace.plan.triggers import partial_inputs
+from headrace.settings.settings import Settings
+
+_FLOW_TYPES = {
+    Mode.APPEND: "APPEND",
+    Mode.COMPLETE: "COMPLETE",
+    Mode.ONCE: "APPEND",
+    Mode.REPLACE: "MATERIALIZED_VIEW",
+    Mode.VIEW: "VIEW",
+}
 
 
-def plan_said(plan: Plan) -> Iterator[Warned]:
-    """Warnings: what is renamed, what is inactive, what tables are cleared, and whose progress is dropped."""
+def settings_said(settings: Settings) -> dict[str, object]:
+    """What an update keeps of the settings that it ran with."""
+    return {
+        "name": settings.name,
+        "storage": settings.storage,
+        "schema": settings.schema,
+        "profile": settings.profile,
+        "development": settings.development,
+        "continuous": settings.continuous,
+        "python": platform.python_version(),
+    }
+
+
+def selection_said(selection: Selection) -> dict[str, object]:
+    """What an update keeps of what it was asked for."""
+    return {
+        "refresh": list(selection.refresh),
+        "full_refresh": list(selection.full_refresh),
+        "full_refresh_all": selection.full_refresh_all,
+        "reset_checkpoint": list(selection.reset_checkpoint),
+        "accept_data_loss": selection.accept_data_loss,
+    }
+
+
+def settings_warnings(settings: Settings) -> Iterator[Warned]:
+    """Settings that are known, and do nothing here."""
+    for key, why in settings.notices:
+        yield Warned("SETTINGS.WITHOUT_EFFECT", f'setting "{key}" has no effect: {why}')
+
+
+def graph_warnings(graph: ResolvedGraph) -> Iterator[Warned]:
+    """What may surprise in the code: properties without effect, tables replaced by each batch, uncounted rules."""
+    for notice in without_effect(graph):
+        yield Warned("DATASET.WITHOUT_EFFECT", notice.message, notice.flow, notice.dataset)
+    for flow in graph.flows:
+        if flow.mode is Mode.COMPLETE:
+            message = f'flow "{flow.name}" aggregates a stream without a watermark: each batch replaces the table'
+            yield Warned("FLOW.COMPLETE_MODE", message, flow.name, str(flow.target))
+        if flow.mode is Mode.VIEW and graph.by_name[flow.target].dataset.expectations:
+            message = f'expectations of temporary view "{flow.target}" are applied but not counted'
+            yield Warned("EXPECTATION.VIEW_NOT_COUNTED", message, flow.name, str(flow.target))
+
+
+def plan_warnings(plan: Plan) -> Iterator[Warned]:
+    """What is renamed, what is inactive, what tables are cleared, whose progress is dropped, what goes on."""
     for rename in plan.renames:
         message = f'{rename.what.value} "{rename.old}" is renamed to "{rename.new}" with all that it has'
         yield Warned(f"{rename.what.name}.RENAMED", message, None, str(rename.dataset))
@@ -29,3 +85,24 @@ def plan_said(plan: Plan) -> Iterator[Warned]:
             read = "; ".join(source.describe() for source in step.restart.sources)
             message = f'progress of flow "{step.flow.name}" is dropped, it reads again {read}'
             yield Warned("FLOW.RESET", message, step.flow.name, str(step.flow.target))
+        if step.load is not None and step.load.begun and not step.load.retired:
+            rest = "" if step.streams else "; a range that is asked for now is for the next backfill"
+            message = f'flow "{step.flow.name}" finishes a backfill that was broken off: {step.load.describe()}{rest}'
+            yield Warned("FLOW.BACKFILL_RESUMED", message, step.flow.name, str(step.flow.target))
+
+
+def definitions_said(graph: ResolvedGraph) -> Iterator[Event]:
+    """The datasets and flows of an update."""
+    for dataset in graph.datasets:
+        names = tuple(expectation.name for expectation in dataset.dataset.expectations)
+        yield DatasetDefined(str(dataset.name), dataset.kind, dataset.path, names)
+    for flow in graph.flows:
+        yield FlowDefined(
+            flow=flow.name,
+            dataset=str(flow.target),
+            inputs=tuple(str(given.name) for given in flow.analysis.inputs),
+            language=flow.flow.query.language,
+            mode=_FLOW_TYPES[flow.mode],
+            once=flow.flow.once,
+            comment=flow.flow.comment,
+        )

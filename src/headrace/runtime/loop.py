@@ -35,7 +35,7 @@ class Clock(Protocol):
         """The time of day, UTC."""
 
 
-def run(plan: Plan, starter: FlowStarter, clock: Clock, emit: Emit, *, limit: int, max_retries: int) -> Board:
+def run(plan: Plan, starter: FlowStarter, clock: Clock, emit: Emit, *, limit: int, max_retries: int | None) -> Board:
     """Run every step of *plan*; return the board when nothing can move.
 
     Args:
@@ -44,7 +44,8 @@ def run(plan: Plan, starter: FlowStarter, clock: Clock, emit: Emit, *, limit: in
         clock: for waiting and durations.
         emit: gets every move of a flow.
         limit: how many flows run at a time, at least 1; in a continuous update all of them do.
-        max_retries: how often a flow is tried again after a failure that may pass; in a continuous update without end.
+        max_retries: how often a flow is tried again after a failure that may pass, None without end; in a continuous
+            update it counts failures with no batch between them.
     """
     loop = _Loop(Board.for_plan(plan), starter, clock, emit, limit, max_retries)
     loop.settle_unstarted()
@@ -61,18 +62,18 @@ def run(plan: Plan, starter: FlowStarter, clock: Clock, emit: Emit, *, limit: in
     return loop.board
 
 
-def state_of(board: Board, *, interrupted: bool = True) -> UpdateState:
+def state_of(board: Board, *, interrupted: bool = False) -> UpdateState:
     """How the update ended.
 
     Args:
         board: where its flows ended.
-        interrupted: False when a continuous update was stopped as it should be, which completes it.
+        interrupted: whether a person broke it off; a continuous update that was stopped otherwise has completed.
     """
     states = {status.state for status in board.statuses.values()}
     if FlowState.FAILED in states:
         return UpdateState.FAILED
-    if board.plan.continuous and not interrupted:
-        return UpdateState.COMPLETED
+    if board.plan.continuous:
+        return UpdateState.CANCELED if interrupted else UpdateState.COMPLETED
     return UpdateState.CANCELED if FlowState.CANCELED in states else UpdateState.COMPLETED
 
 
@@ -86,7 +87,7 @@ class _Loop:
     """The moving parts of one run."""
 
     def __init__(
-        self, board: Board, starter: FlowStarter, clock: Clock, emit: Emit, limit: int, max_retries: int
+        self, board: Board, starter: FlowStarter, clock: Clock, emit: Emit, limit: int, max_retries: int | None
     ) -> None:
         self.board = board
         self._starter = starter
@@ -167,7 +168,7 @@ class _Loop:
         status = self.board.statuses[failure.flow]
         continuous = self.board.plan.continuous
         in_a_row = 1 if continuous and failure.progressed else status.failures_in_a_row + 1
-        left = continuous or in_a_row <= self._max_retries
+        left = self._max_retries is None or in_a_row <= self._max_retries
         passing = retry.retryable(failure)
         if passing and self._starter.stopping:
             self._end(failure.flow, FlowState.CANCELED, reason="the update was stopped")

@@ -6,6 +6,8 @@ from headrace.runtime.ports import Failed
 
 FIRST_DELAY_S = 1.0
 LONGEST_DELAY_S = 60.0
+# More than enough for the longest delay; a flow may be tried again for months.
+_DOUBLINGS = 16
 
 # SQLSTATE classes (ISO 9075 and Spark's own) whose errors come back on every try: data (22), constraint (23),
 # syntax and access (42), unsupported feature (0A), external routine, that is user code (38, 39).
@@ -49,4 +51,4 @@ def retryable(failure: Failed) -> bool:
 
 def delay_s(attempt: int) -> float:
     """How long to wait after the given attempt failed (counted from 1): doubling, with an upper bound."""
-    return float(min(FIRST_DELAY_S * 2 ** (attempt - 1), LONGEST_DELAY_S))
+    return float(min(FIRST_DELAY_S * 2 ** min(attempt - 1, _DOUBLINGS), LONGEST_DELAY_S))

@@ -98,13 +98,6 @@ _PIPELINE = (
         "`storage`",
         in_profile=True,
     ),
-    _used(
-        "storage_untested",
-        _T.BOOLEAN,
-        "Allow a `storage` on `s3a`, `abfss`, `gs` or `hdfs`, which nobody has tried yet.",
-        "`false`",
-        in_profile=True,
-    ),
     _used("development", _T.BOOLEAN, "A flow that fails is not tried again.", "`false`", in_profile=True),
     _used(
         "configuration",
@@ -220,7 +213,7 @@ _SERVICE = (
         _T.ANY_LIST,
         "Mail about updates.",
         "no mail is sent yet",
-        "Act on the exit code of headrace run, or follow headrace events.",
+        "Send it from an event hook, @dp.on_event_hook, or act on the exit code of headrace run.",
     ),
     _used("event_log", _T.SECTION, "What `headrace sql` calls the event log, besides `event_log`.", "none"),
     _used("event_log.name", _T.TEXT, "The name. Required here."),

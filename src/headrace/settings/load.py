@@ -20,7 +20,6 @@ from headrace.settings.document import read_document
 from headrace.settings.keys import HONOURED_CONFS, RETRIES_CONF, VENDOR_CONF_PREFIX
 from headrace.settings.named import dependencies_of, event_log_of, libraries_of
 from headrace.settings.settings import (
-    DEFAULT_FLOW_RETRIES,
     DEFAULT_PARALLEL_FLOWS,
     DEFAULT_SCHEMA,
     DEFAULT_STOP_GRACE_S,
@@ -137,7 +136,7 @@ class _Loader:
             profile=profile,
             master=section.text("master"),
             max_parallel_flows=self._number(section, "max_parallel_flows", DEFAULT_PARALLEL_FLOWS, least=1),
-            max_flow_retries=self._retries(section, 0 if development else DEFAULT_FLOW_RETRIES, configuration),
+            max_flow_retries=self._retries(section, 0 if development else None, configuration),
             connectors=section.texts("connectors"),
             renamed_datasets=MappingProxyType(section.section("renames").mapping("datasets")),
             renamed_flows=MappingProxyType(section.section("renames").mapping("flows")),
@@ -170,12 +169,9 @@ class _Loader:
 
     def _storage(self, section: Section) -> str:
         location = self._at(section.line_of("storage"))
-        untested = section.flag("storage_untested") or False
         value = section.text("storage")
         try:
-            return resolve_storage(
-                DEFAULT_STORAGE if value is None else value, self.file.parent, untested=untested, location=location
-            )
+            return resolve_storage(DEFAULT_STORAGE if value is None else value, self.file.parent, location=location)
         except PipelineError as error:
             self.problems.append(error)
             return ""
@@ -193,9 +189,9 @@ class _Loader:
             self._wrong(section, key, f"it is less than {least}", f"Write {least} or more.")
         return default if value is None else value
 
-    def _retries(self, section: Section, default: int, configuration: Mapping[str, str]) -> int:
+    def _retries(self, section: Section, default: int | None, configuration: Mapping[str, str]) -> int | None:
         if section.number("max_flow_retries") is not None:
-            return self._number(section, "max_flow_retries", default, least=0)
+            return self._number(section, "max_flow_retries", 0, least=0)
         written = configuration.get(RETRIES_CONF)
         if written is None:
             return default

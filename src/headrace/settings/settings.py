@@ -74,7 +74,8 @@ class Settings:
     profile: str | None = None
     master: str | None = None
     max_parallel_flows: int = DEFAULT_PARALLEL_FLOWS
-    max_flow_retries: int = DEFAULT_FLOW_RETRIES
+    # None where the user does not say.
+    max_flow_retries: int | None = None
     connectors: tuple[str, ...] = ()
     # Old name to new one.
     renamed_datasets: Mapping[str, str] = field(default_factory=_no_texts)
@@ -88,6 +89,12 @@ class Settings:
     def naming(self) -> Naming:
         """What names without a catalog or a schema are read in."""
         return Naming(schema=self.schema, catalog=self.catalog)
+
+    def flow_retries(self, *, continuous: bool) -> int | None:
+        """How often a flow is tried again; None without end, as in a continuous update unless it is said."""
+        if self.max_flow_retries is not None:
+            return self.max_flow_retries
+        return None if continuous else DEFAULT_FLOW_RETRIES
 
     @property
     def layout(self) -> StorageLayout:

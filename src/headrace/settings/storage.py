@@ -14,21 +14,20 @@ from headrace.model.location import Location
 from headrace.model.names import Naming, QualifiedName
 
 # Both Hadoop and delta-rs open these; none has been run against the real service.
-UNTESTED_SCHEMES = ("s3a", "abfss", "gs", "hdfs")
+_REMOTE_SCHEMES = ("s3a", "abfss", "gs", "hdfs")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]|^\.")
 _LONGEST_FLOW = 180
 
 
-def resolve_storage(value: str, root: Path, *, untested: bool = False, location: Location | None = None) -> str:
-    """The storage as an absolute local path, or as a URI without a slash at its end.
+def resolve_storage(value: str, root: Path, *, location: Location | None = None) -> str:
+    """The storage as an absolute local path.
 
     Args:
-        value: a path, relative to *root*, or a URI.
-        untested: allow the schemes of ``UNTESTED_SCHEMES``.
+        value: a path, relative to *root*, or a ``file:`` URI.
 
     Raises:
-        PipelineError: STORAGE.INVALID, STORAGE.UNTESTED or STORAGE.UNKNOWN_SCHEME.
+        PipelineError: STORAGE.INVALID, STORAGE.NOT_LOCAL or STORAGE.UNKNOWN_SCHEME.
     """
     if not value.strip():
         raise PipelineError("STORAGE.INVALID", location=location, reason="it is empty")
@@ -40,13 +39,8 @@ def resolve_storage(value: str, root: Path, *, untested: bool = False, location:
     scheme = match.group(1).lower()
     if scheme == "file":
         return _local_path(value, location)
-    if scheme not in UNTESTED_SCHEMES:
-        raise PipelineError("STORAGE.UNKNOWN_SCHEME", location=location, scheme=scheme)
-    if not untested:
-        raise PipelineError("STORAGE.UNTESTED", location=location, scheme=scheme)
-    if scheme != "hdfs" and not _split(value, location).netloc:
-        raise PipelineError("STORAGE.INVALID", location=location, reason="it names no bucket or container")
-    return value.rstrip("/")
+    code = "STORAGE.NOT_LOCAL" if scheme in _REMOTE_SCHEMES else "STORAGE.UNKNOWN_SCHEME"
+    raise PipelineError(code, location=location, scheme=scheme)
 
 
 def _split(uri: str, location: Location | None) -> SplitResult:

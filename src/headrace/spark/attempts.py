@@ -19,6 +19,8 @@ from headrace.spark.failures import failed, whole_text
 from headrace.spark.preparation import Preparation
 from headrace.spark.surroundings import Surroundings
 
+# However short its interval is, a view that has nothing to compute does not keep a core busy with looking.
+_LOOK_AT_INPUTS_EVERY_S = 0.5
 _LONGEST_TRACES_BYTES = 16 * 1024 * 1024
 
 
@@ -42,6 +44,7 @@ class Attempt:
         preparation: prepares tables and inputs.
         step: what to do.
         table: what happens to the target first.
+        attempt: the how manieth it is, from 1.
         report: gets every report, from this thread.
         tidy: gets a table that many batches were written to.
         signals: when to end early.
@@ -53,6 +56,7 @@ class Attempt:
         preparation: Preparation,
         step: FlowStep,
         table: TableStep | None,
+        attempt: int,
         *,
         report: Callable[[Report], None],
         tidy: Callable[[QualifiedName], None],
@@ -70,6 +74,7 @@ class Attempt:
             preparation,
             step.flow,
             step.trigger,
+            attempt,
             started=lambda: report(Started(step.flow.name)),
             current=lambda: report(Current(step.flow.name)),
             patience_s=signals.patience_s,
@@ -112,7 +117,7 @@ class Attempt:
                 due = False
             self._report(Current(flow.name))
             self._report(Idle(flow.name))
-            signals.stop.wait(self._step.trigger.interval_s)
+            signals.stop.wait(max(self._step.trigger.interval_s or 0.0, _LOOK_AT_INPUTS_EVERY_S))
         return Completed(flow.name)
 
     def _ended_by(self, error: BaseException) -> Report:

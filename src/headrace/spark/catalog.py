@@ -18,6 +18,7 @@ from headrace.graph.session_names import SessionName
 from headrace.model.names import Naming, QualifiedName, quoted
 from headrace.model.schema import Schema
 from headrace.settings.storage import StorageLayout
+from headrace.spark import entries
 from headrace.spark.delta_tables import build_table, clear_drafts, struct_type
 from headrace.spark.first_commit import make_plain_table, plain
 from headrace.spark.names import Names
@@ -54,12 +55,14 @@ class Catalog:
             self.session.catalog.createTable(
                 session_name.text, path=str(self.stubs), source="parquet", schema=struct_type(schema)
             )
-            self._registered[session_name.key] = "stub"
+            self._note(session_name, "stub")
 
     def register_view(self, name: QualifiedName, frame: DataFrame) -> None:
         """A temporary view over a frame."""
         with self._lock:
-            frame.createOrReplaceTempView(self.names.of(name).table)
+            session_name = self.names.of(name)
+            frame.createOrReplaceTempView(session_name.table)
+            entries.note(session_name)
 
     def register_table(self, dataset: ResolvedDataset) -> None:
         """The dataset's Delta table under its name; made as declared when it is not there."""
@@ -71,7 +74,7 @@ class Catalog:
                 session_name = self.names.of(dataset.name)
                 self._drop(session_name)
                 build_table(self.session, "createIfNotExists", session_name.text, dataset, path)
-                self._registered[session_name.key] = path
+                self._note(session_name, path)
 
     def _made_plain(self, dataset: ResolvedDataset, path: str) -> bool:
         """True when the table was made without Spark; what lies in its way is for Delta to name."""
@@ -105,19 +108,6 @@ class Catalog:
                 self._drop(self.names.of(name))
                 self.names.forget(name)
 
-    def clear(self) -> None:
-        """Take every name out of the session's catalog, if the catalog is in memory and so holds nothing else."""
-        session = self.session
-        if session.conf.get("spark.sql.catalogImplementation") != "in-memory":
-            return
-        for database in session.catalog.listDatabases():
-            for table in session.catalog.listTables(database.name):
-                if table.isTemporary:
-                    session.catalog.dropTempView(table.name)
-                else:
-                    # Tables are external: the name goes, the data stays.
-                    session.sql(f"DROP TABLE IF EXISTS {quoted(database.name, table.name)}")
-
     def register_event_views(self, path: str) -> None:
         """The event log as a table ``event_log``, and flat views over it."""
         if not (Path(path) / "_delta_log").is_dir():
@@ -126,8 +116,10 @@ class Catalog:
         with self._lock:
             self._drop(name)
             self.session.catalog.createTable(name.text, path=path, source="delta")
+            self._note(name, path)
             for view, text in VIEWS.items():
                 self.session.sql(text(name.text)).createOrReplaceTempView(view)
+                entries.note(SessionName(None, view))
 
     def register_path(self, name: QualifiedName, path: str) -> None:
         """A Delta table that is there, under the dataset's name."""
@@ -137,13 +129,15 @@ class Catalog:
                 return
             self._drop(session_name)
             self.session.catalog.createTable(session_name.text, path=path, source="delta")
-            self._registered[session_name.key] = path
+            self._note(session_name, path)
+
+    def _note(self, name: SessionName, path: str) -> None:
+        self._registered[name.key] = path
+        entries.note(name)
 
     def _drop(self, name: SessionName) -> None:
-        if name.key in self._registered or self.session.catalog.tableExists(name.text):
-            # An external table: dropping it takes the name away and leaves the data.
-            self.session.sql(f"DROP TABLE IF EXISTS {name.text}")
-            self._registered.pop(name.key, None)
+        entries.drop(self.session, name, (Path(self._layout.root), self.stubs))
+        self._registered.pop(name.key, None)
 
     def _make_database(self, database: str) -> None:
         if not self.session.catalog.databaseExists(database):

@@ -9,7 +9,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from headrace.checkpoints.delta_log import table_state
-from headrace.checkpoints.loads import store_load
+from headrace.checkpoints.loads import loads_of, store_load
 from headrace.checkpoints.offsets import read_progress
 from headrace.checkpoints.records import FlowRecord, write_record
 from headrace.expectations.compile import Rules
@@ -27,7 +27,7 @@ from headrace.spark.session import on_clone, with_confs
 from headrace.spark.surroundings import Surroundings
 from headrace.spark.target import Target, TargetPlace
 from headrace.spark.twin import as_batch
-from headrace.spark.watch import QueryWatch
+from headrace.spark.watch import End, QueryWatch
 
 # How often the progress of counting is stored while a query runs.
 _STORE_EVERY_S = 60.0
@@ -58,6 +58,7 @@ class Execution:
         preparation: Preparation,
         flow: ResolvedFlow,
         trigger: Trigger,
+        attempt: int,
         *,
         started: Callable[[], None],
         current: Callable[[], None],
@@ -68,6 +69,7 @@ class Execution:
         self._preparation = preparation
         self._flow = flow
         self._trigger = trigger
+        self._attempt = attempt
         self._started = started
         self._current = current
         self._patience_s = patience_s
@@ -86,15 +88,21 @@ class Execution:
         around, flow = self._around, self._flow
         record = around.state.progress_of(flow)
         folder = around.state.record_file(flow).parent
+        stored = next((one for one in loads_of(folder, around.naming.canonical) if one.number == load.number), None)
+        if stored is not None and not stored.pending:
+            # By an attempt before, which failed in the stream that follows.
+            return Completed(flow.name)
         if load.retired:
+            around.fence()
             store_load(folder, load)
             return Completed(flow.name)
-        with self._preparation.loading, as_batch(part_of(around, flow, load)):
+        with self._preparation.loading, part_of(around, flow, load) as part, as_batch(part):
             self._preparation.register_inputs(flow)
             with with_confs(around.session, flow.flow.spark_conf):
                 frame = on_clone(self._preparation.frame(flow), work_group(around.update_id, flow.name))
         self._started()
         # Only a load that can be read is one that has to be finished.
+        around.fence()
         store_load(folder, load)
         self._target(flow, replace(record, epoch=load.epoch), replaces=False).write(frame, 0)
         complete_load(around, flow, load)
@@ -170,7 +178,7 @@ class Execution:
         look = _Look(around, flow, record, target, counter, self._tidy)
         watch = QueryWatch(query, look=look, current=self._current, patience_s=self._patience_s, now=around.now)
         try:
-            finished = watch.until_end()
+            end = watch.until_end()
         except Exception as error:
             self.progressed = _batches(target, counter) > 0
             if counter is not None:
@@ -184,7 +192,7 @@ class Execution:
             counter.count()
             around.at(Point.COUNTED)
             counted_version = counter.counted_version
-        if not finished:
+        if end is End.WITHIN_BATCH:
             return Canceled(flow.name)
         done = replace(
             record,
@@ -199,7 +207,9 @@ class Execution:
         write_record(around.state.record_file(flow), done)
         if _batches(target, counter):
             self._tidy()
-        return Completed(flow.name)
+        # A stream without end has done all that it should whenever it is stopped; another may have left input unread.
+        whole = end is End.BY_ITSELF or self._trigger.kind is TriggerKind.INTERVAL
+        return Completed(flow.name) if whole else Canceled(flow.name)
 
     def _target(self, flow: ResolvedFlow, record: FlowRecord, *, replaces: bool) -> Target:
         around = self._around
@@ -213,6 +223,8 @@ class Execution:
             epoch=record.epoch,
             identity=record.identity,
             update_id=around.update_id,
+            term=around.term,
+            attempt=self._attempt,
             replaces=replaces,
             partition_by=dataset.partition_by,
             cluster_by=dataset.cluster_by,

@@ -45,6 +45,7 @@ class ThreadedFlows:
             self._preparation,
             step,
             table,
+            attempt,
             report=self._reports.put,
             tidy=self._maintenance.ask,
             signals=Signals(self._stop, self._room, self._patience_s),
@@ -91,12 +92,13 @@ class ThreadedFlows:
 
     def close(self) -> None:
         """Leave nothing running: called when the update is over, however it ended."""
-        self._maintenance.close(at_once=self._stop.is_set())
+        # Flows first: one that still runs may ask for maintenance, and must not go on while that is waited for.
         if any(thread.is_alive() for thread in self._threads.values()):
             self.abandon()
             self._interrupt()
             for thread in self._threads.values():
                 thread.join(_CLOSE_PATIENCE_S)
+        self._maintenance.close(self._stop_asked.is_set)
 
     def _interrupt(self) -> None:
         for flow, thread in self._threads.items():

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import reduce
 
 from pyspark.sql import DataFrame, SparkSession
@@ -24,8 +25,12 @@ from headrace.spark.twin import Part
 _VIEW_PREFIX = "headrace_part"
 
 
-def part_of(around: Surroundings, flow: ResolvedFlow, load: Load) -> Part:
-    """The ranges of a load, ready to be read; makes temporary views, so flows must be loaded one at a time."""
+@contextmanager
+def part_of(around: Surroundings, flow: ResolvedFlow, load: Load) -> Iterator[Part]:
+    """The ranges of a load, ready to be read inside the block; a query that was analyzed there can be run later.
+
+    Makes temporary views, so flows must be loaded one at a time.
+    """
     session, name_behind = around.session, around.catalog.names.name_behind
     views = {}
     for number, found in enumerate(load.ranges):
@@ -45,7 +50,11 @@ def part_of(around: Surroundings, flow: ResolvedFlow, load: Load) -> Part:
             raise PipelineError("FLOW.NO_TWIN", what=f"a stream of {', '.join(paths)}")
         return [path for path, _ in range_.files]
 
-    return Part(view_of, of_paths)
+    try:
+        yield Part(view_of, of_paths)
+    finally:
+        for view in views.values():
+            session.catalog.dropTempView(view)
 
 
 def _told_apart(paths: Sequence[str]) -> tuple[str, ...]:

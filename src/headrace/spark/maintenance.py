@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import queue
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
 
 from headrace.checkpoints.delta_log import open_table
-from headrace.errors import PipelineError
 from headrace.model.names import QualifiedName
 from headrace.spark.surroundings import Surroundings
 
@@ -25,6 +23,7 @@ MANAGED_KEY = "pipelines.autoOptimize.managed"
 SMALL_FILE_BYTES = 32 * 1024 * 1024
 # So many small files make a table due; each is rewritten about once, since what comes out is not small.
 COMPACT_ABOVE_FILES = 256
+_LOOK_EVERY_S = 0.2
 _TARGET_FILE_BYTES = 4 * SMALL_FILE_BYTES
 
 
@@ -38,6 +37,7 @@ class Maintenance:
         self._around = around
         self._wanted: queue.SimpleQueue[QualifiedName | None] = queue.SimpleQueue()
         self._waiting: set[QualifiedName] = set()
+        self._asking = threading.Lock()
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
         self._group = f"headrace {around.update_id} maintenance"
@@ -47,31 +47,34 @@ class Maintenance:
         properties = self._around.graph.by_name[name].dataset.properties
         if self._stopping.is_set() or properties.get(MANAGED_KEY, "true").strip().casefold() == "false":
             return
-        if name not in self._waiting:
-            self._waiting.add(name)
-            self._wanted.put(name)
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._work, name="headrace-maintenance", daemon=True)
-            self._thread.start()
+        with self._asking:
+            if name not in self._waiting:
+                self._waiting.add(name)
+                self._wanted.put(name)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._work, name="headrace-maintenance", daemon=True)
+                self._thread.start()
 
-    def close(self, *, at_once: bool) -> None:
-        """Return once nothing is being rewritten: after all that was asked for, or as soon as it can be broken off."""
+    def close(self, in_haste: Callable[[], bool]) -> None:
+        """Return once nothing is being rewritten: after all that was asked for, or broken off when there is haste."""
         if self._thread is None:
             return
         self._wanted.put(None)
-        if at_once:
-            self._stopping.set()
-            cancel_group(self._around, self._group)
-        self._thread.join()
+        while self._thread.is_alive():
+            if in_haste() and not self._stopping.is_set():
+                self._stopping.set()
+                cancel_group(self._around, self._group)
+            self._thread.join(_LOOK_EVERY_S)
 
     def _work(self) -> None:
         around = self._around
         around.session.sparkContext.setJobGroup(self._group, self._group, interruptOnCancel=True)
         while (name := self._wanted.get()) is not None and not self._stopping.is_set():
             self._waiting.discard(name)
-            # Tidying is a favour to readers: the next update tries again.
-            with suppress(PySparkException, Py4JError, PipelineError):
-                self._compact_if_due(around.table_path(name))
+            for path in (around.table_path(name), around.layout.quarantine(around.naming, name)):
+                # Tidying is a favour to readers: whatever goes wrong, the next update tries again.
+                with suppress(Exception):
+                    self._compact_if_due(path)
 
     def _compact_if_due(self, path: str) -> None:
         if small_files(path) <= COMPACT_ABOVE_FILES:

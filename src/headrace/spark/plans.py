@@ -171,6 +171,7 @@ def _read_dataset(node: Any, found: Reading, name_behind: Callable[[str], Qualif
         inner = Reading()
         _walk(child, inner, name_behind)
         found.sources += inner.sources
+        found.external += inner.external
         found.keeps_state = found.keeps_state or inner.keeps_state
         found.rows_in_code += inner.rows_in_code
         found.python = found.python or inner.python

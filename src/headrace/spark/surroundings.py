@@ -40,6 +40,8 @@ class Surroundings:
     at: Seam
     # Returns while this update may commit, raises once another has taken over.
     fence: Callable[[], None]
+    # The number of the lease, which only grows.
+    term: int
     # How long a running batch may take once the update is told to stop.
     grace_s: float = 10.0
     # How many batches of views run at a time.

@@ -30,6 +30,8 @@ from headrace.runtime.seam import Point, Seam
 from headrace.spark.commits import quarantined_rows, rows_of_transaction
 
 _CONFLICT_TRIES = 5
+# Batch, term and attempt together are a transaction's version, a number of 63 bits.
+_TERM_BITS, _ATTEMPT_BITS = 24, 12
 # Observations are complete when the write returns; this is for a listener that lags.
 _OBSERVATION_PATIENCE_S = 5.0
 _SOURCE_TYPE = "struct<file:string,topic:string,partition:int,offset:bigint,version:bigint>"
@@ -39,7 +41,8 @@ _SOURCE_TYPE = "struct<file:string,topic:string,partition:int,offset:bigint,vers
 class TargetPlace:
     """Where the batches of a flow go, and under which identity.
 
-    ``identity`` is the name that the flow's rows in quarantine carry, which a rename does not change.
+    ``identity`` is the name that the flow's rows in quarantine carry, which a rename does not change. ``term`` counts
+    the holders of the lease, and ``attempt`` the tries of the flow by this one.
     """
 
     flow: str
@@ -50,6 +53,8 @@ class TargetPlace:
     epoch: int
     identity: str
     update_id: str
+    term: int
+    attempt: int
     replaces: bool = False
     partition_by: tuple[str, ...] = ()
     cluster_by: tuple[str, ...] = ()
@@ -139,7 +144,7 @@ class Target:
             counts = _aggregated(rows, self._rules)
             # An attempt before a crash may have left rows of this batch; only the first batch can be a repeated one.
             if counts.rows_quarantined or fresh or self._place.replaces:
-                self._quarantine(rows, batch_id)
+                self._quarantine(rows, batch_id, fresh=fresh)
                 self._at(Point.QUARANTINED)
             self._commit(kept(rows, self._rules), batch_id)
         finally:
@@ -174,7 +179,7 @@ class Target:
             return False
         return state.schema.nullable == Schema.from_json(rows.schema.json()).nullable
 
-    def _quarantine(self, rows: DataFrame, batch_id: int) -> None:
+    def _quarantine(self, rows: DataFrame, batch_id: int, *, fresh: bool) -> None:
         place = self._place
         broken = set_aside(rows, self._rules).select(
             "row",
@@ -187,13 +192,21 @@ class Target:
             F.current_timestamp().alias("quarantined_at"),
             F.lit("open").alias("status"),
         )
-        writer = broken.write.format("delta").mode("overwrite").partitionBy("flow")
+        writer = broken.write.format("delta").mode("overwrite" if fresh or place.replaces else "append")
+        writer = writer.partitionBy("flow")
         if place.replaces:
             # The only flow of its table: all rows are its own, and may be of other types than before.
             writer = writer.option("overwriteSchema", "true")
         else:
+            # A later try of a batch has a higher version than an earlier one, whose commit Delta then skips.
+            version = batch_id << _TERM_BITS + _ATTEMPT_BITS | place.term % (1 << _TERM_BITS) << _ATTEMPT_BITS
+            version |= min(place.attempt, (1 << _ATTEMPT_BITS) - 1)
+            writer = writer.option("txnAppId", f"{place.transaction} quarantine").option("txnVersion", str(version))
+            writer = writer.option("mergeSchema", "true")
+        if fresh and not place.replaces:
+            # Looked for in the files of the flow, and so only where an attempt before may have left something.
             mine = f"flow = {sql_text(place.identity)} AND epoch = {place.epoch} AND batch_id = {batch_id}"
-            writer = writer.option("replaceWhere", mine).option("mergeSchema", "true")
+            writer = writer.option("replaceWhere", mine)
         self._at(Point.TO_SET_ASIDE)
         self._fence()
         for attempt in range(1, _CONFLICT_TRIES + 1):

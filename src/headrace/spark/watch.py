@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from enum import Enum
 
 from pyspark.sql.streaming.query import StreamingQuery
 
 _LOOK_EVERY_S = 0.5
+
+
+class End(Enum):
+    """How a query ended: with its input, or stopped, between two batches or within one."""
+
+    BY_ITSELF = "by itself"
+    BETWEEN_BATCHES = "between batches"
+    WITHIN_BATCH = "within a batch"
 
 
 class QueryWatch:
@@ -38,8 +47,8 @@ class QueryWatch:
         self._deadline: float | None = None
         self._last_batch: int | None = None
 
-    def until_end(self) -> bool:
-        """True when the query ended by itself or was stopped between two batches, False when one was interrupted.
+    def until_end(self) -> End:
+        """How the query ended.
 
         Raises what made the query fail, or what a look raised; the query does not run on without somebody who looks.
         """
@@ -49,7 +58,7 @@ class QueryWatch:
             self._query.stop()
             raise
 
-    def _watched(self) -> bool:
+    def _watched(self) -> End:
         while not self._query.awaitTermination(_LOOK_EVERY_S):  # type: ignore[arg-type]  # takes parts of a second too
             self._look()
             if not self._said_current and self._is_current():
@@ -63,8 +72,8 @@ class QueryWatch:
             between_batches = self._between_batches()
             if between_batches or patience_s == 0 or self._now() >= self._deadline:
                 self._query.stop()
-                return between_batches
-        return True
+                return End.BETWEEN_BATCHES if between_batches else End.WITHIN_BATCH
+        return End.BY_ITSELF
 
     def _is_current(self) -> bool:
         return self._batch() is not None or str(self._query.status["message"]).startswith("Waiting")

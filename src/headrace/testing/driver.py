@@ -146,11 +146,12 @@ class Pipeline(ProjectFolder):
     ) -> Plan:
         """What :meth:`run` would do; only the rows of :meth:`given` are written."""
         selection = Selection(
+            refresh=names,
             full_refresh=tuple(full_refresh),
             reset_checkpoint=tuple(reset_checkpoint),
             accept_data_loss=accept_data_loss,
         )
-        return self._opened(names).plan(selection)
+        return self._opened((*names, *full_refresh) if names else ()).plan(selection)
 
     def crash_at(self, point: Point | str, *, skip: int = 0) -> Pipeline:
         """Let the coming updates die at a point, and do nothing more that a dead one would not do.

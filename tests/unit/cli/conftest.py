@@ -50,6 +50,7 @@ class FakeProject:
     error: Exception | None = None
     asked: list[Any] = field(default_factory=list)
     secret: str = ""
+    continuous: bool = False
 
     def _ask(self, *what: Any) -> None:
         self.asked.append(what)

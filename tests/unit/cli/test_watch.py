@@ -80,7 +80,7 @@ def test_status_exits_with_1_when_the_last_update_failed(cli: Any, project: Path
     assert out.startswith("a.py:3\nerror[FLOW.FAILED]: it broke\n")
 
 
-@pytest.mark.parametrize(("verb", "said"), [("status", "null\n"), ("events", "")])
+@pytest.mark.parametrize(("verb", "said"), [("status", "null\n"), ("events", "[\n]\n")])
 def test_nothing_is_shown_when_there_was_no_update(cli: Any, project: Path, verb: str, said: str) -> None:
     assert cli(verb) == (0, "no update yet\n", "")
     assert cli(verb, "--output", "json") == (0, said, "")
@@ -92,13 +92,14 @@ def test_project_that_is_not_there_is_refused(cli: Any) -> None:
     assert (code, json.loads(out)["error"]["code"]) == (2, "CLI.NO_FOLDER")
 
 
-def test_events_are_one_object_a_line(cli: Any, project: Path) -> None:
+def test_events_are_one_document_with_one_object_a_line(cli: Any, project: Path) -> None:
     record(project, *BEGUN)
 
     _, out, _ = cli("events", "--output", "json")
     _, text, _ = cli("events", "--limit", "1")
 
-    rows = [json.loads(line) for line in out.splitlines()]
+    rows = json.loads(out)
+    assert len(out.splitlines()) == len(rows) + 2
     assert types(rows) == ["create_update", "flow_progress", "flow_progress"]
     assert rows[2]["details"]["flow_progress"]["metrics"] == {"num_output_rows": 7}
     assert text == '2026-11-20 00:00:02.000  METRICS  flow "orders" finished batch 0: 7 rows written\n'

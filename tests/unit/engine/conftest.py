@@ -25,6 +25,16 @@ KINDS = {
 HERE = Location("transformations/a.py", 1)
 
 
+@dataclass
+class Table:
+    """A table of the storage, as the engine asks for it."""
+
+    schema: Schema
+    comment: str | None = None
+    properties: dict[str, str] = field(default_factory=dict)
+    partition_by: tuple[str, ...] = ()
+
+
 class Make:
     """Values of the engine from short texts; an input that begins with ``~`` is read as a stream."""
 
@@ -32,6 +42,10 @@ class Make:
         """``"id integer, name string"`` as a schema."""
         pairs = [column.split() for column in text.split(",")]
         return Schema(tuple(Column(name, json.dumps(kind)) for name, kind in pairs))
+
+    def table(self, schema, **there):
+        """A table of the storage."""
+        return Table(schema, **there)
 
     def flow(self, name, *reads, target=None, mode=Mode.REPLACE, **analysis):
         """A resolved flow; its target has its name unless said otherwise."""

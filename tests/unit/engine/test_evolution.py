@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import replace
 
 import pytest
 
@@ -19,20 +18,12 @@ STRICT = {"headrace.strict": "true"}
 HERE = Location("transformations/a.py", 1)
 
 
-@dataclass
-class Table:
-    schema: Any
-    comment: str | None = None
-    properties: dict[str, str] = field(default_factory=dict)
-    partition_by: tuple[str, ...] = ()
-
-
 @pytest.fixture
 def evolved(make):
     def evolve(table, code, *, replaced=False, anew=False, deployed=(), **declared):
         mode = Mode.REPLACE if replaced else Mode.APPEND
         dataset = make.graph(make.flow("t", mode=mode), schema=code, **declared).datasets[0]
-        there = Table(make.schema(table), properties=dict(deployed) or dict(declared.get("properties", {})))
+        there = make.table(make.schema(table), properties=dict(deployed) or dict(declared.get("properties", {})))
         brought = Brought.BY_COMPUTATION if replaced else Brought.BY_STEP
         return evolution(dataset, there, TableLayout(), brought, anew=anew)
 
@@ -124,8 +115,8 @@ def test_comments_follow_the_code_and_an_empty_one_takes_them_away(make):
     table = dataset.schema.commented({"A": "was", "b": "was", "c": "same", "d": "kept"})
     declared = replace(dataset, schema=code, dataset=replace(dataset.dataset, comment=""))
 
-    step, _ = evolution(declared, Table(table, comment="was"), TableLayout(), Brought.BY_STEP, anew=False)
-    again, _ = evolution(declared, Table(code, comment=""), TableLayout(), Brought.BY_STEP, anew=False)
+    step, _ = evolution(declared, make.table(table, comment="was"), TableLayout(), Brought.BY_STEP, anew=False)
+    again, _ = evolution(declared, make.table(code, comment=""), TableLayout(), Brought.BY_STEP, anew=False)
 
     assert step.reason == 'sets the comment, sets the comment of "a", sets the comment of "b"'
     assert (step.comment, step.column_comments) == ("", (("a", "now"), ("b", "")))

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from deltalake import DeltaTable
 
 from headrace.checkpoints.layouts import table_layout
 
@@ -13,6 +16,8 @@ PROTOCOL = {
     "minWriterVersion": 7,
     "writerFeatures": ["domainMetadata", "clustering", "appendOnly"],
 }
+
+DOMAIN = pa.struct({"domain": pa.string(), "configuration": pa.string(), "removed": pa.bool_()})
 
 
 @pytest.fixture
@@ -49,6 +54,28 @@ def test_the_newest_clustering_holds(table):
     assert layout.holds("delta.feature.appendOnly", "supported")
     assert layout.holds("delta.minWriterVersion", "8") is False
     assert layout.holds("quality", "gold") is None
+
+
+def with_column(table, name, column):
+    there = table.drop_columns([name]) if name in table.column_names else table
+    return there.append_column(name, column)
+
+
+@pytest.mark.parametrize(("domains", "found"), [(["id"], ("id",)), ([], ())])
+def test_clustering_is_known_when_the_commit_that_set_it_is_gone_from_the_log(table, tmp_path, domains, found):
+    path = table(["id"], ["gone"])
+    log = tmp_path / "_delta_log"
+    DeltaTable(path).create_checkpoint()
+    file = log / f"{1:020d}.checkpoint.parquet"
+    rows = pq.read_table(file)
+    configuration = json.dumps({"clusteringColumns": [domains]})
+    said = {"domain": "delta.clustering", "configuration": configuration, "removed": False} if domains else None
+    column = pa.array([said, *[None] * (len(rows) - 1)], DOMAIN)
+    pq.write_table(with_column(rows, "domainMetadata", column), file)
+    for commit in log.glob("*.json"):
+        commit.unlink()
+
+    assert table_layout(path).cluster_by == found
 
 
 def test_clustering_is_unknown_when_the_log_has_other_names_for_columns(table):

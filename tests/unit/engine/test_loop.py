@@ -195,10 +195,19 @@ def test_a_continuous_update_tries_again_without_end_and_sooner_after_progress(p
     again = [fails("a", passing=True)] * 4
     progressed = replace(fails("a", passing=True), progressed=True)
 
-    _, starter, _ = play(make.flow("a"), max_retries=0, continuous=True, a=[*again, progressed])
+    _, starter, _ = play(make.flow("a"), max_retries=None, continuous=True, a=[*again, progressed])
 
     waits = [after - before for (_, _, before), (_, _, after) in pairwise(starter.begun)]
     assert waits == [1.0, 2.0, 4.0, 8.0, 1.0]
+
+
+def test_a_continuous_update_counts_failures_without_a_batch_between_them_where_their_number_is_said(play, make):
+    again = fails("a", passing=True)
+    progressed = replace(again, progressed=True)
+
+    board, starter, _ = play(make.flow("a"), max_retries=1, continuous=True, a=[*[progressed] * 3, again])
+
+    assert (len(starter.begun), states(board)) == (4, {"a": "FAILED"})
 
 
 def test_what_reads_a_table_starts_once_the_table_is_current(play, make):

@@ -24,18 +24,10 @@ REST = News(started=False, reason="nothing new")
 
 
 @dataclass
-class Table:
-    schema: Any
-    comment: str | None = None
-    properties: dict[str, str] = field(default_factory=dict)
-    partition_by: tuple[str, ...] = ()
-
-
-@dataclass
 class Deployed:
     """What lies in the storage, as the test says."""
 
-    tables: dict[str, Table] = field(default_factory=dict)
+    tables: dict[str, Any] = field(default_factory=dict)
     fresh: dict[str, str] = field(default_factory=dict)
     interrupted: set[str] = field(default_factory=set)
     settled: set[str] = field(default_factory=set)
@@ -84,7 +76,7 @@ def planned(past):
 
 @pytest.fixture
 def there(make):
-    return lambda *names, **table: {name: Table(make.schema("id integer"), **table) for name in names}
+    return lambda *names, **table: {name: make.table(make.schema("id integer"), **table) for name in names}
 
 
 def reasons(plan):

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -25,14 +23,6 @@ from headrace.project.explain import Explanation, FlowExplanation, TableFacts
 GOLDEN = Path(__file__).parent / "golden"
 HERE = Location("transformations/a.py", 7)
 COUNTED = StatefulOperator("aggregate", "1", "aggregate by window(at, 1 hour), origin: count(*)")
-
-
-@dataclass
-class Table:
-    schema: Any
-    comment: str | None = None
-    properties: dict[str, str] = field(default_factory=dict)
-    partition_by: tuple[str, ...] = ()
 
 
 @pytest.fixture
@@ -69,7 +59,7 @@ def test_a_plan_says_for_each_flow_what_happens_and_why(silver, make, says):
     graph, flow = silver
     step, _ = evolution(
         graph.by_name[flow.target],
-        Table(make.schema("id integer")),
+        make.table(make.schema("id integer")),
         TableLayout(),
         Brought.BY_STEP,
         anew=False,

@@ -26,7 +26,8 @@ def test_everything_has_a_default_when_only_the_name_is_given(load, tmp_path):
 
     assert (settings.name, settings.schema, settings.catalog, settings.root) == ("flights", "default", None, tmp_path)
     assert (settings.storage, settings.root_path) == (str(tmp_path / "storage"), tmp_path)
-    assert (settings.max_parallel_flows, settings.max_flow_retries, settings.libraries) == (4, 2, ())
+    assert (settings.max_parallel_flows, settings.flow_retries(continuous=False), settings.libraries) == (4, 2, ())
+    assert settings.flow_retries(continuous=True) is None
 
 
 def test_the_id_is_the_same_when_the_name_is_the_same(load):

@@ -1,0 +1,93 @@
+"""The options that say what an update is to do, and what is behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from headrace.cli.arguments import names_in
+from headrace.errors import PipelineError, raise_all
+from headrace.graph.select import Selection
+
+Refresh = Annotated[
+    list[str] | None, typer.Option("--refresh", metavar="A,B", help="Update these datasets only; may be repeated.")
+]
+FullRefresh = Annotated[
+    list[str] | None, typer.Option("--full-refresh", metavar="A,B", help="Clear these datasets and compute them anew.")
+]
+FullRefreshAll = Annotated[bool, typer.Option("--full-refresh-all", help="Clear everything and compute it anew.")]
+ResetCheckpoint = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--reset-checkpoint",
+        metavar="FLOW[=START]",
+        help="Drop the progress of these flows and keep their tables. START: earliest (default), latest, version:N or "
+        "timestamp:T. Several with commas; may be repeated.",
+    ),
+]
+AcceptDataLoss = Annotated[
+    bool, typer.Option("--accept-data-loss", help="Let a full refresh clear what cannot be read again.")
+]
+Continuous = Annotated[bool, typer.Option("--continuous", help="Go on until stopped, as `continuous: true` does.")]
+Settings = Annotated[
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Set a key of `configuration`; may be repeated.")
+]
+
+
+def request_of(
+    refresh: Sequence[str],
+    full_refresh: Sequence[str],
+    *,
+    everything: bool,
+    settings: Sequence[str],
+    resets: Sequence[str] = (),
+    lossy: bool = False,
+) -> tuple[Selection, dict[str, str]]:
+    """The selection and the configuration behind the options.
+
+    Raises:
+        Problems: CLI.CONFLICT or CLI.OVERLAP when options contradict each other, CLI.USAGE for an empty list,
+            CLI.NOT_KEY_VALUE, or CLI.KEY_TWICE when a key was given two values.
+    """
+    selection = Selection(names_in(refresh), names_in(full_refresh), everything, names_in(resets), lossy)
+    problems: list[PipelineError] = []
+    for option, given, names in (
+        ("--refresh", refresh, selection.refresh),
+        ("--full-refresh", full_refresh, selection.full_refresh),
+    ):
+        if given and not names:
+            problems.append(PipelineError("CLI.USAGE", reason=f'option "{option}" names no dataset'))
+        if given and everything:
+            problems.append(PipelineError("CLI.CONFLICT", first="--full-refresh-all", second=option))
+    if resets and not selection.reset_checkpoint:
+        problems.append(PipelineError("CLI.USAGE", reason='option "--reset-checkpoint" names no flow'))
+    cleared = {name.casefold() for name in selection.full_refresh}
+    twice = [name for name in selection.refresh if name.casefold() in cleared]
+    problems += [PipelineError("CLI.OVERLAP", name=name) for name in twice]
+    configuration = _configuration(settings, problems)
+    raise_all(problems)
+    return selection, configuration
+
+
+def configuration_of(settings: Sequence[str] | None) -> dict[str, str]:
+    """The configuration behind the options ``--set``.
+
+    Raises:
+        Problems: CLI.NOT_KEY_VALUE, or CLI.KEY_TWICE when a key was given two values.
+    """
+    return request_of((), (), everything=False, settings=settings or ())[1]
+
+
+def _configuration(settings: Sequence[str], problems: list[PipelineError]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for text in settings:
+        key, equals, value = text.partition("=")
+        key = key.strip()
+        if not equals or not key:
+            # The text may hold a password that lost its key, so it is not repeated.
+            problems.append(PipelineError("CLI.NOT_KEY_VALUE", number=settings.index(text) + 1))
+        elif found.setdefault(key, value) != value:
+            problems.append(PipelineError("CLI.KEY_TWICE", key=key))
+    return found
