@@ -15,8 +15,9 @@ from campaign.oracle import Picture, differences, picture
 from campaign.places import Span
 from campaign.strike import MARK
 from campaign.victim import Order
-from campaign.workload import Ground, Scenario
+from campaign.workload import LOADED, Ground, Scenario
 from headrace.model.outcome import Outcome, UpdateState
+from headrace.plan.loads import Backfill
 from headrace.plan.steps import Plan
 from headrace.project.lease import LeaseTerms
 from headrace.project.open import Project
@@ -123,7 +124,7 @@ class Arena:
         )
         self._wholes: dict[Scenario, Picture] = {}
         self.spans: dict[Scenario, Span] = {}
-        self.ground.prepare(self._uninterrupted, scenarios)
+        self.ground.prepare(self._uninterrupted, self._read_in, scenarios)
 
     def run(self, folder: Path, *, host: str | None = None, terms: LeaseTerms | None = None) -> Outcome:
         """One update of a project in this process, which takes the lease from whom it has to."""
@@ -154,6 +155,11 @@ class Arena:
         passes: Counter[Point] = Counter()
         with unchanged(self._session, self.ground.base):
             project = self._project(folder, lambda point: passes.update([point]), None, LeaseTerms())
+            if scenario is Scenario.LOAD:
+                flow, end = LOADED
+                project.backfill(Backfill(flow, end=end))
+                # The victim does no more than that; the update that follows is not counted.
+                project = self._project(folder, walk_past, None, LeaseTerms())
             outcome = project.run(full_refresh_all=scenario is Scenario.REFRESH)
         if outcome.state is not UpdateState.COMPLETED:
             raise CampaignError(f"the uninterrupted update in {folder} ended as {outcome.state.value}: {outcome.error}")
@@ -162,6 +168,10 @@ class Arena:
         self.spans[scenario] = Span(passes, made, range(version, _next_version(folder)))
         if faults := self.faults(folder, scenario):
             raise CampaignError(f"the uninterrupted update in {folder} is not right: {faults}")
+
+    def _read_in(self, folder: Path) -> None:
+        with unchanged(self._session, self.ground.base):
+            self._project(folder, walk_past, None, LeaseTerms()).run(refresh=["bronze", "silver"])
 
     def _project(self, folder: Path, at: Seam, host: str | None, terms: LeaseTerms) -> Project:
         environ = {**self.environ, "HEADRACE_HOST": host} if host else self.environ

@@ -14,7 +14,7 @@ from campaign.arena import Arena, Victim
 from campaign.places import File, Pass, Shot
 from campaign.strike import Who, left_over, strike
 from campaign.victim import Order
-from campaign.workload import words_of
+from campaign.workload import Scenario, words_of
 from headrace.model.outcome import UpdateState
 from headrace.project.lease import read_holder
 
@@ -101,7 +101,7 @@ def _hit(arena: Arena, here: Waiting, sent: signal.Signals) -> Verdict:
     struck = let_run(victim, shot, sent)
     code = victim.exit_code()
     faults = _of_the_end(shot, sent, code, struck=struck)
-    if code == 0:
+    if code == 0 and shot.scenario not in (Scenario.ENDLESS, Scenario.LOAD):
         # Who says that all is done has nothing left to do.
         faults += arena.faults(victim.folder, shot.scenario)
     outcome = arena.run(victim.folder)
@@ -150,7 +150,7 @@ def _of_the_end(shot: Shot, sent: signal.Signals, code: int | None, *, struck: b
         # With a delay, the update may have been over by then.
         came = [] if shot.delay_ms else [f"the victim never came to {shot.at.describe()}"]
         return came if code == 0 else [*came, f"the victim was not hit and ended with {code}"]
-    allowed = {0, 130}
+    allowed = {0} if shot.scenario is Scenario.ENDLESS else {0, 130}
     if sent is signal.SIGKILL:
         allowed = {1} if shot.who is Who.JVM else {-signal.SIGKILL}
     return [] if code in allowed else [f"the victim ended with {code} instead of {sorted(allowed)}"]

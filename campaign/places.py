@@ -139,6 +139,10 @@ def _places(spans: Mapping[Scenario, Span]) -> Iterator[Choice]:
     yield from _around(spans, refresh, "reset", (Point.RESET_BEGUN, 300), Point.RESET_CLEARED)
     yield from _around(spans, refresh, "reset of the table", (Point.RESET_ASIDE, 300), Point.RESET_CLEARED)
     yield from _around(spans, refresh, "target commit", (Point.TO_WRITE, 400), Point.WRITTEN)
+    yield from _around(spans, (Scenario.ENDLESS,), "target commit", (Point.TO_WRITE, 400), Point.WRITTEN)
+    load = (Scenario.LOAD,)
+    yield from _around(spans, load, "commit of a load", (Point.TO_WRITE, 400), Point.WRITTEN)
+    yield from _around(spans, load, "fence behind a load", (Point.SEEDED, 100), Point.FENCED)
 
 
 def _around(

@@ -93,6 +93,18 @@ class Scenario(str, Enum):
     FIRST = "first run"  # nothing
     NEXT = "next run"  # the first slice
     REFRESH = "full refresh"  # everything, which the victim computes anew
+    ENDLESS = "continuous"  # the first slice; the victim goes on until it is hit
+    LOAD = "backfill"  # bronze and silver; the victim loads a part of them into a stream that has read nothing
+
+
+_BEFORE = {
+    Scenario.NEXT: "one-slice",
+    Scenario.REFRESH: "whole-next",
+    Scenario.ENDLESS: "one-slice",
+    Scenario.LOAD: "read-in",
+}
+# What the victim of a backfill loads.
+LOADED = ("movements", "version:3")
 
 
 class Ground:
@@ -109,16 +121,24 @@ class Ground:
         self._landing.mkdir(parents=True)
         _write(base / "opening.json", _rows(-1))
 
-    def prepare(self, run: Callable[[Path, Scenario], None], scenarios: Collection[Scenario]) -> None:
+    def prepare(
+        self,
+        run: Callable[[Path, Scenario], None],
+        read_in: Callable[[Path], None],
+        scenarios: Collection[Scenario],
+    ) -> None:
         """Land the input, and make the uninterrupted projects of scenarios, to be compared with.
 
         Args:
             run: runs one update of a project.
+            read_in: runs an update of the tables that a backfill reads.
             scenarios: which; a full refresh is one of what the next run has made.
         """
         self._land(range(SLICE))
         run(self.project("one-slice"), Scenario.FIRST)
         self._land(range(SLICE, 2 * SLICE))
+        if Scenario.LOAD in scenarios:
+            read_in(self.project("read-in"))
         for scenario in Scenario:
             if scenario in scenarios:
                 run(self.point(scenario, f"whole-{scenario.name.lower()}"), scenario)
@@ -126,9 +146,8 @@ class Ground:
     def point(self, scenario: Scenario, name: str) -> Path:
         """A project of its own, with the storage that the scenario starts from."""
         folder = self.project(name)
-        before = {Scenario.NEXT: "one-slice", Scenario.REFRESH: "whole-next"}.get(scenario)
-        if before is not None:
-            shutil.copytree(self.base / before / "storage", folder / "storage")
+        if scenario in _BEFORE:
+            shutil.copytree(self.base / _BEFORE[scenario] / "storage", folder / "storage")
         return folder
 
     def project(self, name: str) -> Path:
@@ -152,7 +171,13 @@ class Ground:
 
 def words_of(scenario: Scenario) -> list[str]:
     """The command line of a victim."""
-    return ["--output", "json", "run", *(["--full-refresh-all"] if scenario is Scenario.REFRESH else [])]
+    flow, end = LOADED
+    verb = {
+        Scenario.REFRESH: ["run", "--full-refresh-all"],
+        Scenario.ENDLESS: ["run", "--continuous"],
+        Scenario.LOAD: ["backfill", flow, "--to", end],
+    }
+    return ["--output", "json", *verb.get(scenario, ["run"])]
 
 
 def _rows(number: int) -> Iterator[dict[str, object]]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
+import sdp
 from data import SCHEMA, write_events
 from deltalake import DeltaTable
 from scenario import Contestant, Scenario, Step, program
-from scenarios.ten_tables import sdp_absent, sdp_confs, sdp_rows
 
 LEVELS = 5
 CHAINS = 10
@@ -34,13 +35,6 @@ def t{chain}_{level}():
     return frame.selectExpr("id", "device", "kind", "amount + 1 AS amount", "note")
 
 """
-_SDP_SETTINGS = """\
-name: deep
-storage: file://{work}/storage
-libraries:
-  - glob:
-      include: transformations/**
-"""
 
 
 def _pipeline(module: str, data: Path) -> str:
@@ -51,10 +45,10 @@ def _pipeline(module: str, data: Path) -> str:
     return text
 
 
-def _project(module: str, settings: str, file: str) -> Callable[[Path, Path], None]:
+def _project(module: str, file: str, settings: Callable[[Path], str]) -> Callable[[Path, Path], None]:
     def prepare(work: Path, data: Path) -> None:
         (work / "transformations").mkdir()
-        (work / file).write_text(settings.format(work=work), encoding="utf-8")
+        (work / file).write_text(settings(work), encoding="utf-8")
         (work / "transformations" / "tables.py").write_text(_pipeline(module, data), encoding="utf-8")
 
     return prepare
@@ -78,14 +72,14 @@ SCENARIO = Scenario(
     contestants=(
         Contestant(
             "Spark's own pipelines (Parquet)",
-            _project("pyspark", _SDP_SETTINGS, "spark-pipeline.yml"),
-            _steps(program("spark-pipelines"), *sdp_confs(), "run"),
-            sdp_rows,
-            sdp_absent,
+            _project("pyspark", sdp.SETTINGS_FILE, partial(sdp.settings, "deep")),
+            _steps(*sdp.RUN),
+            sdp.rows,
+            sdp.absent,
         ),
         Contestant(
             "headrace",
-            _project("headrace", "name: deep\n", "pipeline.yml"),
+            _project("headrace", "pipeline.yml", lambda _work: "name: deep\n"),
             _steps(program("headrace"), "run", "--quiet"),
             _rows,
         ),

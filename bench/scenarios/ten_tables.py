@@ -8,9 +8,9 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
-from importlib.util import find_spec
 from pathlib import Path
 
+import sdp
 from by_hand import session
 from data import KINDS, SCHEMA, write_events
 from deltalake import DeltaTable
@@ -39,13 +39,6 @@ _SILVER = """
 def silver_{kind}():
     return spark.readStream.table("bronze").where("kind = '{kind}'").selectExpr("id", "device", "amount * 2 AS twice")
 
-"""
-_SDP_SETTINGS = """\
-name: ten_tables
-storage: file://{work}/storage
-libraries:
-  - glob:
-      include: transformations/**
 """
 
 
@@ -85,43 +78,12 @@ def _peer(name: str, how: str) -> Contestant:
 
 def _sdp_project(work: Path, data: Path) -> None:
     (work / "transformations").mkdir()
-    (work / "spark-pipeline.yml").write_text(_SDP_SETTINGS.format(work=work), encoding="utf-8")
+    (work / sdp.SETTINGS_FILE).write_text(sdp.settings("ten_tables", work), encoding="utf-8")
     (work / "transformations" / "tables.py").write_text(_pipeline("pyspark", data), encoding="utf-8")
 
 
 def _sdp_steps(_work: Path, _data: Path) -> Sequence[Step]:
-    run = (program("spark-pipelines"), *sdp_confs(), "run")
-    return (Step(FIRST, run), Step(NOTHING, run))
-
-
-def sdp_confs() -> tuple[str, ...]:
-    """Options of a run of Spark's own pipelines.
-
-    With Spark's default catalog, which is in memory, a second run finds tables in the way that it does not know.
-    """
-    return ("--conf", "spark.driver.memory=2g", "--conf", "spark.sql.catalogImplementation=hive")
-
-
-def sdp_rows(work: Path) -> int:
-    """Rows of all tables that Spark's own pipelines have written below a folder."""
-    import pyarrow.dataset as ds  # noqa: PLC0415 - no other contestant needs it
-
-    folders = [folder for folder in (work / "spark-warehouse").iterdir() if folder.is_dir()]
-    return sum(ds.dataset(str(folder), format="parquet").count_rows() for folder in folders)
-
-
-def sdp_absent() -> str | None:
-    """Why Spark's own pipelines cannot run here, or None."""
-    needed = ("grpc", "grpc_status", "google.rpc", "zstandard")
-    missing = [name for name in needed if not _importable(name)]
-    return f"not installed: {', '.join(missing)}" if missing else None
-
-
-def _importable(name: str) -> bool:
-    try:
-        return find_spec(name) is not None
-    except ModuleNotFoundError:
-        return False
+    return (Step(FIRST, sdp.RUN), Step(NOTHING, sdp.RUN))
 
 
 SCENARIO = Scenario(
@@ -136,7 +98,7 @@ SCENARIO = Scenario(
             "headrace", _headrace_project, _headrace_steps, lambda work: _delta_rows(work / "storage" / "tables")
         ),
         _peer("by hand, tuned", "tuned"),
-        Contestant("Spark's own pipelines (Parquet)", _sdp_project, _sdp_steps, sdp_rows, sdp_absent),
+        Contestant("Spark's own pipelines (Parquet)", _sdp_project, _sdp_steps, sdp.rows, sdp.absent),
     ),
 )
 

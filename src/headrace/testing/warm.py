@@ -17,7 +17,7 @@ _SMALL = {
     "spark.driver.memory": "1g",
     # Tests are over before Java's second compiler, which takes half of the work on small data, has paid for itself.
     # With the first one alone Java sets aside 48 MB for code, which many tests fill, and then the session dies.
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=4",
     "spark.sql.shuffle.partitions": "2",
 }
 
