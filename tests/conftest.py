@@ -7,7 +7,8 @@ import textwrap
 
 import pytest
 
-# For every Java that a test starts: the second compiler takes half of the work on small data.
+# For every short-lived Java that a test starts: the second compiler takes half of the work on small data, and the first
+# one alone sets aside 48 MB for code, which may not do.
 os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m")
 
 HEAD = "from headrace import pipelines as dp\nfrom pyspark.sql import functions as F\n\n"

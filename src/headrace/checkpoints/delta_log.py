@@ -30,6 +30,34 @@ class TableState:
     partition_by: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class Commit:
+    """A commit in the log of a table; ``identity`` tells its file from one that has taken its place."""
+
+    table: Path
+    version: int
+    identity: tuple[int, int, int] | None
+
+    @classmethod
+    def of(cls, path: str, version: int) -> Commit:
+        """The commit that has made a version of the table at a path."""
+        return cls(Path(path), version, _identity(commit_file(Path(path), version)))
+
+    def is_newest(self) -> bool:
+        """True while it is there and no other follows; a look at two files."""
+        if self.identity is None or commit_file(self.table, self.version + 1).exists():
+            return False
+        return _identity(commit_file(self.table, self.version)) == self.identity
+
+
+def _identity(file: Path) -> tuple[int, int, int] | None:
+    try:
+        found = file.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns, found.st_size
+
+
 def table_state(path: str) -> TableState | None:
     """The newest version of a table, or None when there is none at the path."""
     table = open_table(path)

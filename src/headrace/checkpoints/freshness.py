@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from headrace.checkpoints.delta_log import TableState, committed_transaction, data_changed, table_state
+from headrace.checkpoints.delta_log import Commit, TableState, committed_transaction, data_changed, table_state
 from headrace.checkpoints.flow_records import StoredRecords
 from headrace.checkpoints.layouts import TableLayout, table_layout
 from headrace.checkpoints.listing import listed_files
@@ -45,14 +45,32 @@ class StoredState(StoredRecords):
     ) -> None:
         super().__init__(layout, naming, pipeline_id, known_epoch)
         self._now = now
+        self._tables: dict[str, tuple[Commit, TableState]] = {}
+        self._layouts: dict[tuple[str, str, int], TableLayout] = {}
 
     def table(self, name: QualifiedName) -> TableState | None:
-        """A stored dataset's table as it is now, or None."""
-        return table_state(self._layout.table(self._naming, name))
+        """A stored dataset's table as it is now, or None; it is read again once its log has another newest commit."""
+        path = self._layout.table(self._naming, name)
+        seen = self._tables.get(path)
+        if seen is not None and seen[0].is_newest():
+            return seen[1]
+        found = table_state(path)
+        if found is None:
+            self._tables.pop(path, None)
+        else:
+            self._tables[path] = (Commit.of(path, found.version), found)
+        return found
 
     def layout(self, name: QualifiedName) -> TableLayout:
         """How a stored dataset's table is laid out."""
-        return table_layout(self._layout.table(self._naming, name))
+        found = self.table(name)
+        if found is None:
+            return TableLayout()
+        key = (found.path, found.table_id, found.version)
+        if key not in self._layouts:
+            self._layouts = {other: kept for other, kept in self._layouts.items() if other[0] != found.path}
+            self._layouts[key] = table_layout(found.path)
+        return self._layouts[key]
 
     def lost_checkpoint(self, flow: ResolvedFlow) -> str | None:
         """Where the checkpoint of a stream that ran before is missing, or None when it is there.

@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Iterable
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from threading import RLock
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 from headrace.checkpoints.delta_log import is_made
@@ -19,7 +20,7 @@ from headrace.model.names import Naming, QualifiedName, quoted
 from headrace.model.schema import Schema
 from headrace.settings.storage import StorageLayout
 from headrace.spark import entries
-from headrace.spark.delta_tables import build_table, clear_drafts, struct_type
+from headrace.spark.delta_tables import build_table, clear_drafts, make_stub, struct_type
 from headrace.spark.first_commit import make_plain_table, plain
 from headrace.spark.names import Names
 
@@ -50,11 +51,15 @@ class Catalog:
         """An empty Parquet table of this schema under the dataset's name; both batch and streaming reads resolve."""
         with self._lock:
             session_name = self.names.of(name)
-            self._drop(session_name)
-            self.stubs.mkdir(parents=True, exist_ok=True)
-            self.session.catalog.createTable(
-                session_name.text, path=str(self.stubs), source="parquet", schema=struct_type(schema)
-            )
+            create = partial(make_stub, self.session, session_name.text, struct_type(schema), self.stubs)
+            try:
+                create()
+            except AnalysisException as error:
+                # Asking first would cost as much as making it.
+                if not (error.getCondition() or "").endswith("ALREADY_EXISTS"):
+                    raise
+                self._drop(session_name)
+                create()
             self._note(session_name, "stub")
 
     def register_view(self, name: QualifiedName, frame: DataFrame) -> None:

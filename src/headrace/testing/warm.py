@@ -15,8 +15,7 @@ from headrace.spark.session import open_session, settable
 _SMALL = {
     "spark.master": "local[2]",
     "spark.driver.memory": "1g",
-    # Tests are over before Java's second compiler, which takes half of the work on small data, has paid for itself.
-    # With the first one alone Java sets aside 48 MB for code, which many tests fill, and then the session dies.
+    # A session of many tests is worth Java's second compiler, whatever the environment says for short ones.
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=4",
     "spark.sql.shuffle.partitions": "2",
 }
