@@ -1,5 +1,7 @@
 """Benchmarks side by side with peers: `make bench`. A table on the terminal, and `.bench/results.json`.
 
+With `--publish` the results are a page of the docs as well.
+
 Every step is a process of its own in a folder of its own. In each round the first competitor goes first and once more
 last. Nothing is compared before every contestant wrote the rows that were expected.
 """
@@ -21,10 +23,12 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from page import page
 from report import Line, Sample, lines_of, round_of, table
 from scenario import BENCH, Contestant, Scenario, environment
 
 RESULTS = BENCH.parent / ".bench"
+PAGE = BENCH.parent / "docs" / "reference" / "benchmarks.md"
 _PACKAGES = ("headrace", "pyspark", "deltalake")
 _MEASURED = "measured "
 
@@ -40,17 +44,22 @@ def main(words: Sequence[str]) -> int:
     parser.add_argument("--only", metavar="A,B", help=f"these scenarios alone; there are {', '.join(known)}")
     parser.add_argument("--repeats", type=int, default=5, help="rounds for each scenario (default: 5)")
     parser.add_argument("--rows", type=int, help="rows of input instead of the scenario's own number")
+    parser.add_argument(
+        "--publish", action="store_true", help=f"write the results into {PAGE.relative_to(BENCH.parent)}"
+    )
     chosen = parser.parse_args(words)
     wanted = chosen.only.split(",") if chosen.only else known
     unknown = sorted(set(wanted) - set(known))
     if unknown or chosen.repeats < 1:
         parser.error(f"there is no scenario {', '.join(unknown)}" if unknown else "--repeats is at least 1")
-    found: dict[str, Any] = {}
-    machine = _machine()
     for name in wanted:
+        machine = _machine()
         scenario: Scenario = import_module(f"scenarios.{name}").SCENARIO
-        found[name] = run_scenario(name, scenario, chosen.rows or scenario.rows, chosen.repeats)
-        _store(found, machine)
+        found = run_scenario(name, scenario, chosen.rows or scenario.rows, chosen.repeats)
+        at = datetime.now(timezone.utc).isoformat()
+        results = _stored({name: {"at": at, "machine": machine, **found}})
+        if chosen.publish:
+            PAGE.write_text(page(results), encoding="utf-8")
     print(f"\nstored in {RESULTS / 'results.json'}")
     return 0
 
@@ -122,13 +131,14 @@ def _as_stored(
     }
 
 
-def _store(scenarios: Mapping[str, Any], machine: Mapping[str, Any]) -> None:
-    document = {
-        "at": datetime.now(timezone.utc).isoformat(),
-        "machine": dict(machine),
-        "scenarios": dict(scenarios),
-    }
-    (RESULTS / "results.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+def _stored(new: Mapping[str, Any]) -> dict[str, Any]:
+    """The newest results of every scenario that was run here, the new ones among them, once they are stored."""
+    file = RESULTS / "results.json"
+    before = json.loads(file.read_text(encoding="utf-8"))["scenarios"] if file.exists() else {}
+    # Those of an older form have no machine.
+    results = {name: found for name, found in before.items() if "machine" in found} | dict(new)
+    file.write_text(json.dumps({"scenarios": results}, indent=1) + "\n", encoding="utf-8")
+    return results
 
 
 def _machine() -> dict[str, Any]:

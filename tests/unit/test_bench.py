@@ -77,3 +77,28 @@ def test_the_same_rows_are_made_when_the_seed_is_the_same(monkeypatch, tmp_path)
     made = [[file.read_text() for file in sorted((tmp_path / name).glob("*.json"))] for name in ("one", "two")]
     assert made[0] == made[1]
     assert sum(text.count("\n") for text in made[0]) == 1000
+
+
+RESULT = {
+    "about": "work",
+    "rows": 2000,
+    "repeats": 1,
+    "base": "headrace",
+    "at": "2026-01-01T00:00:00",
+    "machine": {"cores": 2, "load_before": 0.1},
+    "lines": [
+        {"measure": "cold", "contestant": "peer", "median_s": 4.0, "spread": 0.5, "ratio": 2.0, "runs_s": [3.0, 5.0]},
+        {"measure": "cold", "contestant": "headrace", "median_s": 2.0, "spread": 0.0, "ratio": 1.0, "runs_s": [2.0]},
+    ],
+}
+
+
+def test_a_published_number_has_its_machine_and_the_command_that_measures_it_again(monkeypatch):
+    monkeypatch.syspath_prepend(BENCH)
+
+    text = import_module("page").page({"deep": RESULT})
+    sys.modules.pop("page")
+
+    assert '    make bench ARGS="--only deep --repeats 1"' in text
+    assert "| cold | peer | 4.0 | 50% | 2.0 | 3.0, 5.0 |" in text
+    assert "2026-01-01; cores 2, load before 0.1." in text

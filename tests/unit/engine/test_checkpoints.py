@@ -139,6 +139,26 @@ def test_a_table_is_described_by_its_log(append, layout):
     assert table_state(layout.table(Naming(), QualifiedName("b"))) is None
 
 
+def test_a_table_is_known_as_it_is_now_however_often_it_was_looked_at(append, state):
+    name = QualifiedName("a")
+    assert state.table(name) is None
+
+    path = append("a")
+    first = state.table(name)
+    assert state.table(name) is first
+
+    append("a")
+    assert state.table(name).version == 1
+
+    rmtree(path)
+    assert state.table(name) is None
+
+    append("a")
+    append("a")
+    anew = state.table(name)
+    assert (anew.version, anew.table_id == first.table_id) == (1, False)
+
+
 def test_a_folder_that_only_looks_like_a_table_is_none(tmp_path):
     (tmp_path / "_delta_log").mkdir()
 

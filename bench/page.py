@@ -1,0 +1,58 @@
+"""The page of the docs with the newest results of each scenario."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+_HEAD = """\
+# Benchmarks
+
+Headrace side by side with the same work by hand in PySpark and in Spark's own pipelines, in one run on one machine:
+each step is a process of its own, the first competitor goes first and once more last, and nothing is compared before
+everybody has written the rows that were expected. What the numbers mean, and where they fall short, stands in
+[speed](speed.md).
+
+The figures are seconds unless the measure says otherwise; they are worth something only beside each other. *Spread* is
+the slowest run less the fastest, by the median. The last column but one is the contestant's median by that of the base.
+
+This page is written by `make bench ARGS="--publish"`; each scenario has the command that measures it again.
+"""
+
+
+def page(scenarios: Mapping[str, Mapping[str, Any]]) -> str:
+    """The page as Markdown.
+
+    Args:
+        scenarios: as stored by the runner, by name.
+    """
+    lines = [_HEAD]
+    for name, found in sorted(scenarios.items()):
+        lines += [f"## {name}", "", f"{found['about']}; {found['rows']:,} rows, {_rounds(found)}.", ""]
+        lines += [f'    make bench ARGS="--only {name} --repeats {found["repeats"]}"', ""]
+        rows = [
+            (line["measure"], line["contestant"], line["median_s"], f"{line['spread']:.0%}", line["ratio"], _runs(line))
+            for line in found["lines"]
+        ]
+        lines += _table(("measure", "contestant", "median", "spread", f"by {found['base']}", "runs"), rows)
+        lines += ["", f"{found['at'][:10]}; {_machine(found['machine'])}.", ""]
+    return "\n".join(lines)
+
+
+def _rounds(found: Mapping[str, Any]) -> str:
+    return f"{found['repeats']} round{'' if found['repeats'] == 1 else 's'}"
+
+
+def _runs(line: Mapping[str, Any]) -> str:
+    runs = line["runs_s"]
+    return ", ".join(map(str, runs)) if len(runs) <= 5 else f"{len(runs)} runs"
+
+
+def _machine(machine: Mapping[str, Any]) -> str:
+    return ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in machine.items())
+
+
+def _table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
+    lines = [" | ".join(heads), " | ".join("---" for _ in heads)]
+    lines += [" | ".join("" if cell is None else str(cell) for cell in row) for row in rows]
+    return [f"| {line} |" for line in lines]

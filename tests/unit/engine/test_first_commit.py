@@ -1,0 +1,39 @@
+"""The first commit of a table, and the checksum behind it, as any reader of Delta finds them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from deltalake import DeltaTable
+
+from headrace.graph.resolved import Mode
+from headrace.spark.first_commit import make_plain_table
+
+
+@pytest.fixture
+def dataset(make):
+    return make.graph(make.flow("t", mode=Mode.APPEND), schema="id integer, name string", comment="said").datasets[0]
+
+
+def test_an_empty_table_is_there_with_the_checksum_of_its_commit(dataset, tmp_path):
+    path = tmp_path / "t"
+
+    made = make_plain_table(str(path), dataset, {"delta.checkpointInterval": "100"}, 7, "some-id")
+
+    table = DeltaTable(str(path))
+    assert made
+    assert (table.version(), table.metadata().id, table.metadata().description) == (0, "some-id", "said")
+    log = path / "_delta_log"
+    actions = [json.loads(line) for line in (log / f"{0:020d}.json").read_text().splitlines()]
+    checksum = json.loads((log / f"{0:020d}.crc").read_text())
+    assert [checksum["metadata"], checksum["protocol"]] == [actions[2]["metaData"], actions[1]["protocol"]]
+    assert (checksum["numFiles"], checksum["tableSizeBytes"], checksum["allFiles"]) == (0, 0, [])
+
+
+def test_a_table_that_is_there_is_left_alone(dataset, tmp_path):
+    path = str(tmp_path / "t")
+    make_plain_table(path, dataset, {}, 7, "some-id")
+
+    assert not make_plain_table(path, dataset, {}, 8, "other-id")
+    assert DeltaTable(path).metadata().id == "some-id"
