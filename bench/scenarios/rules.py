@@ -5,10 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.json as pj
+import pyarrow.parquet as pq
 from data import SCHEMA, write_events
 from deltalake import DeltaTable
 from scenario import Contestant, Scenario, Step, program
 
+_ARROW_SCHEMA = pa.schema(
+    {"id": pa.int64(), "device": pa.int32(), "kind": pa.string(), "amount": pa.float64(), "note": pa.string()}
+)
 _COUNTS = (0, 1, 10, 50)
 _BASE = "no rules"
 _PIPELINE = """\
@@ -18,8 +24,9 @@ from headrace import pipelines as dp
 @dp.expect_all({rules!r})
 @dp.streaming_table
 def events():
-    return spark.readStream.schema({schema!r}).json({data!r})
+    return spark.readStream.schema({schema!r}).format({form!r}).load({data!r})
 """
+_FORMS = ("json", "parquet")
 # Each is true of nearly every row, and none is like another, so that the optimizer cannot make one of two.
 _SHAPES = ("amount > {} - 200", "device <> -{}", "length(note) < 100 + {}", "kind <> 'k{}'", "id % 1000003 <> -{}")
 
@@ -29,27 +36,43 @@ def rules(count: int) -> dict[str, str]:
     return {f"rule {number}": _SHAPES[number % len(_SHAPES)].format(number + 1) for number in range(count)}
 
 
+def make_data(folder: Path, rows: int) -> None:
+    """The events as JSON lines, and the same ones as Parquet."""
+    write_events(folder / "json", rows)
+    columnar = folder / "parquet"
+    if (columnar / "_READY").exists():
+        return
+    columnar.mkdir(exist_ok=True)
+    for file in (folder / "json").glob("*.json"):
+        # As strict as the schema that the pipelines declare.
+        columns = pj.read_json(file).cast(_ARROW_SCHEMA)
+        pq.write_table(columns, columnar / f"{file.stem}.parquet")
+    (columnar / "_READY").touch()
+
+
 def _contestant(count: int) -> Contestant:
     def prepare(work: Path, data: Path) -> None:
-        text = _PIPELINE.format(rules=rules(count), schema=SCHEMA, data=str(data))
-        (work / "transformations").mkdir()
-        (work / "pipeline.yml").write_text("name: rules\n", encoding="utf-8")
-        (work / "transformations" / "events.py").write_text(text, encoding="utf-8")
+        for form in _FORMS:
+            text = _PIPELINE.format(rules=rules(count), schema=SCHEMA, form=form, data=str(data / form))
+            (work / form / "transformations").mkdir(parents=True)
+            (work / form / "pipeline.yml").write_text("name: rules\n", encoding="utf-8")
+            (work / form / "transformations" / "events.py").write_text(text, encoding="utf-8")
 
     def steps(_work: Path, _data: Path) -> Sequence[Step]:
-        return (Step("first update, cold", (program("headrace"), "run", "--quiet")),)
+        run = (program("headrace"), "--project")
+        return tuple(Step(f"first update, cold, {form}", (*run, form, "run", "--quiet")) for form in _FORMS)
 
     def rows(work: Path) -> int:
-        return int(DeltaTable(str(work / "storage" / "tables" / "default" / "events")).count())
+        return int(DeltaTable(str(work / "json" / "storage" / "tables" / "default" / "events")).count())
 
     name = _BASE if not count else f"{count} rule{'s' * (count > 1)}"
     return Contestant(name, prepare, steps, rows)
 
 
 SCENARIO = Scenario(
-    about="JSON into one streaming table with 0, 1, 10 and 50 rules that count",
+    about="one streaming table with 0, 1, 10 and 50 rules that count, over JSON and over Parquet",
     rows=5_000_000,
-    make_data=write_events,
+    make_data=make_data,
     expected_rows=lambda rows: rows,
     contestants=tuple(map(_contestant, _COUNTS)),
     base=_BASE,

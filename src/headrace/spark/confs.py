@@ -80,6 +80,8 @@ def session_confs(cores: int) -> dict[str, str]:
         "spark.sql.execution.arrow.pythonUDF.columnarInput.enabled": "false",
         "spark.sql.streaming.pollingDelay": "50",
         "spark.sql.streaming.minBatchesToRetain": "20",
+        # Java never compiles a method of more bytes, such as the one for many rules: Spark is to make several of it.
+        "spark.sql.codegen.hugeMethodLimit": "8000",
         # A query that is told to stop must not keep the update waiting for ever.
         "spark.sql.streaming.stopTimeout": "10s",
         # Delta rebuilds a table's state in this many tasks; its default of 50 is for clusters.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
@@ -22,6 +23,8 @@ from headrace.spark import patches
 from headrace.spark.confs import DEFAULT_MASTER, cores_of, session_confs, static_confs, with_own
 
 ALWAYS_THERE = "delta"
+# Java ends when it is told to use two of them.
+_COLLECTOR = re.compile(r"-XX:\+Use\w+GC\b")
 _NOISY_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger", "py4j")
 _LOG4J = """\
 rootLogger.level = warn
@@ -172,6 +175,10 @@ def _new_session(
     }
     settings = with_own(needed, confs)
     options = settings.get("spark.driver.extraJavaOptions", "")
+    chosen = f"{options} {environ.get('JDK_JAVA_OPTIONS', '')} {environ.get('JAVA_TOOL_OPTIONS', '')}"
+    if master.startswith("local") and not _COLLECTOR.search(chosen):
+        # On few cores, work that goes on beside the collector's costs more than its pauses.
+        options = f"{options} -XX:+UseParallelGC".strip()
     stored = using(archive_file(java_version, first, environ), options)
     options = " ".join(filter(None, (options, f"-Dlog4j2.configurationFile={log4j.as_uri()}", stored)))
     settings["spark.driver.extraJavaOptions"] = options
