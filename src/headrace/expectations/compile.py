@@ -67,6 +67,14 @@ class Rules:
 
 def judged(frame: DataFrame, rules: Rules, session: SparkSession) -> DataFrame:
     """The rows with their mask columns; a row that breaks a fail expectation raises while it is evaluated."""
+    return frame.select("*", *masks(rules, frame.columns, session))
+
+
+def masks(rules: Rules, names: Sequence[str], session: SparkSession) -> list[Column]:
+    """The mask columns for rows with columns of these names.
+
+    They hold for every frame that has them. Each rule costs a few milliseconds here, nearly all of them Python's.
+    """
     never = F.spark_partition_id() < 0
     failing = rules.with_action(Action.FAIL)
     columns = []
@@ -74,14 +82,14 @@ def judged(frame: DataFrame, rules: Rules, session: SparkSession) -> DataFrame:
         mask = F.when(never, F.lit(None).cast("bigint"))
         if place == 0:
             for expectation in failing:
-                mask = mask.when(~_holds(expectation, session), _raise(expectation, frame))
+                mask = mask.when(~_holds(expectation, session), _raise(expectation, names))
         first = place * BITS_PER_MASK
         bits = [
             F.when(_holds(expectation, session), F.lit(0)).otherwise(F.lit(1 << number)).cast("bigint")
             for number, expectation in enumerate(rules.expectations[first : first + BITS_PER_MASK])
         ]
         columns.append(mask.otherwise(reduce(Column.bitwiseOR, bits)).alias(name))
-    return frame.select("*", *columns)
+    return columns
 
 
 def predicate_column(expectation: Expectation) -> Column:
@@ -102,7 +110,7 @@ def _holds(expectation: Expectation, session: SparkSession) -> Column:
     return F.coalesce(guarded, F.lit(False))  # noqa: FBT003 - a literal column
 
 
-def _raise(expectation: Expectation, frame: DataFrame) -> Column:
-    row = F.to_json(F.struct(*[F.col(quoted(name)) for name in frame.columns]))
+def _raise(expectation: Expectation, names: Sequence[str]) -> Column:
+    row = F.to_json(F.struct(*[F.col(quoted(name)) for name in names]))
     said = F.to_json(F.struct(F.lit(expectation.name).alias("expectation"), row.alias("row")))
     return F.raise_error(F.concat(F.lit(FAILED_MARK), said)).cast("bigint")

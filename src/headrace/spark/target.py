@@ -13,14 +13,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 from pyspark.storagelevel import StorageLevel
 
 from headrace.checkpoints.delta_log import committed_transaction, table_state
 from headrace.events.types import BatchDone
 from headrace.expectations.apply import counters, counts_from, kept, set_aside
-from headrace.expectations.compile import Rules, judged, predicate_column
+from headrace.expectations.compile import Rules, masks, predicate_column
 from headrace.model.expectations import Action
 from headrace.model.names import quoted, sql_text
 from headrace.model.outcome import FlowCounts
@@ -88,6 +88,8 @@ class Target:
         self._at = at
         self._fence = fence
         self._fresh = True
+        self._masks: list[Column] = []
+        self._counters: list[Column] = []
         self.error: BaseException | None = None
         self.batches = 0
 
@@ -131,7 +133,7 @@ class Target:
 
     def _write_judged(self, frame: DataFrame, batch_id: int) -> FlowCounts:
         observation = Observation()
-        rows = judged(frame, self._rules, frame.sparkSession).observe(observation, *counters(self._rules))
+        rows = self._judged(frame).observe(observation, *self._counters)
         self._commit(kept(rows, self._rules), batch_id)
         if not _completed(observation):
             # Delta skipped the write: another process has committed this very batch meanwhile.
@@ -139,9 +141,9 @@ class Target:
         return counts_from(observation.get, self._rules)
 
     def _write_with_quarantine(self, frame: DataFrame, batch_id: int, *, fresh: bool) -> FlowCounts:
-        rows = judged(frame, self._rules, frame.sparkSession).persist(StorageLevel.MEMORY_AND_DISK)
+        rows = self._judged(frame).persist(StorageLevel.MEMORY_AND_DISK)
         try:
-            counts = _aggregated(rows, self._rules)
+            counts = self._aggregated(rows)
             # An attempt before a crash may have left rows of this batch; only the first batch can be a repeated one.
             if counts.rows_quarantined or fresh or self._place.replaces:
                 self._quarantine(rows, batch_id, fresh=fresh)
@@ -220,6 +222,17 @@ class Target:
             else:
                 return
 
+    def _judged(self, frame: DataFrame) -> DataFrame:
+        """The rows with their masks; expressions are made for the first batch, and are the same for all."""
+        if not self._masks:
+            self._masks = masks(self._rules, frame.columns, frame.sparkSession)
+            self._counters = counters(self._rules)
+        return frame.select("*", *self._masks)
+
+    def _aggregated(self, rows: DataFrame) -> FlowCounts:
+        """The counts of judged rows, by one aggregate."""
+        return counts_from(rows.agg(*self._counters).collect()[0].asDict(), self._rules)
+
     def _committed(self, batch_id: int) -> bool:
         newest = committed_transaction(self._place.table, self._place.transaction)
         return newest is not None and newest >= batch_id
@@ -230,8 +243,7 @@ class Target:
         written = rows_of_transaction(place.table, place.transaction, batch_id)
         if not rules.expectations:
             return FlowCounts(rows_written=written if written is not None else frame.count())
-        rows = judged(frame, rules, frame.sparkSession)
-        counts = _aggregated(rows, rules)
+        counts = self._aggregated(self._judged(frame))
         quarantined = quarantined_rows(place.quarantine, place.identity, place.epoch, batch_id)
         same = (written, quarantined) == (counts.rows_written, counts.rows_quarantined)
         if written is None or (same and _repeatable(frame, rules)):
@@ -256,11 +268,6 @@ def make_quarantine(session: SparkSession, path: str, empty: DataFrame) -> None:
     frame = frame.select("row", *[name for name in frame.columns if name != "row"])
     writer = frame.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
     writer.partitionBy("flow").save(path)
-
-
-def _aggregated(rows: DataFrame, rules: Rules) -> FlowCounts:
-    """The counts of judged rows, by one aggregate."""
-    return counts_from(rows.agg(*counters(rules)).collect()[0].asDict(), rules)
 
 
 def _completed(observation: Observation) -> bool:
