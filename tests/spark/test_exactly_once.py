@@ -98,6 +98,78 @@ def test_a_native_stream_is_counted_once_when_an_update_dies_after_it(project, p
     assert total(pipeline) == (len(IDS), 0, 0)
 
 
+KEEPS_STATE = """
+    @dp.table(schema="id INT, at TIMESTAMP")
+    def source():
+        return spark.readStream.schema("id INT, at TIMESTAMP").json("unused")
+
+    def per_minute():
+        rows = spark.readStream.option("maxFilesPerTrigger", 1).table("source").withWatermark("at", "0 seconds")
+        return rows.groupBy(F.window("at", "1 minute").alias("w")).agg(F.count("*").alias("id")).select("w.start", "id")
+
+    @dp.table
+    def target():
+        return per_minute()
+
+    @dp.table
+    @dp.expect_or_quarantine("many", "id > 1")
+    def judged():
+        return per_minute()
+
+    @dp.table
+    def whole():
+        rows = spark.readStream.option("maxFilesPerTrigger", 1).table("source").withWatermark("at", "0 seconds")
+        return rows.groupBy("id").count()
+    """
+MINUTES = [[{"id": n, "at": f"2026-01-01T00:0{minute}:{n:02}Z"} for n in range(minute)] for minute in range(1, 5)]
+
+
+@pytest.mark.parametrize("point", [Point.WRITTEN, Point.COUNTED])
+@pytest.mark.parametrize("name", ["target", "judged", "whole"])
+def test_a_stream_with_state_goes_on_when_an_update_dies_after_one_of_its_batches_was_written(project, name, point):
+    pipeline = project(KEEPS_STATE).given("source", *MINUTES)
+
+    die_and_restart(pipeline, point, name, skip=1)
+
+    assert pipeline.plan(name).empty, pipeline.plan(name).describe()
+    found = {"target": [1, 2, 3], "judged": [2, 3], "whole": [0, 1, 2, 3]}
+    assert ids(pipeline.rows(name)) == found[name]
+    assert total(pipeline, name)[1] == (name == "judged")
+
+
+def test_a_stream_begins_where_one_died_before_its_first_batch_was_planned(project):
+    pipeline = project(PLAIN).given("source", BATCHES[0])
+    pipeline.plan()
+    planned = pipeline.folder / "storage" / "checkpoints" / "default" / "target" / "target" / "0" / "offsets"
+    planned.mkdir(parents=True)
+    (planned / ".0.some-uuid.tmp").write_text("v1")
+    (planned / "..0.some-uuid.tmp.crc").write_bytes(b"crc")
+
+    result = pipeline.run("target")
+
+    assert result.state is UpdateState.COMPLETED, result.outcome.error
+    assert len(result.rows("target")) == 30
+
+
+def test_rules_may_come_and_go_while_a_batch_is_unfinished(project):
+    pipeline = project(PLAIN).given("source", BATCHES[0])
+    with pytest.raises(Crashed):
+        pipeline.crash_at(Point.WRITTEN).run("target")
+    file = pipeline.folder / "transformations" / "project.py"
+    plain = file.read_text()
+
+    file.write_text(plain.replace("@dp.table\ndef target", "@dp.table\n@dp.expect('all', 'id >= 0')\ndef target"))
+    assert file.read_text() != plain
+    pipeline.restart().run("target")
+    with pytest.raises(Crashed):
+        pipeline.given("source", BATCHES[1]).crash_at(Point.WRITTEN).run("target")
+    file.write_text(plain)
+    pipeline.restart().run("target")
+
+    assert ids(pipeline.rows("target")) == sorted(IDS)
+    assert total(pipeline) == (len(IDS), 0, 0)
+
+
 @pytest.mark.parametrize(
     ("name", "point"),
     [

@@ -191,7 +191,9 @@ def _pending(flow: ResolvedFlow, progress: Progress | None) -> str | None:
         return None
     if not progress.completed:
         return f"batch {progress.batch_id} is unfinished"
-    if progress.watermark_moved and flow.analysis.operators:
+    # One aggregation whose whole result is written each time has no results that a watermark would close.
+    closes = flow.mode is Mode.APPEND or len(flow.analysis.operators) > 1
+    if progress.watermark_moved and flow.analysis.operators and closes:
         return "its watermark has closed results"
     return None
 

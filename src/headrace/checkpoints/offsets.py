@@ -45,6 +45,27 @@ def read_progress(checkpoint: Path) -> Progress | None:
     return Progress(newest, completed=True, offsets=tuple(positions), watermark_moved=moved)
 
 
+def clear_drafts_of_batches(checkpoint: Path) -> None:
+    """Take away what a crash has left of files that say what a batch reads, or that it is done.
+
+    Spark passes over them, but begins no stream where it finds one before the first batch.
+    """
+    for folder in ("offsets", "commits"):
+        for draft in (checkpoint / folder).glob(".*.tmp*"):
+            draft.unlink(missing_ok=True)
+        if not _numbers(checkpoint / folder):
+            for sum_of in (checkpoint / folder).glob(".*.crc"):
+                sum_of.unlink(missing_ok=True)
+
+
+def query_id_of(checkpoint: Path) -> str | None:
+    """The id that Spark has given to the query of a checkpoint, or None before that."""
+    try:
+        return str(json.loads((checkpoint / "metadata").read_text(encoding="utf-8"))["id"])
+    except (FileNotFoundError, ValueError, KeyError):
+        return None
+
+
 def first_offsets(checkpoint: Path, batch: int = 0) -> tuple[Any, ...]:
     """The positions at the end of the first batch, or of another one; nothing when Spark has cleaned it up."""
     try:

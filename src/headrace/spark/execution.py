@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from headrace.checkpoints.delta_log import table_state
+from headrace.checkpoints.delta_log import committed_transaction, table_state
 from headrace.checkpoints.loads import loads_of, store_load
-from headrace.checkpoints.offsets import read_progress
+from headrace.checkpoints.offsets import clear_drafts_of_batches, query_id_of, read_progress
 from headrace.checkpoints.records import FlowRecord, write_record
 from headrace.expectations.compile import Rules
-from headrace.graph.resolved import Mode, ResolvedFlow
+from headrace.graph.resolved import Mode, ResolvedDataset, ResolvedFlow
 from headrace.model.triggers import Trigger, TriggerKind
 from headrace.plan.loads import Load
 from headrace.runtime.ports import Canceled, Completed, Report
@@ -149,10 +150,14 @@ class Execution:
         if read_progress(checkpoint) is None:
             record = replace(record, made_with=flow.made_with)
         # Whatever happens from here on, the next update starts the flow, which counts what was committed.
-        record = replace(record, running=True)
+        broken_off, record = record.running, replace(record, running=True)
         around.fence()
         write_record(around.state.record_file(flow), record)
+        clear_drafts_of_batches(checkpoint)
         dataset = around.graph.by_name[flow.target]
+        own_sink = flow.mode is Mode.COMPLETE or self._needs_own_sink(dataset, checkpoint, record)
+        if own_sink and broken_off:
+            record = self._counted(record, query_id_of(checkpoint))
         target = None
         with self._preparation.loading:
             self._preparation.register_inputs(flow)
@@ -160,8 +165,7 @@ class Execution:
                 writer = _trigger(self._preparation.frame(flow).writeStream.queryName(flow.name), self._trigger)
                 writer = writer.option("checkpointLocation", str(checkpoint))
                 complete = flow.mode is Mode.COMPLETE
-                # Delta's own sink cannot bring a changed schema with the rows, as a whole result does.
-                if dataset.dataset.expectations or complete:
+                if own_sink:
                     target = self._target(flow, record, replaces=complete)
                     query = writer.foreachBatch(target.batch).outputMode("complete" if complete else "append").start()
                 else:
@@ -211,6 +215,29 @@ class Execution:
         whole = end is End.BY_ITSELF or self._trigger.kind is TriggerKind.INTERVAL
         return Completed(flow.name) if whole else Canceled(flow.name)
 
+    def _counted(self, record: FlowRecord, query_id: str | None) -> FlowRecord:
+        """Count what Delta's own sink has committed, before another one goes on in its place."""
+        if query_id is None:
+            return record
+        counter = CommitCounter(self._around, self._flow, record.epoch, query_id, record.counted_version)
+        counter.count()
+        return replace(record, counted_version=counter.counted_version)
+
+    def _needs_own_sink(self, dataset: ResolvedDataset, checkpoint: Path, record: FlowRecord) -> bool:
+        """True when Delta's sink will not do, which passes over a batch that is in the table without computing it.
+
+        It knows no rules; Spark cannot go on with state that was not computed again; and a batch that was written with
+        rules, which are gone now, it would write once more.
+        """
+        around, flow = self._around, self._flow
+        if dataset.dataset.expectations or flow.analysis.operators:
+            return True
+        progress = read_progress(checkpoint)
+        if progress is None or progress.completed:
+            return False
+        newest = committed_transaction(around.table_path(flow.target), around.state.transaction(record))
+        return newest is not None and newest >= progress.batch_id
+
     def _target(self, flow: ResolvedFlow, record: FlowRecord, *, replaces: bool) -> Target:
         around = self._around
         dataset = around.graph.by_name[flow.target].dataset
@@ -225,6 +252,8 @@ class Execution:
             update_id=around.update_id,
             term=around.term,
             attempt=self._attempt,
+            query_id=query_id_of(around.state.checkpoint(flow, record.epoch)) or "",
+            stateful=bool(flow.analysis.operators),
             replaces=replaces,
             partition_by=dataset.partition_by,
             cluster_by=dataset.cluster_by,

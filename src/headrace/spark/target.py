@@ -8,7 +8,8 @@ quarantined and dropped are together the rows that the flow's function returned.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -55,6 +56,9 @@ class TargetPlace:
     update_id: str
     term: int
     attempt: int
+    # Spark's id of the query, under which Delta's own sink commits, if there is one.
+    query_id: str = ""
+    stateful: bool = False
     replaces: bool = False
     partition_by: tuple[str, ...] = ()
     cluster_by: tuple[str, ...] = ()
@@ -105,11 +109,12 @@ class Target:
         """Write a batch, unless its transaction is in the target already; count it in either case."""
         began = time.monotonic()
         fresh, self._fresh = self._fresh, False
-        if fresh and self._committed(batch_id):
-            counts = self._known_counts(self._place.flow, self._place.epoch, batch_id)
-            if counts is not None:
-                return
-            counts = self._recounted(frame, batch_id)
+        if fresh and self._committed_as(batch_id) is not None:
+            with _once(frame, self._place.stateful) as rows:
+                counts = self._known_counts(self._place.flow, self._place.epoch, batch_id)
+                if counts is not None:
+                    return
+                counts = self._recounted(rows, batch_id)
         elif self._rules.with_action(Action.QUARANTINE):
             counts = self._write_with_quarantine(frame, batch_id, fresh=fresh)
         elif self._rules.expectations:
@@ -233,14 +238,19 @@ class Target:
         """The counts of judged rows, by one aggregate."""
         return counts_from(rows.agg(*self._counters).collect()[0].asDict(), self._rules)
 
-    def _committed(self, batch_id: int) -> bool:
-        newest = committed_transaction(self._place.table, self._place.transaction)
-        return newest is not None and newest >= batch_id
+    def _committed_as(self, batch_id: int) -> str | None:
+        """The transaction that has brought a batch, ours or that of Delta's own sink; None when none has."""
+        for transaction in (self._place.transaction, self._place.query_id):
+            newest = committed_transaction(self._place.table, transaction) if transaction else None
+            if newest is not None and newest >= batch_id:
+                return transaction
+        return None
 
     def _recounted(self, frame: DataFrame, batch_id: int) -> FlowCounts:
         """The counts of a batch that a crash left committed but not counted: one aggregate, nothing written."""
         place, rules = self._place, self._rules
-        written = rows_of_transaction(place.table, place.transaction, batch_id)
+        transaction = self._committed_as(batch_id) or place.transaction
+        written = rows_of_transaction(place.table, transaction, batch_id)
         if not rules.expectations:
             return FlowCounts(rows_written=written if written is not None else frame.count())
         counts = self._aggregated(self._judged(frame))
@@ -268,6 +278,24 @@ def make_quarantine(session: SparkSession, path: str, empty: DataFrame) -> None:
     frame = frame.select("row", *[name for name in frame.columns if name != "row"])
     writer = frame.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
     writer.partitionBy("flow").save(path)
+
+
+@contextmanager
+def _once(frame: DataFrame, stateful: bool) -> Iterator[DataFrame]:  # noqa: FBT001 - a property of the frame
+    """The rows of a batch that is in the table already; with state, they are computed all the same, and once.
+
+    Spark takes the versions of its state from the work that computes a batch, and ends the query for good when a batch
+    was not computed (``StatefulOperatorsUtils``, state checkpoints of format 2).
+    """
+    if not stateful:
+        yield frame
+        return
+    rows = frame.persist(StorageLevel.MEMORY_AND_DISK)
+    try:
+        rows.write.format("noop").mode("overwrite").save()
+        yield rows
+    finally:
+        rows.unpersist()
 
 
 def _completed(observation: Observation) -> bool:
