@@ -48,7 +48,8 @@ class Victim:
 
     def __init__(self, order: Order, name: str, environ: Mapping[str, str]) -> None:
         self.folder = Path(order.folder)
-        self.mark = f"{self.folder}/{name}"
+        # A campaign that was broken off may have left processes of the same point.
+        self.mark = f"{self.folder}/{name} of {os.getpid()}"
         self.log = self.folder / f"{name}.log"
         self._ready = self.folder / "ready"
         self._ready.unlink(missing_ok=True)
