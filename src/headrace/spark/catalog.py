@@ -67,7 +67,7 @@ class Catalog:
         with self._lock:
             session_name = self.names.of(name)
             frame.createOrReplaceTempView(session_name.table)
-            entries.note(session_name)
+            entries.note(self.session, session_name)
 
     def register_table(self, dataset: ResolvedDataset) -> None:
         """The dataset's Delta table under its name; made as declared when it is not there."""
@@ -124,7 +124,7 @@ class Catalog:
             self._note(name, path)
             for view, text in VIEWS.items():
                 self.session.sql(text(name.text)).createOrReplaceTempView(view)
-                entries.note(SessionName(None, view))
+                entries.note(self.session, SessionName(None, view))
 
     def register_path(self, name: QualifiedName, path: str) -> None:
         """A Delta table that is there, under the dataset's name."""
@@ -138,7 +138,7 @@ class Catalog:
 
     def _note(self, name: SessionName, path: str) -> None:
         self._registered[name.key] = path
-        entries.note(name)
+        entries.note(self.session, name)
 
     def _drop(self, name: SessionName) -> None:
         entries.drop(self.session, name, (Path(self._layout.root), self.stubs))

@@ -17,12 +17,13 @@ from headrace.checkpoints.offsets import local_path
 from headrace.errors import PipelineError
 from headrace.graph.session_names import SessionName
 
-_ENTRIES: set[SessionName] = set()
+# By application: another session of this process starts with an empty catalog, in which no name is a pipeline's.
+_ENTRIES: dict[str, set[SessionName]] = {}
 
 
-def note(name: SessionName) -> None:
+def note(session: SparkSession, name: SessionName) -> None:
     """A name is a pipeline's from now on."""
-    _ENTRIES.add(name)
+    _of(session).add(name)
 
 
 def drop(session: SparkSession, name: SessionName, ours: tuple[Path, Path]) -> None:
@@ -37,25 +38,25 @@ def drop(session: SparkSession, name: SessionName, ours: tuple[Path, Path]) -> N
     Raises:
         PipelineError: CATALOG.NAME_TAKEN, when the table is not a pipeline's.
     """
-    if name not in _ENTRIES:
+    if name not in _of(session):
         if not session.catalog.tableExists(name.text):
             return
         if not _lies_in(session, name, ours):
             raise PipelineError("CATALOG.NAME_TAKEN", name=name.text.replace("`", ""))
     session.sql(f"DROP TABLE IF EXISTS {name.text}")
-    _ENTRIES.discard(name)
+    _of(session).discard(name)
 
 
 def clear(session: SparkSession) -> None:
     """Take out all that pipelines have put in, if the catalog is one in memory."""
     if session.conf.get("spark.sql.catalogImplementation") != "in-memory":
         return
-    for name in tuple(_ENTRIES):
+    for name in tuple(_of(session)):
         if name.database is None:
             session.catalog.dropTempView(name.table)
         else:
             session.sql(f"DROP TABLE IF EXISTS {name.text}")
-    _ENTRIES.clear()
+    _of(session).clear()
 
 
 @contextmanager
@@ -65,7 +66,11 @@ def adopting_views(session: SparkSession) -> Iterator[None]:
     try:
         yield
     finally:
-        _ENTRIES.update(SessionName(None, view) for view in _temporary_views(session) - before)
+        _of(session).update(SessionName(None, view) for view in _temporary_views(session) - before)
+
+
+def _of(session: SparkSession) -> set[SessionName]:
+    return _ENTRIES.setdefault(str(session.sparkContext.applicationId), set())
 
 
 def _lies_in(session: SparkSession, name: SessionName, folders: tuple[Path, Path]) -> bool:

@@ -217,11 +217,16 @@ class Execution:
 
     def _counted(self, record: FlowRecord, query_id: str | None) -> FlowRecord:
         """Count what Delta's own sink has committed, before another one goes on in its place."""
-        if query_id is None:
+        around, flow = self._around, self._flow
+        if query_id is None or committed_transaction(around.table_path(flow.target), query_id) is None:
             return record
-        counter = CommitCounter(self._around, self._flow, record.epoch, query_id, record.counted_version)
+        counter = CommitCounter(around, flow, record.epoch, query_id, record.counted_version)
         counter.count()
-        return replace(record, counted_version=counter.counted_version)
+        counted = replace(record, counted_version=counter.counted_version)
+        # At once, so that no later start looks at the same commits again.
+        around.fence()
+        write_record(around.state.record_file(flow), counted)
+        return counted
 
     def _needs_own_sink(self, dataset: ResolvedDataset, checkpoint: Path, record: FlowRecord) -> bool:
         """True when Delta's sink will not do, which passes over a batch that is in the table without computing it.
