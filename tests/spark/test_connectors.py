@@ -21,6 +21,12 @@ def spark(headrace_session: SparkSession) -> SparkSession:
     return headrace_session
 
 
+def test_few_cores_have_a_collector_that_works_in_pauses(spark: SparkSession) -> None:
+    beans = spark._jvm.java.lang.management.ManagementFactory.getGarbageCollectorMXBeans()
+
+    assert {bean.getName() for bean in beans} == {"PS Scavenge", "PS MarkSweep"}
+
+
 def numbers(spark: SparkSession, first: int, end: int, word: str) -> DataFrame:
     return spark.range(first, end).selectExpr("id", f"'{word}' AS word")
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from headrace.model.outcome import FlowCounts, FlowState, UpdateState
+from headrace.spark.target import transaction_version
 from headrace.testing import Crashed, Point
 
 pytestmark = pytest.mark.spark
@@ -96,6 +99,15 @@ def test_a_native_stream_is_counted_once_when_an_update_dies_after_it(project, p
 
     assert ids(pipeline.rows("target")) == sorted(IDS)
     assert total(pipeline) == (len(IDS), 0, 0)
+
+
+TRIES = st.tuples(st.integers(0, 2**26), st.integers(1, 2**24 - 1), st.integers(1, 2**12 - 1))
+
+
+@given(TRIES, TRIES)
+def test_a_later_batch_holder_or_try_commits_under_a_higher_number(one, other):
+    assert (transaction_version(*one) < transaction_version(*other)) == (one < other)
+    assert transaction_version(*one) < 2**63
 
 
 KEEPS_STATE = """

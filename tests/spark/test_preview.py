@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from headrace.errors import PipelineError
@@ -99,3 +101,31 @@ def test_what_is_known_of_a_stream_is_explained(pipeline):
     assert flows["history"]["next_update"] == "up to date: ran once"
     (bronze,) = pipeline.project.explain("bronze").to_json()["flows"]
     assert [entry["position"] for entry in bronze["positions"]] == ["1 file taken"]
+
+
+def test_it_is_explained_when_a_view_is_looked_at_again(project, tmp_path):
+    pipeline = project("""
+        @dp.temporary_view
+        def outside():
+            return spark.read.schema("id INT").json(spark.conf.get("landing"))
+
+        @dp.materialized_view
+        def of_files():
+            return spark.read.table("outside")
+
+        @dp.materialized_view
+        def of_a_table():
+            return spark.read.table("of_files").groupBy().count()
+
+        @dp.materialized_view(spark_conf={"pipelines.trigger.interval": "2 minutes"})
+        def own():
+            return spark.read.table("of_files")
+        """)
+    pipeline.land("landing/1.json", [{"id": 1}])
+    landing = {"landing": str(pipeline.folder / "landing")}
+    pipeline.settings = replace(pipeline.settings, continuous=True, configuration=landing)
+
+    said = {name: pipeline.project.explain(name).to_json() for name in ("of_files", "of_a_table", "own")}
+
+    triggers = {name: [flow["trigger"] for flow in one["flows"]] for name, one in said.items()}
+    assert triggers == {"of_files": ["every 600 s"], "of_a_table": ["every 60 s"], "own": ["every 120 s"]}

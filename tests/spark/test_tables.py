@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from deltalake import DeltaTable
 
@@ -21,7 +23,7 @@ ORDERS = """
 
     dp.create_streaming_table("orders", expect_all_or_quarantine={"positive": "id > 0"})
 
-    @dp.append_flow(target="orders")
+    @dp.append_flow(target="orders", comment="from the north")
     def north():
         return spark.readStream.table("north_raw")
 
@@ -70,6 +72,10 @@ def test_flows_into_one_table_keep_apart_and_start_again_together(project):
     checkpoints = pipeline.folder / "storage" / "checkpoints" / "default" / "orders"
     assert {folder.name for folder in (checkpoints / "north").iterdir() if folder.is_dir()} == {"0", "1"}
     assert pipeline.plan().empty
+    events = pipeline.project.events().events(update_id=again.outcome.update_id)
+    said = [json.loads(event["details"]) for event in events if event["event_type"] == "flow_definition"]
+    into_orders = [body["flow_definition"] for body in said if body["flow_definition"]["output_dataset"] == "orders"]
+    assert [flow["comment"] for flow in into_orders] == ["from the north", None, None]
 
 
 CHAIN = """

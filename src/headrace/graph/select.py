@@ -57,7 +57,7 @@ def select(graph: ResolvedGraph, selection: Selection, naming: Naming) -> Select
     nothing = Selected(frozenset(), frozenset(), starts=starts, accept_data_loss=selection.accept_data_loss)
     if selection.full_refresh_all:
         if single := (*selection.refresh, *selection.full_refresh):
-            problems.append(PipelineError("SELECTION.CONFLICT", names=", ".join(map(repr, single))))
+            problems.append(PipelineError("SELECTION.CONFLICT", names=", ".join(f'"{name}"' for name in single)))
         raise_all(problems)
         kept = frozenset(name for name, dataset in stored.items() if not dataset.dataset.resettable)
         return replace(nothing, refresh=frozenset(stored) | views, full_refresh=frozenset(stored) - kept, kept=kept)

@@ -15,6 +15,7 @@ from headrace.checkpoints.offsets import local_path
 from headrace.errors import PipelineError
 from headrace.graph.resolved import ResolvedFlow
 from headrace.graph.starts import Start, StartKind
+from headrace.model.names import QualifiedName
 from headrace.plan.loads import FilesRange, Load, TableRange
 from headrace.plan.reach import Restart, SourceStart
 from headrace.runtime.seam import Point
@@ -32,12 +33,7 @@ def part_of(around: Surroundings, flow: ResolvedFlow, load: Load) -> Iterator[Pa
     Makes temporary views, so flows must be loaded one at a time.
     """
     session, name_behind = around.session, around.catalog.names.name_behind
-    views = {}
-    for number, found in enumerate(load.ranges):
-        if isinstance(found, TableRange):
-            view = f"{_VIEW_PREFIX}_{number}"
-            rows_of(session, _table(around, flow, found), found).createOrReplaceTempView(view)
-            views[found.dataset] = view
+    views: dict[QualifiedName, str] = {}
     files = {_told_apart(found.paths): found for found in load.ranges if isinstance(found, FilesRange)}
 
     def view_of(text: str) -> str | None:
@@ -51,6 +47,11 @@ def part_of(around: Surroundings, flow: ResolvedFlow, load: Load) -> Iterator[Pa
         return [path for path, _ in range_.files]
 
     try:
+        for number, found in enumerate(load.ranges):
+            if isinstance(found, TableRange):
+                view = f"{_VIEW_PREFIX}_{number}"
+                rows_of(session, _table(around, flow, found), found).createOrReplaceTempView(view)
+                views[found.dataset] = view
         yield Part(view_of, of_paths)
     finally:
         for view in views.values():

@@ -33,6 +33,7 @@ from headrace.spark.commits import quarantined_rows, rows_of_transaction
 _CONFLICT_TRIES = 5
 # Batch, term and attempt together are a transaction's version, a number of 63 bits.
 _TERM_BITS, _ATTEMPT_BITS = 24, 12
+_MAX_TERM, _MAX_ATTEMPT = (1 << _TERM_BITS) - 1, (1 << _ATTEMPT_BITS) - 1
 # Observations are complete when the write returns; this is for a listener that lags.
 _OBSERVATION_PATIENCE_S = 5.0
 _SOURCE_TYPE = "struct<file:string,topic:string,partition:int,offset:bigint,version:bigint>"
@@ -205,9 +206,7 @@ class Target:
             # The only flow of its table: all rows are its own, and may be of other types than before.
             writer = writer.option("overwriteSchema", "true")
         else:
-            # A later try of a batch has a higher version than an earlier one, whose commit Delta then skips.
-            version = batch_id << _TERM_BITS + _ATTEMPT_BITS | place.term % (1 << _TERM_BITS) << _ATTEMPT_BITS
-            version |= min(place.attempt, (1 << _ATTEMPT_BITS) - 1)
+            version = transaction_version(batch_id, place.term, place.attempt)
             writer = writer.option("txnAppId", f"{place.transaction} quarantine").option("txnVersion", str(version))
             writer = writer.option("mergeSchema", "true")
         if fresh and not place.replaces:
@@ -278,6 +277,15 @@ def make_quarantine(session: SparkSession, path: str, empty: DataFrame) -> None:
     frame = frame.select("row", *[name for name in frame.columns if name != "row"])
     writer = frame.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
     writer.partitionBy("flow").save(path)
+
+
+def transaction_version(batch_id: int, term: int, attempt: int) -> int:
+    """Under which a try of a batch is committed: a later batch, holder or try has a higher number than an earlier one.
+
+    Delta passes over a commit whose number is not above the last one of its writer, so that a holder of the lease which
+    was stopped and goes on cannot write a batch that the one after it has written.
+    """
+    return (batch_id << _TERM_BITS | min(term, _MAX_TERM)) << _ATTEMPT_BITS | min(attempt, _MAX_ATTEMPT)
 
 
 @contextmanager

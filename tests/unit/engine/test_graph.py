@@ -315,6 +315,8 @@ def test_a_selection_is_what_was_named(make):
     [
         (Selection(("nope", "v", "no/name")), ["SELECTION.UNKNOWN"] * 3),
         (Selection(("a",), ("a",)), ["SELECTION.OVERLAP"]),
+        (Selection(("a",), full_refresh_all=True), ["SELECTION.CONFLICT"]),
+        (Selection(full_refresh=("a",), full_refresh_all=True), ["SELECTION.CONFLICT"]),
     ],
 )
 def test_a_selection_that_cannot_be_is_refused_at_once(make, selection, found):

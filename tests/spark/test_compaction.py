@@ -1,0 +1,91 @@
+"""Small files are put together beside the flows: no row changes, no stream sees news, and no stop has to wait for it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from threading import Event
+
+import pytest
+from deltalake import DeltaTable
+
+from headrace.events.types import BatchDone
+from headrace.model.outcome import UpdateState
+from headrace.spark.maintenance import COMPACT_ABOVE_FILES, small_files
+
+pytestmark = pytest.mark.spark
+
+MANY = COMPACT_ABOVE_FILES + 20
+TEXT = """
+    from pathlib import Path
+
+    @dp.table{options}
+    @dp.expect_or_quarantine("even", "id % 2 = 0")
+    def landed():
+        return spark.readStream.schema("id INT").json(str(Path(__file__).parents[1] / "landing"))
+
+    @dp.table
+    def later():
+        return spark.readStream.table("landed")
+    """
+
+
+def scattered(session, *paths):
+    """Lay the rows of tables into a file each; whoever follows the tables sees nothing new."""
+    for path in paths:
+        rows = session.read.format("delta").load(path).repartition(MANY)
+        rows.write.format("delta").mode("overwrite").option("dataChange", "false").save(path)
+
+
+@pytest.fixture
+def scattered_project(project, headrace_session):
+    """A pipeline whose table and quarantine have many small files, and one file of rows that it has not read."""
+
+    def make(options=""):
+        pipeline = project(TEXT.format(options=options))
+        pipeline.land("landing/1.json", [{"id": number} for number in range(2 * MANY)])
+        pipeline.run()
+        tables = pipeline.folder / "storage" / "tables" / "default"
+        paths = [str(tables / name) for name in ("landed", "landed_quarantine")]
+        scattered(headrace_session, *paths)
+        assert min(map(small_files, paths)) > COMPACT_ABOVE_FILES
+        pipeline.land("landing/2.json", [{"id": 2 * MANY}, {"id": 2 * MANY + 1}])
+        return pipeline, paths
+
+    return make
+
+
+def operations(path):
+    return Counter(commit["operation"] for commit in DeltaTable(path).history())
+
+
+def test_a_table_and_its_quarantine_have_few_files_after_an_update(scattered_project):
+    pipeline, paths = scattered_project()
+
+    result = pipeline.run()
+
+    assert [small_files(path) < 10 for path in paths] == [True, True]
+    assert [operations(path)["OPTIMIZE"] for path in paths] == [1, 1]
+    even, odd = range(0, 2 * MANY + 2, 2), range(1, 2 * MANY + 2, 2)
+    assert sorted(row["id"] for row in result.rows("later")) == list(even)
+    assert sorted(row["id"] for row in result.rows("landed")) == list(even)
+    assert sorted(row["row"]["id"] for row in result.rows("landed_quarantine")) == list(odd)
+    assert pipeline.plan().empty, pipeline.plan().describe()
+
+
+def test_a_table_is_left_alone_when_it_says_so(scattered_project):
+    pipeline, (path, _) = scattered_project('(table_properties={"pipelines.autoOptimize.managed": "false"})')
+
+    pipeline.run()
+
+    assert operations(path)["OPTIMIZE"] == 0
+
+
+def test_a_stop_does_not_wait_until_files_are_put_together(scattered_project):
+    pipeline, paths = scattered_project()
+    stop = Event()
+
+    outcome = pipeline.project.run(stop=stop, on_event=lambda event: isinstance(event, BatchDone) and stop.set())
+
+    assert outcome.state is UpdateState.CANCELED
+    assert sum(operations(path)["OPTIMIZE"] for path in paths) < len(paths)
+    assert len(pipeline.run().rows("later")) == MANY + 1
