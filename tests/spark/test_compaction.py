@@ -1,4 +1,4 @@
-"""Small files are put together beside the flows: no row changes, no stream sees news, and no stop has to wait for it."""
+"""Small files are put together beside the flows: no row changes, no stream sees news, and no stop waits for it."""
 
 from __future__ import annotations
 

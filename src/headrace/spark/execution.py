@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from headrace.checkpoints.delta_log import committed_transaction, table_state
+from headrace.checkpoints.first_reads import reads_commits
 from headrace.checkpoints.loads import loads_of, store_load
 from headrace.checkpoints.offsets import clear_drafts_of_batches, query_id_of, read_progress
 from headrace.checkpoints.records import FlowRecord, write_record
@@ -23,6 +25,7 @@ from headrace.spark.commit_counter import CommitCounter
 from headrace.spark.confs import CHECKPOINT_CONFS
 from headrace.spark.loading import complete_load, part_of
 from headrace.spark.maintenance import COMPACT_ABOVE_FILES
+from headrace.spark.patches import READS_COMMITS
 from headrace.spark.preparation import Preparation
 from headrace.spark.session import on_clone, with_confs
 from headrace.spark.surroundings import Surroundings
@@ -159,7 +162,7 @@ class Execution:
         if own_sink and broken_off:
             record = self._counted(record, query_id_of(checkpoint))
         target = None
-        with self._preparation.loading:
+        with self._preparation.loading, self._from_first_commits(checkpoint):
             self._preparation.register_inputs(flow)
             with with_confs(around.session, {**record.confs, **flow.flow.spark_conf}):
                 writer = _trigger(self._preparation.frame(flow).writeStream.queryName(flow.name), self._trigger)
@@ -172,6 +175,22 @@ class Execution:
                     query = writer.format("delta").outputMode("append").start(around.table_path(flow.target))
         self._started()
         return self._followed(query, record, target, began_at)
+
+    @contextmanager
+    def _from_first_commits(self, checkpoint: Path) -> Iterator[None]:
+        """Let what is read inside the block begin at the first commits of tables where it gets the same rows there."""
+        around = self._around
+
+        def reads(text: str) -> bool:
+            name = around.catalog.names.name_behind(text)
+            table = around.state.table(name) if name is not None else None
+            return table is not None and reads_commits(table, checkpoint)
+
+        token = READS_COMMITS.set(reads)
+        try:
+            yield
+        finally:
+            READS_COMMITS.reset(token)
 
     def _followed(self, query: StreamingQuery, record: FlowRecord, target: Target | None, began_at: float) -> Report:
         """Count what a running query commits, and record where it ended."""

@@ -6,6 +6,8 @@ docs/reference/patches.md:
 - ``spark.table``, ``spark.read.table``, ``spark.readStream.table`` and ``spark.sql`` accept every spelling of a
   dataset's name: three-part names and ``LIVE.x``, which Spark's session catalog refuses.
 - ``spark.sql`` accepts queries alone, because statements would run whenever the pipeline is checked.
+- ``spark.readStream.table`` begins at a table's first commit where a new stream gets the same rows from there
+  (``checkpoints/first_reads.py``), and nothing else says where it begins.
 - The readers (``load``, ``parquet``, ``option("path", ...)`` and so on) refuse the path of a table of the pipeline
   itself, which is to be read by its name.
 - ``spark.readStream`` reads, and ``STREAM`` in ``spark.sql`` means, a table as it is now while a query is called as a
@@ -47,6 +49,8 @@ RESOLVING: ContextVar[bool] = ContextVar("headrace_resolving", default=False)
 # While a query is called as a batch: makes what stands in for ``spark.readStream``, and says which view holds the part
 # of a table that is to be read, if not all of it.
 BATCH_READER: ContextVar[Callable[[Any], Any] | None] = ContextVar("headrace_batch_reader", default=None)
+# Of a stream that is about to start: whether it reads the commits of a table from the first one.
+READS_COMMITS: ContextVar[Callable[[str], bool] | None] = ContextVar("headrace_reads_commits", default=None)
 PART_VIEW: ContextVar[Callable[[str], str | None]] = ContextVar("headrace_part_view")
 
 _ACTIONS = (
@@ -76,6 +80,10 @@ _ACTIONS = (
 _WRITES = ("save", "saveAsTable", "insertInto", "csv", "jdbc", "json", "orc", "parquet", "text", "xml")
 _READS = ("csv", "json", "load", "orc", "parquet", "text", "xml")
 _MARK = "_headrace_patched"
+# Of a reader: the options that it was given.
+_GIVEN = "_headrace_given"
+# By these a query says itself what a stream of a table begins with, or what it reads of it.
+_SAYS_WHERE = {"startingversion", "startingtimestamp", "witheventtimeorder", "readchangefeed", "readchangedata"}
 
 
 def install() -> None:
@@ -83,6 +91,7 @@ def install() -> None:
     if getattr(SparkSession, _MARK, False):
         return
     setattr(SparkSession, _MARK, True)
+    _wrap(DataStreamReader, "table", _from_first_commit)
     for owner in (SparkSession, DataFrameReader, DataStreamReader):
         _wrap(owner, "table", _respelled(SPELL_NAME))
     _wrap(SparkSession, "sql", _as_batch)
@@ -120,6 +129,19 @@ def _respelled(spelling: ContextVar[Spelling | None]) -> Callable[[Any], Any]:
         return respelled
 
     return wrapping
+
+
+def _from_first_commit(original: Any) -> Any:
+    @wraps(original)
+    def reading(self: Any, text: str) -> Any:
+        reads_commits, given = READS_COMMITS.get(), vars(self).get(_GIVEN, {})
+        if reads_commits is None or _SAYS_WHERE & given.keys() or not reads_commits(text):
+            return original(self, text)
+        # A reader keeps its options, and may be asked for another table later.
+        fresh = self._spark.readStream.options(**given).option("startingVersion", "0")
+        return original(fresh, text)
+
+    return reading
 
 
 def _as_batch(original: Any) -> Any:
@@ -180,6 +202,7 @@ def _checked_option(original: Any) -> Any:
     def checking(self: Any, key: str, value: Any) -> Any:
         if key.casefold() == "path":
             _check_paths(value)
+        vars(self).setdefault(_GIVEN, {})[key.casefold()] = value
         return original(self, key, value)
 
     return checking
@@ -191,6 +214,7 @@ def _checked_options(original: Any) -> Any:
         for key, value in options.items():
             if key.casefold() == "path":
                 _check_paths(value)
+        vars(self).setdefault(_GIVEN, {}).update({key.casefold(): value for key, value in options.items()})
         return original(self, **options)
 
     return checking
