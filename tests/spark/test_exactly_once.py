@@ -149,6 +149,30 @@ def test_a_stream_with_state_goes_on_when_an_update_dies_after_one_of_its_batche
     assert total(pipeline, name)[1] == (name == "judged")
 
 
+@pytest.mark.parametrize("then", ["once", "availableNow"])
+def test_results_that_the_last_batch_has_closed_are_written_when_nothing_new_has_come(project, then):
+    once = """
+    @dp.table(schema="id INT, at TIMESTAMP")
+    def source():
+        return spark.readStream.schema("id INT, at TIMESTAMP").json("unused")
+
+    @dp.table(spark_conf={"pipelines.trigger": "once"})
+    def target():
+        rows = spark.readStream.table("source").withWatermark("at", "0 seconds")
+        return rows.groupBy(F.window("at", "1 minute").alias("w")).agg(F.count("*").alias("id")).select("w.start", "id")
+    """
+    pipeline = project(once).given("source", *MINUTES)
+    assert pipeline.run("target").rows("target") == []
+    file = pipeline.folder / "transformations" / "project.py"
+    file.write_text(file.read_text().replace('"once"', f'"{then}"'))
+
+    pipeline.run("target")
+
+    assert ids(pipeline.rows("target")) == [1, 2, 3]
+    assert pipeline.plan("target").empty, pipeline.plan("target").describe()
+    assert total(pipeline) == (3, 0, 0)
+
+
 def test_a_stream_begins_where_one_died_before_its_first_batch_was_planned(project):
     pipeline = project(PLAIN).given("source", BATCHES[0])
     pipeline.plan()

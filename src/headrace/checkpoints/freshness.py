@@ -145,6 +145,13 @@ class StoredState(StoredRecords):
         return News(started=False, reason="nothing new in its sources")
 
 
+def has_closed_results(flow: ResolvedFlow, progress: Progress) -> bool:
+    """True when the last batch of a stream has closed results that only a batch after it writes."""
+    # One aggregation whose whole result is written each time has no results that a watermark would close.
+    closes = flow.mode is Mode.APPEND or len(flow.analysis.operators) > 1
+    return progress.completed and progress.watermark_moved and bool(flow.analysis.operators) and closes
+
+
 def _news_of_view(
     graph: ResolvedGraph,
     flow: ResolvedFlow,
@@ -191,11 +198,7 @@ def _pending(flow: ResolvedFlow, progress: Progress | None) -> str | None:
         return None
     if not progress.completed:
         return f"batch {progress.batch_id} is unfinished"
-    # One aggregation whose whole result is written each time has no results that a watermark would close.
-    closes = flow.mode is Mode.APPEND or len(flow.analysis.operators) > 1
-    if progress.watermark_moved and flow.analysis.operators and closes:
-        return "its watermark has closed results"
-    return None
+    return "its watermark has closed results" if has_closed_results(flow, progress) else None
 
 
 def _news_of_files(detail: str, offset: Any, checkpoint: Path, number: int) -> str | None:

@@ -58,6 +58,12 @@ def clear_drafts_of_batches(checkpoint: Path) -> None:
                 sum_of.unlink(missing_ok=True)
 
 
+def reopen_batch(checkpoint: Path, batch_id: int) -> None:
+    """Let the last batch count as not done, so that Spark computes it once more, as after a crash just before that."""
+    for name in (str(batch_id), f".{batch_id}.crc"):
+        (checkpoint / "commits" / name).unlink(missing_ok=True)
+
+
 def query_id_of(checkpoint: Path) -> str | None:
     """The id that Spark has given to the query of a checkpoint, or None before that."""
     try:

@@ -12,8 +12,15 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from headrace.checkpoints.delta_log import committed_transaction, table_state
 from headrace.checkpoints.first_reads import reads_commits
+from headrace.checkpoints.freshness import has_closed_results
 from headrace.checkpoints.loads import loads_of, store_load
-from headrace.checkpoints.offsets import clear_drafts_of_batches, query_id_of, read_progress
+from headrace.checkpoints.offsets import (
+    Progress,
+    clear_drafts_of_batches,
+    query_id_of,
+    read_progress,
+    reopen_batch,
+)
 from headrace.checkpoints.records import FlowRecord, write_record
 from headrace.expectations.compile import Rules
 from headrace.graph.resolved import Mode, ResolvedDataset, ResolvedFlow
@@ -157,6 +164,7 @@ class Execution:
         around.fence()
         write_record(around.state.record_file(flow), record)
         clear_drafts_of_batches(checkpoint)
+        trigger = self._trigger_after(read_progress(checkpoint), checkpoint)
         dataset = around.graph.by_name[flow.target]
         own_sink = flow.mode is Mode.COMPLETE or self._needs_own_sink(dataset, checkpoint, record)
         if own_sink and broken_off:
@@ -165,7 +173,7 @@ class Execution:
         with self._preparation.loading, self._from_first_commits(checkpoint):
             self._preparation.register_inputs(flow)
             with with_confs(around.session, {**record.confs, **flow.flow.spark_conf}):
-                writer = _trigger(self._preparation.frame(flow).writeStream.queryName(flow.name), self._trigger)
+                writer = _trigger(self._preparation.frame(flow).writeStream.queryName(flow.name), trigger)
                 writer = writer.option("checkpointLocation", str(checkpoint))
                 complete = flow.mode is Mode.COMPLETE
                 if own_sink:
@@ -175,6 +183,19 @@ class Execution:
                     query = writer.format("delta").outputMode("append").start(around.table_path(flow.target))
         self._started()
         return self._followed(query, record, target, began_at)
+
+    def _trigger_after(self, progress: Progress | None, checkpoint: Path) -> Trigger:
+        """The trigger of a query that goes on; one that has results to write, closed by its last batch, writes them.
+
+        Spark writes them with one more batch, which it plans only after a batch that the same query has computed
+        (``MicroBatchExecution.constructNextBatch``), or with what comes next. So it computes the last batch again, of
+        which the sink writes nothing, and goes on from there, which takes more than one batch.
+        """
+        if progress is None or not has_closed_results(self._flow, progress):
+            return self._trigger
+        self._around.fence()
+        reopen_batch(checkpoint, progress.batch_id)
+        return Trigger() if self._trigger.kind is TriggerKind.ONCE else self._trigger
 
     @contextmanager
     def _from_first_commits(self, checkpoint: Path) -> Iterator[None]:
