@@ -154,6 +154,20 @@ def test_more_rules_than_fit_into_one_number_are_counted_each(result):
     assert result.rows("many_quarantine")[0]["broken"] == ["not 69"]
 
 
+def test_every_way_to_break_rules_is_counted_exactly(project):
+    rules = {f"bit {bit}": f"id & {1 << bit} = 0" for bit in range(13)}
+    pipeline = project(f"""
+        @dp.materialized_view
+        @dp.expect_all({rules})
+        def numbers():
+            return spark.range(0, 3 * 2**13, 1, 7)
+        """)
+
+    counts = pipeline.run().counts("numbers")
+
+    assert {count.name: count.failed for count in counts.expectations} == dict.fromkeys(rules, 3 * 2**12)
+
+
 def test_columns_are_predicates_too(result):
     assert ids(result.rows("columns")) == [2, 4]
     assert result.failed("columns") == {"column": 1, "two columns": 2}

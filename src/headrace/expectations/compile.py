@@ -23,8 +23,11 @@ from pyspark.sql.classic.column import Column as ClassicColumn
 from headrace.model.expectations import Action, Expectation
 from headrace.model.names import quoted
 
-BITS_PER_MASK = 62
+# A mask is told in tallies, each of so few bits that all their values can be counted apart.
+BITS_PER_TALLY = 10
+BITS_PER_MASK = 6 * BITS_PER_TALLY
 _MASK_PREFIX = "__headrace_broken_"
+_TALLY_PREFIX = "__headrace_tally_"
 # Starts the message of the error that a row which breaks a fail expectation raises; JSON follows.
 FAILED_MARK = "HEADRACE_EXPECTATION_FAILED "
 
@@ -41,9 +44,20 @@ class Rules:
 
     @property
     def mask_columns(self) -> tuple[str, ...]:
-        """Names of the mask columns; one for every 62 expectations."""
+        """Names of the mask columns; one for every 60 expectations."""
         count = -(-len(self.expectations) // BITS_PER_MASK)
         return tuple(f"{_MASK_PREFIX}{number}" for number in range(count))
+
+    @property
+    def tally_columns(self) -> tuple[str, ...]:
+        """Names of the tally columns; one for every ten expectations."""
+        count = -(-len(self.expectations) // BITS_PER_TALLY)
+        return tuple(f"{_TALLY_PREFIX}{number}" for number in range(count))
+
+    @property
+    def own_columns(self) -> tuple[str, ...]:
+        """Names of what a judged row has beside the columns of the flow's function."""
+        return self.mask_columns + self.tally_columns
 
     def broken(self, expectation: Expectation) -> Column:
         """True for a judged row that breaks the expectation."""
@@ -66,8 +80,8 @@ class Rules:
 
 
 def judged(frame: DataFrame, rules: Rules, session: SparkSession) -> DataFrame:
-    """The rows with their mask columns; a row that breaks a fail expectation raises while it is evaluated."""
-    return frame.select("*", *masks(rules, frame.columns, session))
+    """The rows with their masks and tallies; a row that breaks a fail expectation raises while it is evaluated."""
+    return frame.select("*", *masks(rules, frame.columns, session)).select("*", *tallies(rules))
 
 
 def masks(rules: Rules, names: Sequence[str], session: SparkSession) -> list[Column]:
@@ -89,6 +103,16 @@ def masks(rules: Rules, names: Sequence[str], session: SparkSession) -> list[Col
             for number, expectation in enumerate(rules.expectations[first : first + BITS_PER_MASK])
         ]
         columns.append(mask.otherwise(reduce(Column.bitwiseOR, bits)).alias(name))
+    return columns
+
+
+def tallies(rules: Rules) -> list[Column]:
+    """The tally columns for rows with masks: ten bits of a mask as a number, NULL where none of them is set."""
+    columns = []
+    for number, name in enumerate(rules.tally_columns):
+        place, shift = divmod(number * BITS_PER_TALLY, BITS_PER_MASK)
+        bits = F.shiftrightunsigned(F.col(rules.mask_columns[place]), shift).bitwiseAND(F.lit(2**BITS_PER_TALLY - 1))
+        columns.append(F.when(bits != F.lit(0), bits.cast("double")).alias(name))
     return columns
 
 

@@ -21,7 +21,7 @@ from pyspark.storagelevel import StorageLevel
 from headrace.checkpoints.delta_log import committed_transaction, table_state
 from headrace.events.types import BatchDone
 from headrace.expectations.apply import counters, counts_from, kept, set_aside
-from headrace.expectations.compile import Rules, masks, predicate_column
+from headrace.expectations.compile import Rules, masks, predicate_column, tallies
 from headrace.model.expectations import Action
 from headrace.model.names import quoted, sql_text
 from headrace.model.outcome import FlowCounts
@@ -94,6 +94,7 @@ class Target:
         self._fence = fence
         self._fresh = True
         self._masks: list[Column] = []
+        self._tallies: list[Column] = []
         self._counters: list[Column] = []
         self.error: BaseException | None = None
         self.batches = 0
@@ -230,8 +231,9 @@ class Target:
         """The rows with their masks; expressions are made for the first batch, and are the same for all."""
         if not self._masks:
             self._masks = masks(self._rules, frame.columns, frame.sparkSession)
+            self._tallies = tallies(self._rules)
             self._counters = counters(self._rules)
-        return frame.select("*", *self._masks)
+        return frame.select("*", *self._masks).select("*", *self._tallies)
 
     def _aggregated(self, rows: DataFrame) -> FlowCounts:
         """The counts of judged rows, by one aggregate."""
