@@ -84,9 +84,18 @@ def test_given_an_interrupt_when_an_update_runs_then_it_exits_130_and_the_next_o
     assert totals(shop) == WHOLE
 
 
+def without_java(shop: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """A command that finds no Java."""
+    environ = {**os.environ, "PATH": "", "JAVA_HOME": str(shop / "no-java")}
+    return subprocess.run([*HEADRACE, *words], cwd=shop, env=environ, capture_output=True, text=True, check=False)
+
+
 def test_given_sigterm_when_a_continuous_update_runs_then_it_ends_well_and_nothing_is_left_to_do(shop: Path) -> None:
     update = started(shop, "--continuous")
     wait_until_in(shop, "revenue_by_day", FlowState.IDLE)
+    status, events = (without_java(shop, word, "--output", "json") for word in ("status", "events"))
+    assert json.loads(status.stdout)["state"] == "RUNNING", status.stderr
+    assert json.loads(events.stdout)[0]["event_type"] == "create_update", events.stderr
     os.killpg(update.pid, signal.SIGTERM)
     stdout, _ = update.communicate(timeout=DEADLINE_S)
 

@@ -92,6 +92,24 @@ FAILING = """
     """
 
 
+def test_an_update_without_news_asks_spark_for_no_work(project, headrace_session):
+    pipeline = project(VIEWS).given("source", rows(1), rows(2))
+    pipeline.run()
+    tables = pipeline.folder / "storage" / "tables"
+    commits, work = sorted(tables.rglob("_delta_log/*")), works_of_spark(headrace_session)
+
+    result = pipeline.run()
+
+    assert set(result.states.values()) == {FlowState.UP_TO_DATE, FlowState.EXCLUDED}
+    assert works_of_spark(headrace_session) == work
+    assert sorted(tables.rglob("_delta_log/*")) == commits
+
+
+def works_of_spark(session):
+    """How many works there were; a query begins with one for its first batch at the latest."""
+    return session.sparkContext._jsc.sc().dagScheduler().nextJobId()
+
+
 def test_what_reads_a_failed_flow_is_skipped_and_nothing_else(project):
     result = project(FAILING).run()
 
