@@ -10,7 +10,7 @@ from enum import Enum
 INTERVAL_KEY = "pipelines.trigger.interval"
 TRIGGER_KEY = "pipelines.trigger"
 
-_UNITS_S = {"millisecond": 0.001, "second": 1.0, "minute": 60.0, "hour": 3600.0, "day": 86400.0}
+_UNITS_S = {"millisecond": 0.001, "second": 1.0, "minute": 60.0, "hour": 3600.0, "day": 86400.0, "week": 604800.0}
 _INTERVAL = re.compile(r"(?:interval\s+)?(\d+(?:\.\d+)?)\s*([a-z]+)", re.IGNORECASE)
 _SHORT_UNITS = {"ms": "millisecond", "s": "second", "min": "minute", "h": "hour", "d": "day"}
 

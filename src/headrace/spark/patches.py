@@ -32,6 +32,7 @@ from pyspark.sql.streaming.query import StreamingQueryManager
 from pyspark.sql.streaming.readwriter import DataStreamReader, DataStreamWriter
 
 from headrace.errors import PipelineError
+from headrace.spark import auto_loader
 from headrace.spark.listeners import noted
 from headrace.sql.readonly import check_readonly
 from headrace.sql.rewrite import without_streams
@@ -92,6 +93,10 @@ def install() -> None:
         return
     setattr(SparkSession, _MARK, True)
     _wrap(DataStreamReader, "table", _from_first_commit)
+    for reader in (DataFrameReader, DataStreamReader):
+        for name in ("format", "schema", "option", "options"):
+            _wrap(reader, name, auto_loader.noting(name))
+        _wrap(reader, "load", auto_loader.reading)
     for owner in (SparkSession, DataFrameReader, DataStreamReader):
         _wrap(owner, "table", _respelled(SPELL_NAME))
     _wrap(SparkSession, "sql", _as_batch)

@@ -1,0 +1,176 @@
+"""Finding new files on a local disk, at a cost that follows what changed.
+
+An entry that comes or goes changes the time of its folder, so a folder whose time is what it was when it was listed has
+nothing new and is not listed again: a look costs one ``stat`` for each folder. That time has a granularity, and so it
+counts only when it was old enough at the listing. Now and then everything is listed all the same, for file systems that
+keep no such times.
+
+A file that is being written waits until it is settled: unchanged for a second, by its own time or between two looks.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from headrace.autoloader.ledger import Ledger
+from headrace.autoloader.seen_files import SeenFiles
+from headrace.autoloader.tree import FoundFile, Tree, stat_of
+from headrace.errors import PipelineError
+
+# Seconds for which a file keeps its size and time before it counts as written.
+SETTLED_S = 1.0
+# Seconds that a triggered update waits for files that keep changing; they are for a later one then.
+WAIT_S = 60.0
+# The time of a folder is trusted when it was older than this at the listing: some file systems keep whole seconds.
+_GRANULARITY_S = 2.0
+# An empty file may be one whose writer has not flushed yet; after this time it counts as empty.
+_EMPTY_S = 24 * 3600.0
+_RECORDED_AT_ONCE = 50_000
+_NS = 1_000_000_000
+_FULL_LOOK = "full_look_s"
+
+
+@dataclass(frozen=True)
+class Clock:
+    """Time and waiting; a test gives its own."""
+
+    now_ns: Callable[[], int] = time.time_ns
+    sleep_s: Callable[[float], None] = time.sleep
+
+
+@dataclass
+class _Finds:
+    """What one look has found and not yet recorded."""
+
+    files: list[tuple[str, FoundFile]] = field(default_factory=list)
+    listed: dict[str, int] = field(default_factory=dict)
+
+
+class LocalDiscovery:
+    """New files below a path, recorded in a ledger; one process looks at a time, and others do no harm."""
+
+    def __init__(self, ledger: Ledger, tree: Tree, *, full_look_s: float, clock: Clock | None = None) -> None:
+        self._ledger = ledger
+        self._tree = tree
+        self._full_look_s = full_look_s
+        self._clock = clock or Clock()
+        self._seen = SeenFiles(ledger)
+        self._known = self._seen.folders()
+        # Files that were seen and have not settled: what they were like, and when they became so.
+        self._unsettled: dict[tuple[str, str], tuple[FoundFile, int]] = {}
+
+    @property
+    def waits_for(self) -> tuple[str, ...]:
+        """Paths of files with content that keep changing."""
+        return tuple(
+            os.path.join(folder, name)  # noqa: PTH118 - text, as in the ledger
+            for (folder, name), (file, _) in self._unsettled.items()
+            if file.size or self._tree.selection.empty_files
+        )
+
+    def look(self) -> int:
+        """Record what is new and settled; how many files that were."""
+        now_ns = self._clock.now_ns()
+        last_full_s = float(self._ledger.about(_FULL_LOOK) or 0)
+        full = now_ns / _NS - last_full_s >= self._full_look_s
+        new = self._looked(now_ns, full=full or self._tree.selection.overwrites)
+        if full:
+            self._ledger.note(_FULL_LOOK, str(now_ns / _NS))
+        return new
+
+    def look_until_settled(self) -> int:
+        """As :meth:`look`, and again while files are being written, for a minute at most."""
+        began_ns = self._clock.now_ns()
+        new = self.look()
+        while self._unsettled and self._clock.now_ns() - began_ns < WAIT_S * _NS:
+            if not self.waits_for and self._clock.now_ns() - began_ns > 2 * SETTLED_S * _NS:
+                break
+            self._clock.sleep_s(SETTLED_S / 4)
+            new += self._settled()
+        return new
+
+    def _looked(self, now_ns: int, *, full: bool) -> int:
+        finds, new = _Finds(), 0
+        base = self._tree.base
+        # In the order of the tree for what is new; a folder that was known before may come first.
+        pending, seen = [*self._known, base], set[str]()
+        while pending:
+            folder = pending.pop()
+            if folder in seen:
+                continue
+            seen.add(folder)
+            mtime_ns = self._folder_time(folder)
+            if mtime_ns is None or (not full and self._known.get(folder) == mtime_ns):
+                continue
+            inner: list[str] = []
+            finds.files += ((folder, file) for file in self._new_files(folder, now_ns, inner))
+            pending += inner
+            trusted = now_ns - mtime_ns > _GRANULARITY_S * _NS
+            unsettled = any(where == folder for where, _ in self._unsettled)
+            finds.listed[folder] = mtime_ns if trusted and not unsettled else 0
+            if len(finds.files) >= _RECORDED_AT_ONCE:
+                new += self._record(finds)
+        return new + self._record(finds) + self._settled()
+
+    def _settled(self) -> int:
+        """Record files that have settled since an earlier look."""
+        finds, now_ns = _Finds(), self._clock.now_ns()
+        for (folder, name), (was, since_ns) in list(self._unsettled.items()):
+            found = stat_of(folder, name)
+            if found is None:
+                del self._unsettled[folder, name]
+            elif found != was:
+                self._unsettled[folder, name] = (found, now_ns)
+            elif self._is_settled(found, now_ns, since_ns):
+                del self._unsettled[folder, name]
+                if self._tree.selection.admits_time(found.mtime_ns, now_ns):
+                    finds.files.append((folder, found))
+        return self._record(finds)
+
+    def _is_settled(self, file: FoundFile, now_ns: int, since_ns: int) -> bool:
+        wait_s = SETTLED_S if file.size or self._tree.selection.empty_files else _EMPTY_S
+        return max(now_ns - file.mtime_ns, now_ns - since_ns) >= wait_s * _NS
+
+    def _record(self, finds: _Finds) -> int:
+        if not finds.files and all(self._known.get(folder) == mtime_ns for folder, mtime_ns in finds.listed.items()):
+            return 0
+        finds.files.sort(key=lambda entry: (entry[1].mtime_ns, entry[0], entry[1].name))
+        now_ms = self._clock.now_ns() // 1_000_000
+        overwrites = self._tree.selection.overwrites
+        new = self._seen.record(finds.files, finds.listed, now_ms=now_ms, overwrites=overwrites)
+        self._known.update(finds.listed)
+        finds.files.clear()
+        finds.listed.clear()
+        return new
+
+    def _folder_time(self, folder: str) -> int | None:
+        """Nanoseconds of a folder's last change; None when it has gone."""
+        try:
+            return Path(folder).stat().st_mtime_ns
+        except FileNotFoundError:
+            if folder == self._tree.base:
+                raise PipelineError("AUTO_LOADER.PATH_MISSING", path=folder) from None
+            # Where it comes back, the time of its parent says so.
+            self._known.pop(folder, None)
+            return None
+
+    def _new_files(self, folder: str, now_ns: int, inner: list[str]) -> Iterator[FoundFile]:
+        """New files of a folder that have settled; the others are kept, and folders in it are added to *inner*."""
+        names = self._tree.names_in(folder, inner)
+        if self._tree.selection.overwrites:
+            found = (file for name in names if (file := stat_of(folder, name)))
+            candidates: Iterator[FoundFile] = self._seen.unknown_or_changed(folder, found)
+        else:
+            unknown = self._seen.unknown(folder, names)
+            candidates = (file for name in unknown if (file := stat_of(folder, name)))
+        for file in candidates:
+            if (folder, file.name) in self._unsettled or not self._tree.selection.admits_time(file.mtime_ns, now_ns):
+                continue
+            if self._is_settled(file, now_ns, now_ns):
+                yield file
+            else:
+                self._unsettled[folder, file.name] = (file, now_ns)

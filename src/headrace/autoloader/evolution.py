@@ -1,0 +1,59 @@
+"""What a task does when it meets fields that the schema lacks: the schema grows before the stream ends.
+
+Whoever starts the stream again gets the new schema and the same files, so that nothing is lost. Several tasks may meet
+new fields at once; each looks at all files of the batch, and the version is written once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+
+from headrace.autoloader.reading.files import read_splits
+from headrace.autoloader.reading.plan import UnknownFields
+from headrace.autoloader.reading.splits import Split
+from headrace.autoloader.sampling import inferred
+from headrace.autoloader.source import Source, grown
+from headrace.autoloader.stream import Work
+
+# The names that the documentation and people's handlers know.
+EXCEPTION = "UnknownFieldException"
+CONDITION = "UNKNOWN_FIELD_EXCEPTION.NEW_FIELDS_IN_RECORD_WITH_FILE_PATH"
+
+
+class UnknownFieldException(Exception):
+    """Files have fields that the schema lacks; the schema's next version may have them."""
+
+
+def rows_of(source: Source, work: Work) -> Iterator[pa.RecordBatch]:
+    """The rows of one task.
+
+    Raises:
+        UnknownFieldException: files of the batch have fields that the schema lacks; in mode ``addNewColumns`` the next
+            version of the schema has been stored.
+    """
+    try:
+        yield from read_splits(source.plan, work.splits)
+    except UnknownFields as error:
+        raise _told(source, work, error) from None
+
+
+def _told(source: Source, work: Work, error: UnknownFields) -> UnknownFieldException:
+    names = ", ".join(error.names)
+    said = f"[{CONDITION}] Encountered unknown field(s) during parsing: {names}. First in {error.file}."
+    if source.options.evolution_mode == "failOnNewColumns" or source.schema_location is None:
+        return UnknownFieldException(f"{said} retry=false")
+    files = [Split(path, size, 0, 0, size) for path in work.batch if (size := _size(path)) is not None]
+    seen = inferred(files, source.options)
+    version = None if seen is None else grown(Path(source.schema_location), seen, source.options)
+    number = "none" if version is None else str(version.number)
+    return UnknownFieldException(f"{said} retry=true version={number}")
+
+
+def _size(path: str) -> int | None:
+    try:
+        return Path(path).stat().st_size
+    except OSError:
+        return None

@@ -1,0 +1,161 @@
+"""A schema from the contents of files.
+
+JSON follows Spark's ``JsonInferSchema``: whole numbers are long, others double, what is of several types text, and the
+fields of a struct are in the order of their names. Where types are not asked for, whatever is no struct and no array is
+text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.json as pj
+
+from headrace.autoloader.ddl import JsonType, array_of, field_of
+from headrace.autoloader.reading.json_scan import Leniency, Members, NotJson, Number, read_json
+
+# The type of a place where nothing but null was seen.
+_NOTHING = "null"
+_BIG = 2**63
+_MERGED_NUMBERS = {frozenset(("long", "double")): "double"}
+_EMPTY_STRUCT: Mapping[str, Any] = {"type": "struct", "fields": []}
+
+
+def merged(left: JsonType, right: JsonType) -> JsonType:
+    """A type that holds what both hold; text where there is no other."""
+    if right in (left, _NOTHING):
+        return left
+    if left == _NOTHING:
+        return right
+    if isinstance(left, dict) and isinstance(right, dict) and left["type"] == right["type"]:
+        if left["type"] == "array":
+            return array_of(merged(left["elementType"], right["elementType"]))
+        return _merged_structs(left, right)
+    if isinstance(left, str) and isinstance(right, str):
+        return _MERGED_NUMBERS.get(frozenset((left, right)), "string")
+    return "string"
+
+
+def _merged_structs(left: JsonType, right: JsonType) -> JsonType:
+    fields = {field["name"].casefold(): field for field in left["fields"]}
+    for field in right["fields"]:
+        known = fields.get(field["name"].casefold())
+        name = field["name"] if known is None else known["name"]
+        kind = field["type"] if known is None else merged(known["type"], field["type"])
+        fields[field["name"].casefold()] = field_of(name, kind)
+    return {"type": "struct", "fields": list(fields.values())}
+
+
+def finished(struct: JsonType, *, typed: bool) -> JsonType:
+    """An inferred struct as a schema: fields by name, text where nothing was seen, or everywhere unless *typed*."""
+    fields = sorted(struct["fields"], key=lambda field: field["name"])
+    made = ((field["name"], _finished(field["type"], typed=typed)) for field in fields)
+    return {"type": "struct", "fields": [field_of(name, kind) for name, kind in made if kind is not None]}
+
+
+def _finished(kind: JsonType, *, typed: bool) -> JsonType | None:
+    if isinstance(kind, str):
+        return kind if typed and kind != _NOTHING else "string"
+    if kind["type"] == "struct":
+        inner = finished(kind, typed=typed)
+        # Spark has no place for a struct of nothing in a file.
+        return inner if inner["fields"] else None
+    element = _finished(kind["elementType"], typed=typed)
+    return array_of("string" if element is None else element)
+
+
+def evolved(schema: JsonType, seen: JsonType) -> JsonType:
+    """*schema* with the fields that only *seen* has behind its own, at every level; no type changes."""
+    fields = list(schema["fields"])
+    places = {field["name"].casefold(): place for place, field in enumerate(fields)}
+    for field in seen["fields"]:
+        place = places.get(field["name"].casefold())
+        if place is None:
+            fields.append(field_of(field["name"], field["type"]))
+        else:
+            fields[place] = {**fields[place], "type": _evolved(fields[place]["type"], field["type"])}
+    return {**schema, "fields": fields}
+
+
+def _evolved(kind: JsonType, seen: JsonType) -> JsonType:
+    if not (isinstance(kind, dict) and isinstance(seen, dict) and kind["type"] == seen["type"]):
+        return kind
+    if kind["type"] == "struct":
+        return evolved(kind, seen)
+    if kind["type"] == "array":
+        return {**kind, "elementType": _evolved(kind["elementType"], seen["elementType"])}
+    return kind
+
+
+def json_struct(blocks: Iterable[bytes], options: Mapping[str, str]) -> JsonType:
+    """What blocks of lines of JSON have in common; not finished."""
+    found: JsonType = dict(_EMPTY_STRUCT)
+    for block in blocks:
+        found = merged(found, _by_arrow(block) or _by_record(block, Leniency.of(options)))
+    return found
+
+
+def _by_arrow(block: bytes) -> JsonType | None:
+    try:
+        schema = pj.read_json(pa.BufferReader(block), pj.ReadOptions(block_size=len(block) + 1)).schema
+    except pa.ArrowInvalid:
+        return None
+    return {"type": "struct", "fields": [field_of(field.name, _arrow_kind(field.type)) for field in schema]}
+
+
+def _arrow_kind(kind: pa.DataType) -> JsonType:
+    if pa.types.is_struct(kind):
+        return {"type": "struct", "fields": [field_of(field.name, _arrow_kind(field.type)) for field in kind]}
+    if pa.types.is_list(kind):
+        return array_of(_arrow_kind(kind.value_type))
+    tests: tuple[tuple[Callable[[pa.DataType], bool], str], ...] = (
+        (pa.types.is_null, _NOTHING),
+        (pa.types.is_boolean, "boolean"),
+        (pa.types.is_integer, "long"),
+        (pa.types.is_floating, "double"),
+    )
+    # Arrow takes some texts for times, which stay texts here.
+    return next((name for test, name in tests if test(kind)), "string")
+
+
+def _by_record(block: bytes, leniency: Leniency) -> JsonType:
+    found: JsonType = dict(_EMPTY_STRUCT)
+    for line in block.decode("utf-8", "replace").splitlines():
+        for record in _records_of(line, leniency):
+            found = merged(found, _value_kind(record))
+    return found
+
+
+def _records_of(line: str, leniency: Leniency) -> Iterator[Members]:
+    if not line.strip():
+        return
+    try:
+        value = read_json(line, leniency)
+    except NotJson:
+        return
+    entries = [value] if isinstance(value, Members) else value if isinstance(value, list) else []
+    yield from (entry for entry in entries if isinstance(entry, Members))
+
+
+def _value_kind(value: Any) -> JsonType:
+    if value is None:
+        return _NOTHING
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, Number):
+        if not value.is_whole:
+            return "double"
+        return "long" if -_BIG <= int(value) < _BIG else "decimal(38,0)" if len(value.lstrip("-")) <= 38 else "double"
+    if isinstance(value, Members):
+        struct: JsonType = dict(_EMPTY_STRUCT)
+        for name, inner in value:
+            struct = _merged_structs(struct, {"fields": [field_of(name, _value_kind(inner))]})
+        return struct
+    if isinstance(value, list):
+        element: JsonType = _NOTHING
+        for inner in value:
+            element = merged(element, _value_kind(inner))
+        return array_of(element)
+    return "string"

@@ -1,0 +1,186 @@
+"""Every option of Auto Loader by name: what is used, what has no effect here, and what is refused and why.
+
+The vendor's pages of options are the source of names and defaults (``cloudFiles``, and the options of each format).
+``docs/reference/auto-loader.md`` is printed from this table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+PREFIX = "cloudFiles."
+
+
+class Kind(Enum):
+    """What the value of an option is."""
+
+    TEXT = "text"
+    SWITCH = "true or false"
+    NUMBER = "number"
+    BYTES = "bytes"
+    INTERVAL = "interval"
+    TIME = "time"
+
+
+class Treatment(Enum):
+    """What becomes of an option that is given."""
+
+    USED = "used"
+    INERT = "without effect"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option; ``default`` as a person would write it, empty for none.
+
+    ``about`` says what it does; of an option without effect, or refused, why, and ``instead`` what to do.
+    """
+
+    name: str
+    kind: Kind
+    about: str
+    default: str = ""
+    treatment: Treatment = Treatment.USED
+    instead: str = ""
+    formats: tuple[str, ...] = ()
+    values: tuple[str, ...] = ()
+
+
+def _used(name: str, kind: Kind, about: str, default: str = "", *values: str) -> Option:
+    return Option(PREFIX + name, kind, about, default, values=values)
+
+
+def _inert(name: str, about: str) -> Option:
+    return Option(PREFIX + name, Kind.TEXT, about, treatment=Treatment.INERT)
+
+
+def _refused(name: str, why: str, instead: str) -> Option:
+    return Option(PREFIX + name, Kind.TEXT, why, treatment=Treatment.REFUSED, instead=instead)
+
+
+def _generic(name: str, kind: Kind, about: str, default: str = "", *values: str) -> Option:
+    return Option(name, kind, about, default, values=values)
+
+
+def _later(name: str, why: str, instead: str, *formats: str) -> Option:
+    return Option(name, Kind.TEXT, why, treatment=Treatment.REFUSED, instead=instead, formats=formats)
+
+
+def _of_format(name: str, kind: Kind, about: str, default: str, *formats: str) -> Option:
+    return Option(name, kind, about, default, formats=formats)
+
+
+FORMATS = ("binaryFile", "csv", "json", "parquet", "text")
+FORMATS_TO_COME = ("avro", "orc", "xml")
+EVOLUTION_MODES = ("addNewColumns", "rescue", "failOnNewColumns", "none")
+
+_QUEUES = "Files are found by looking at the folder, at a cost that follows what changed; no queue is read yet"
+_NO_QUEUE = "Remove the option"
+_KEYS = "Credentials do not belong in the options of a stream"
+_FROM_ENVIRONMENT = "Remove it; the store's own chain of credentials (environment, profile, role) is used"
+_CLOUD_SETUP = "It sets up notifications in the vendor's cloud"
+
+_OPTIONS = (
+    _used("format", Kind.TEXT, "What the files are", "", *FORMATS),
+    _used("schemaLocation", Kind.TEXT, "The folder that keeps the schema's versions, and the ledger"),
+    _used("schemaEvolutionMode", Kind.TEXT, "What a column that is not in the schema does", "", *EVOLUTION_MODES),
+    _used("schemaHints", Kind.TEXT, "Types for columns, or places inside of them, where they are inferred"),
+    _used("inferColumnTypes", Kind.SWITCH, "Whether JSON and CSV get types; else all is text", "false"),
+    _used("rescuedDataColumn", Kind.TEXT, "As rescuedDataColumn", "_rescued_data"),
+    _used("includeExistingFiles", Kind.SWITCH, "Whether files that were there before the first start are read", "true"),
+    _used("allowOverwrites", Kind.SWITCH, "Whether a file with another time or size is read again, whole", "false"),
+    _used("maxFilesPerTrigger", Kind.NUMBER, "Files in a batch, at most", "1000"),
+    _used("maxBytesPerTrigger", Kind.BYTES, "Bytes in a batch, at most, and then one file"),
+    _used("maxFileAge", Kind.INTERVAL, "Older files are neither read nor remembered; 14 days at least"),
+    _used(
+        "partitionColumns", Kind.TEXT, "Columns from key=value folders; empty for none", "those that the folders have"
+    ),
+    _used(
+        "backfillInterval", Kind.INTERVAL, "How often everything is listed, whatever the folders' times say", "1 day"
+    ),
+    _used("validateOptions", Kind.SWITCH, "Whether an unknown option is an error", "true"),
+    _used("cleanSource", Kind.TEXT, "What becomes of files that are committed", "OFF", "OFF", "DELETE", "MOVE"),
+    _used("cleanSource.retentionDuration", Kind.INTERVAL, "How long after the commit", "30 days"),
+    _used("cleanSource.moveDestination", Kind.TEXT, "Where MOVE puts them; outside of the source"),
+    _inert("useStrictGlobber", "Patterns are read as Spark reads them either way"),
+    _inert("useIncrementalListing", "A look costs what changed, whatever the order of names"),
+    _inert("useNotifications", "A look at a local disk costs what changed, so that nobody has to notify"),
+    _inert("listOnStart", "There is no cache of events to recover from"),
+    _inert("fetchParallelism", "There is no queue to fetch from"),
+    _refused("useManagedFileEvents", "It is a service of the vendor's cloud", _NO_QUEUE),
+    *(_refused(name, _QUEUES, _NO_QUEUE) for name in ("queueUrl", "queueName", "subscription", "pathRewrites")),
+    *(_refused(name, _CLOUD_SETUP, _NO_QUEUE) for name in ("region", "restrictNotificationSetupToSameAWSAccountId")),
+    *(_refused(name, _CLOUD_SETUP, _NO_QUEUE) for name in ("resourceGroup", "subscriptionId", "tenantId", "projectId")),
+    *(
+        _refused(name, _KEYS, _FROM_ENVIRONMENT)
+        for name in (
+            *("awsAccessKey", "awsSecretKey", "roleArn", "roleExternalId", "roleSessionName", "stsEndpoint"),
+            *("clientId", "clientSecret", "connectionString", "client", "clientEmail", "privateKey", "privateKeyId"),
+        )
+    ),
+    _generic("rescuedDataColumn", Kind.TEXT, "The column for what the schema has no place for", "_rescued_data"),
+    _generic("columnNameOfCorruptRecord", Kind.TEXT, "The column, if the schema has it, for what cannot be read"),
+    _generic("pathGlobFilter", Kind.TEXT, "A pattern that the names of files match"),
+    _generic("fileNamePattern", Kind.TEXT, "As pathGlobFilter"),
+    _generic("recursiveFileLookup", Kind.SWITCH, "Whether folders are only folders, and give no columns", "false"),
+    _generic("modifiedAfter", Kind.TIME, "Files that were changed later, alone"),
+    _generic("modifiedBefore", Kind.TIME, "Files that were changed earlier, alone"),
+    _generic(
+        "ignoredPathSegmentRegex", Kind.TEXT, "Names of files and folders to leave out, by how they begin", "[._]"
+    ),
+    _generic("ignoreMissingFiles", Kind.SWITCH, "Whether a file may go before it is read", "false"),
+    _generic("ignoreCorruptFiles", Kind.SWITCH, "Whether a file that cannot be read at all is left out", "false"),
+    _generic("readerCaseSensitive", Kind.SWITCH, "Whether a field of another case is another field", "true"),
+    _generic(
+        "mode",
+        Kind.TEXT,
+        "What a record that cannot be read does",
+        "PERMISSIVE",
+        "PERMISSIVE",
+        "DROPMALFORMED",
+        "FAILFAST",
+    ),
+    _generic("timeZone", Kind.TEXT, "Where times without a zone are", "the session's"),
+    _generic(
+        "headrace.metadata", Kind.SWITCH, "Whether there is a column _metadata; without it, when the query names it"
+    ),
+    _generic("headrace.ledgerLocation", Kind.TEXT, "The folder of the ledger", "schemaLocation, else the session's"),
+    _later("badRecordsPath", "Records that cannot be read are rescued instead of written to files", "Remove it"),
+    _later("singleVariantColumn", "Variants are not written yet", "Read the format text, and parse_json(value)"),
+    _of_format("multiLine", Kind.SWITCH, "Whether a record may span lines", "false", "json", "csv"),
+    _of_format("encoding", Kind.TEXT, "The encoding of the files", "UTF-8", "json", "csv", "text"),
+    _of_format("charset", Kind.TEXT, "As encoding", "UTF-8", "json", "csv", "text"),
+    _of_format("dateFormat", Kind.TEXT, "How dates are written", "as CAST reads them", "json", "csv"),
+    _of_format("timestampFormat", Kind.TEXT, "How times are written", "as CAST reads them", "json", "csv"),
+    _of_format("inferTimestamp", Kind.SWITCH, "Whether texts that are times get the type of one", "false", "json"),
+    _of_format("prefersDecimal", Kind.SWITCH, "Whether numbers with a point become decimals", "false", "json"),
+    _of_format("primitivesAsString", Kind.SWITCH, "As inferColumnTypes=false", "", "json"),
+    _of_format("allowSingleQuotes", Kind.SWITCH, "Whether texts may be in single quotes", "true", "json"),
+    _of_format("allowUnquotedFieldNames", Kind.SWITCH, "Whether names may be bare", "false", "json"),
+    _of_format("allowComments", Kind.SWITCH, "Whether there may be comments", "false", "json"),
+    _of_format("allowNumericLeadingZeros", Kind.SWITCH, "Whether numbers may begin with zeros", "false", "json"),
+    _of_format("allowNonNumericNumbers", Kind.SWITCH, "Whether NaN and Infinity are numbers", "true", "json"),
+    _of_format("allowBackslashEscapingAnyCharacter", Kind.SWITCH, "Whether \\x is x", "false", "json"),
+    _of_format("allowUnquotedControlChars", Kind.SWITCH, "Whether texts may have control characters", "false", "json"),
+    _of_format("header", Kind.SWITCH, "Whether the first line names the columns", "true when inferring", "csv"),
+    _of_format("sep", Kind.TEXT, "What stands between values", ",", "csv"),
+    _of_format("delimiter", Kind.TEXT, "As sep", ",", "csv"),
+    _of_format("quote", Kind.TEXT, "What stands around values", '"', "csv"),
+    _of_format("escape", Kind.TEXT, "What stands before a quote inside of one", "\\", "csv"),
+    _of_format("nullValue", Kind.TEXT, "What stands for NULL", "nothing", "csv"),
+    _of_format("emptyValue", Kind.TEXT, "What stands for an empty text", "nothing", "csv"),
+    _of_format("comment", Kind.TEXT, "What begins a line to leave out", "", "csv"),
+    _of_format("skipRows", Kind.NUMBER, "Lines to leave out at the beginning", "0", "csv"),
+    _of_format("ignoreLeadingWhiteSpace", Kind.SWITCH, "Whether values lose spaces in front", "false", "csv"),
+    _of_format("ignoreTrailingWhiteSpace", Kind.SWITCH, "Whether values lose spaces behind", "false", "csv"),
+    _of_format("wholeText", Kind.SWITCH, "Whether a file is one row", "false", "text"),
+    _of_format("lineSep", Kind.TEXT, "What ends a line", "\\r, \\r\\n and \\n", "text"),
+    _of_format(
+        "mergeSchema", Kind.SWITCH, "Files are merged always when a schema is inferred", "true", "csv", "parquet"
+    ),
+)
+
+OPTIONS: Mapping[str, Option] = {option.name.casefold(): option for option in _OPTIONS}

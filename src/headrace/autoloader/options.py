@@ -1,0 +1,251 @@
+"""The options of a ``cloudFiles`` reader as one value, with every problem at once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from typing import Any
+
+from headrace.autoloader.ddl import InvalidDdl, NamedType, parse_named_types
+from headrace.autoloader.globs import InvalidGlob, name_pattern
+from headrace.autoloader.option_table import FORMATS, FORMATS_TO_COME, OPTIONS, PREFIX, Kind, Option, Treatment
+from headrace.errors import PipelineError, Problems
+from headrace.model.triggers import InvalidInterval, parse_interval_s
+from headrace.settings.check import nearest
+
+RESCUED = "_rescued_data"
+CORRUPT = "_corrupt_record"
+_BYTES = re.compile(r"(\d+)\s*([kmgtp]?)i?b?", re.IGNORECASE)
+_POWERS = {unit: 1024**power for power, unit in enumerate(("", "k", "m", "g", "t", "p"))}
+_SWITCHES = {"true": True, "false": False}
+_LEAST_AGE_S = 14 * 86400.0
+_LEAST_RETENTION_S = 7 * 86400.0
+
+
+@dataclass(frozen=True)
+class LoaderOptions:
+    """What a reader was told, each value checked.
+
+    Attributes:
+        file_format: one of ``FORMATS``.
+        schema_location: as given, or None.
+        evolution_mode: as given, or None for the default of a reader with, or without, a schema.
+        hints: types for columns.
+        partition_columns: names, () for none, or None for those that the folders have.
+        rescued_column: where it was named; None for the default of a reader with, or without, a schema.
+        format_options: those of the format by their names, as given.
+        inert: names of those that were given and have no effect.
+    """
+
+    file_format: str
+    schema_location: str | None = None
+    ledger_location: str | None = None
+    evolution_mode: str | None = None
+    hints: tuple[NamedType, ...] = ()
+    infer_types: bool = False
+    include_existing: bool = True
+    overwrites: bool = False
+    max_files: int = 1000
+    max_bytes: int | None = None
+    max_age_s: float | None = None
+    partition_columns: tuple[str, ...] | None = None
+    full_look_s: float = 86400.0
+    clean_source: str = "OFF"
+    clean_after_s: float = 30 * 86400.0
+    move_to: str | None = None
+    rescued_column: str | None = None
+    corrupt_column: str = CORRUPT
+    name_glob: str | None = None
+    recursive: bool = False
+    after_ns: int | None = None
+    before_ns: int | None = None
+    ignored: str = "[._]"
+    missing_files: bool = False
+    corrupt_files: bool = False
+    case_sensitive: bool = True
+    mode: str = "PERMISSIVE"
+    time_zone: str | None = None
+    metadata: bool | None = None
+    format_options: Mapping[str, str] = field(default_factory=dict)
+    inert: tuple[str, ...] = ()
+
+
+def loader_options(given: Mapping[str, Any], *, time_zone: str = "UTC") -> LoaderOptions:
+    """The options that a reader was given; names in any case, values as Spark takes them.
+
+    Raises:
+        Problems: every option that is unknown, refused, or whose value is none.
+    """
+    return _Reading(given, time_zone).result()
+
+
+class _Reading:
+    """One pass over the options of a reader."""
+
+    def __init__(self, given: Mapping[str, Any], time_zone: str) -> None:
+        self._problems: list[PipelineError] = []
+        self._values: dict[str, Any] = {}
+        self._inert: list[str] = []
+        self._time_zone = time_zone
+        texts = {name.casefold(): (name, _text(value)) for name, value in given.items() if value is not None}
+        self._format = self._format_of(texts.get("cloudfiles.format", ("", ""))[1])
+        strict = texts.get("cloudfiles.validateoptions", ("", "true"))[1].casefold() != "false"
+        for folded, (name, text) in texts.items():
+            # path is where to look, and the reader's own affair.
+            if folded != "path":
+                self._take(folded, name, text, strict=strict)
+
+    def result(self) -> LoaderOptions:
+        values = self._values
+        self._check_together()
+        if self._problems:
+            raise Problems(self._problems)
+        names = values.get(PREFIX + "partitionColumns")
+        known = {_FIELDS[name]: value for name, value in values.items() if name in _FIELDS}
+        if names is not None:
+            known["partition_columns"] = tuple(part.strip() for part in names.split(",") if part.strip())
+        return LoaderOptions(
+            file_format=self._format,
+            **known,
+            format_options={name: value for name, value in values.items() if OPTIONS[name.casefold()].formats},
+            inert=tuple(self._inert),
+        )
+
+    def _format_of(self, text: str) -> str:
+        found = {known.casefold(): known for known in FORMATS}.get(text.casefold())
+        if found is None and text.casefold() in FORMATS_TO_COME:
+            self._problem("AUTO_LOADER.FORMAT_TO_COME", format=text, formats=", ".join(FORMATS))
+        elif found is None:
+            self._problem("AUTO_LOADER.FORMAT", given=f'"{text}"' if text else "nothing", formats=", ".join(FORMATS))
+        return found or text.casefold()
+
+    def _take(self, folded: str, name: str, text: str, *, strict: bool) -> None:
+        option = OPTIONS.get(folded)
+        if option is None and folded.startswith("cloudfiles.resourcetag."):
+            option = OPTIONS["cloudfiles.region"]
+        if option is None:
+            if strict or folded.startswith("cloudfiles."):
+                close = nearest(name, [known.name for known in OPTIONS.values()])
+                self._problem("AUTO_LOADER.OPTION_UNKNOWN", option=name, near=close or "none of a similar name")
+        elif option.treatment is Treatment.REFUSED:
+            self._problem("AUTO_LOADER.OPTION_REFUSED", option=name, reason=option.about, instead=option.instead)
+        elif option.formats and self._format not in option.formats:
+            formats = " and ".join(option.formats)
+            self._problem("AUTO_LOADER.OPTION_OF_FORMAT", option=name, formats=formats, format=self._format)
+        elif option.treatment is Treatment.INERT:
+            self._inert.append(option.name)
+        else:
+            self._keep(option, text)
+
+    def _keep(self, option: Option, text: str) -> None:
+        try:
+            self._values[option.name] = self._value(option, text)
+        except (InvalidDdl, InvalidGlob, InvalidInterval, ValueError, re.error) as error:
+            self._problem("AUTO_LOADER.OPTION_VALUE", option=option.name, value=text, reason=str(error))
+
+    def _value(self, option: Option, text: str) -> Any:
+        if option.values and option.name != PREFIX + "format":
+            chosen = {value.casefold(): value for value in option.values}.get(text.casefold())
+            if chosen is None:
+                raise ValueError(f"it is one of {', '.join(option.values)}")
+            return chosen
+        if option.name == PREFIX + "schemaHints":
+            return parse_named_types(text)
+        if option.name in ("pathGlobFilter", "fileNamePattern"):
+            name_pattern(text)
+        if option.name == "ignoredPathSegmentRegex":
+            re.compile(text)
+        return text if option.formats and option.kind is Kind.TEXT else self._plain(option, text)
+
+    def _plain(self, option: Option, text: str) -> Any:
+        if option.kind is Kind.SWITCH:
+            if text.casefold() not in _SWITCHES:
+                raise ValueError("it is true or false")
+            return text.casefold() if option.formats else _SWITCHES[text.casefold()]
+        if option.kind is Kind.NUMBER:
+            if not text.strip().isdecimal() or (not option.formats and int(text) == 0):
+                raise ValueError("it is a whole number above 0")
+            return text.strip() if option.formats else int(text)
+        if option.kind is Kind.BYTES:
+            match = _BYTES.fullmatch(text.strip())
+            if match is None:
+                raise ValueError('it is a number of bytes, such as "10g"')
+            return int(match.group(1)) * _POWERS[match.group(2).casefold()]
+        if option.kind is Kind.INTERVAL:
+            return parse_interval_s(text)
+        return self._time(text) if option.kind is Kind.TIME else text
+
+    def _time(self, text: str) -> int:
+        from zoneinfo import ZoneInfo  # noqa: PLC0415 - most readers give no time
+
+        moment = datetime.fromisoformat(text.strip().replace("Z", "+00:00"))
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=ZoneInfo(self._time_zone))
+        return int(moment.astimezone(timezone.utc).timestamp() * 1e9)
+
+    def _check_together(self) -> None:
+        values = self._values
+        if 0 < values.get(PREFIX + "maxFileAge", _LEAST_AGE_S) < _LEAST_AGE_S:
+            self._wrong(PREFIX + "maxFileAge", "files would be forgotten and read again; it is 14 days at least")
+        action = values.get(PREFIX + "cleanSource", "OFF")
+        retention_s = values.get(PREFIX + "cleanSource.retentionDuration")
+        if action == "DELETE" and retention_s is not None and retention_s < _LEAST_RETENTION_S:
+            self._wrong(PREFIX + "cleanSource.retentionDuration", "with DELETE it is 7 days at least")
+        if action == "MOVE" and not values.get(PREFIX + "cleanSource.moveDestination"):
+            self._wrong(PREFIX + "cleanSource", "MOVE needs cloudFiles.cleanSource.moveDestination")
+
+    def _wrong(self, option: str, reason: str) -> None:
+        self._problem("AUTO_LOADER.OPTION_VALUE", option=option, value=_text(self._values.get(option)), reason=reason)
+
+    def _problem(self, code: str, **params: Any) -> None:
+        self._problems.append(PipelineError(code, **params))
+
+
+_FIELDS: Mapping[str, str] = {
+    PREFIX + "schemaLocation": "schema_location",
+    PREFIX + "schemaEvolutionMode": "evolution_mode",
+    PREFIX + "schemaHints": "hints",
+    PREFIX + "inferColumnTypes": "infer_types",
+    PREFIX + "rescuedDataColumn": "rescued_column",
+    PREFIX + "includeExistingFiles": "include_existing",
+    PREFIX + "allowOverwrites": "overwrites",
+    PREFIX + "maxFilesPerTrigger": "max_files",
+    PREFIX + "maxBytesPerTrigger": "max_bytes",
+    PREFIX + "maxFileAge": "max_age_s",
+    PREFIX + "backfillInterval": "full_look_s",
+    PREFIX + "cleanSource": "clean_source",
+    PREFIX + "cleanSource.retentionDuration": "clean_after_s",
+    PREFIX + "cleanSource.moveDestination": "move_to",
+    "rescuedDataColumn": "rescued_column",
+    "columnNameOfCorruptRecord": "corrupt_column",
+    "pathGlobFilter": "name_glob",
+    "fileNamePattern": "name_glob",
+    "recursiveFileLookup": "recursive",
+    "modifiedAfter": "after_ns",
+    "modifiedBefore": "before_ns",
+    "ignoredPathSegmentRegex": "ignored",
+    "ignoreMissingFiles": "missing_files",
+    "ignoreCorruptFiles": "corrupt_files",
+    "readerCaseSensitive": "case_sensitive",
+    "mode": "mode",
+    "timeZone": "time_zone",
+    "headrace.metadata": "metadata",
+    "headrace.ledgerLocation": "ledger_location",
+}
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def split_path(paths: Sequence[str]) -> str:
+    """The one path of a reader.
+
+    Raises:
+        Problems: there is none, or more than one.
+    """
+    if len(paths) != 1:
+        raise Problems([PipelineError("AUTO_LOADER.PATH", given=str(len(paths)))])
+    return paths[0]

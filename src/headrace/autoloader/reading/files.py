@@ -1,0 +1,113 @@
+"""Parts of files as batches of all of a stream's columns."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import datetime, timedelta, timezone
+from typing import Any
+from urllib.parse import quote
+
+import pyarrow as pa
+
+from headrace.autoloader.reading.arrow_types import arrow_schema, arrow_type
+from headrace.autoloader.reading.json_blocks import JsonBlocks
+from headrace.autoloader.reading.json_records import read_records
+from headrace.autoloader.reading.lines import line_blocks
+from headrace.autoloader.reading.partitions import folder_values
+from headrace.autoloader.reading.plain import binary_files, text_lines
+from headrace.autoloader.reading.plan import METADATA, METADATA_FIELD, ReadPlan
+from headrace.autoloader.reading.splits import Split
+from headrace.autoloader.reading.values import Misfit, text_converter, zone_of
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+Contents = Callable[[ReadPlan, Split], Iterator[pa.RecordBatch]]
+
+
+def read_splits(plan: ReadPlan, splits: Iterable[Split]) -> Iterator[pa.RecordBatch]:
+    """The rows of parts of files, with the columns of ``plan.whole``.
+
+    Law: the rows do not depend on how files are divided, apart from their order.
+
+    Raises:
+        UnknownFields: a file has fields that the schema lacks, and the stream is to end with that.
+        MalformedRecord: a record cannot be read, and the mode is FAILFAST.
+        OSError: a file has gone or cannot be read, and the options do not allow for it.
+    """
+    schema = arrow_schema(plan.whole)
+    contents = _CONTENTS[plan.file_format]
+    for split in splits:
+        beside = _Beside(plan, split, schema)
+        try:
+            for batch in contents(plan, split):
+                yield beside.completed(batch)
+        except FileNotFoundError:
+            if not plan.missing_files:
+                raise
+        except (OSError, pa.ArrowException):
+            if not plan.corrupt_files:
+                raise
+
+
+class _Beside:
+    """The columns that are the same for all rows of a part."""
+
+    def __init__(self, plan: ReadPlan, split: Split, schema: pa.Schema) -> None:
+        self._schema = schema
+        self._scalars: dict[str, pa.Scalar] = {}
+        zone = zone_of(plan.time_zone)
+        values = folder_values(plan.base, os.path.dirname(split.path))  # noqa: PTH120 - text, as in the ledger
+        for field in plan.partitions["fields"]:
+            self._scalars[field["name"]] = _partition(field, values.get(field["name"]), zone)
+        if plan.metadata:
+            self._scalars[METADATA] = pa.scalar(_metadata(split), arrow_type(METADATA_FIELD["type"]))
+
+    def completed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The batch with them, in the order of the schema."""
+        columns = []
+        for field in self._schema:
+            scalar = self._scalars.get(field.name)
+            if scalar is not None:
+                columns.append(pa.repeat(scalar, batch.num_rows))
+            else:
+                place = batch.schema.get_field_index(field.name)
+                columns.append(batch.column(place) if place >= 0 else pa.nulls(batch.num_rows, field.type))
+        return pa.RecordBatch.from_arrays(columns, schema=self._schema)
+
+
+def _partition(field: Mapping[str, Any], text: str | None, zone: Any) -> pa.Scalar:
+    kind = arrow_type(field["type"])
+    convert = text_converter(field["type"], zone)
+    try:
+        return pa.scalar(None if text is None or convert is None else convert(text), kind)
+    except Misfit:
+        return pa.scalar(None, kind)
+
+
+def _metadata(split: Split) -> dict[str, Any]:
+    return {
+        "file_path": "file:" + quote(split.path),
+        "file_name": split.path.rpartition("/")[2],
+        "file_size": split.size,
+        "file_block_start": split.start,
+        "file_block_length": split.end - split.start,
+        # As Spark has it, to the millisecond.
+        "file_modification_time": _EPOCH + timedelta(milliseconds=split.mtime_ns // 1_000_000),
+    }
+
+
+def _json(plan: ReadPlan, split: Split) -> Iterator[pa.RecordBatch]:
+    encoding = plan.format_options.get("encoding") or plan.format_options.get("charset") or "utf-8"
+    blocks = line_blocks(split, encoding=encoding)
+    if plan.format_options.get("multiLine") == "true":
+        text = b"".join(blocks).decode("utf-8-sig", "replace")
+        yield from read_records(plan, split.path, [text], 1)
+        return
+    reader = JsonBlocks(plan, split.path)
+    for block in blocks:
+        yield from reader.read(block)
+
+
+_CONTENTS: Mapping[str, Contents] = {"json": _json, "text": text_lines, "binaryFile": binary_files}
+# Formats whose files can be read from any place in them.
+DIVISIBLE = frozenset({"json", "text"})

@@ -1,0 +1,225 @@
+"""JSON a block of lines at a time, by Arrow's reader where it reads what Spark would, else record by record.
+
+Arrow is asked for the schema's types and refuses what does not fit, down to a field that is not in the schema, so
+that what it reads is whole. What it would read differently from Spark is kept from it: several records on a line, a
+record on several lines, bytes that are no UTF-8. A block that it refuses is cut into smaller ones, so that an odd
+record costs its neighbours little.
+
+A column of text may hold numbers or booleans (all columns are text unless ``inferColumnTypes`` is on). Arrow reads
+those as what they are and they are spelled out again, except for numbers with a point, which are put in quotes first
+because ``1.50`` is to stay ``1.50``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json as pj
+
+from headrace.autoloader.ddl import JsonType
+from headrace.autoloader.reading.arrow_types import arrow_schema, arrow_type
+from headrace.autoloader.reading.json_records import read_records
+from headrace.autoloader.reading.plan import ReadPlan
+from headrace.autoloader.reading.quoting import with_quoted_numbers
+from headrace.autoloader.reading.times import NotVectorised, days, moments
+
+# Rows of a batch that is made record by record, and bytes of a block that is no more cut.
+_ROWS = 10_000
+_LEAST_BYTES = 128 * 1024
+_PARTS = 8
+_SAMPLE_BYTES = 256 * 1024
+_TWO_ON_A_LINE = re.compile(rb"\}[ \t]*\{")
+_BOM = b"\xef\xbb\xbf"
+_MINUS_ZERO = re.compile(rb"[:\[,][ \t]*-0[ \t]*[,}\]]")
+
+Path = tuple[str, ...]
+
+
+class JsonBlocks:
+    """Reads blocks of whole lines of one file; what it learns of a block helps with the next."""
+
+    def __init__(self, plan: ReadPlan, path: str) -> None:
+        self._plan = plan
+        self._path = path
+        self._simple = _is_simple(plan.data)
+        ignores = not plan.evolves and plan.rescued_column is None and plan.corrupt_column is None
+        self._unexpected = "ignore" if ignores else "error"
+        # Of columns of text: as which of Arrow's types a place holds what is no text.
+        self._spelled: dict[Path, pa.DataType] = {}
+        self._learned = False
+
+    def read(self, block: bytes) -> Iterator[pa.RecordBatch]:
+        """The rows of a block, of the data columns and then the corrupt and the rescued one.
+
+        Raises:
+            UnknownFields: see ``read_records``.
+            MalformedRecord: see ``read_records``.
+        """
+        block = block.removeprefix(_BOM)
+        if b"\r" in block:
+            block = block.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        if block.strip():
+            yield from self._read(block)
+
+    def _read(self, block: bytes) -> Iterator[pa.RecordBatch]:
+        batch = self._by_arrow(block) if self._simple else None
+        if batch is not None:
+            yield batch
+        elif self._simple and len(block) > _LEAST_BYTES:
+            for part in _cut(block):
+                yield from self._read(part)
+        else:
+            texts = block.decode("utf-8", "replace").split("\n")
+            yield from read_records(self._plan, self._path, texts, _ROWS)
+
+    def _by_arrow(self, block: bytes) -> pa.RecordBatch | None:
+        """The rows of a block; None when Arrow is not to read it, or cannot."""
+        if not _is_plain(block):
+            return None
+        if not self._learned:
+            self._learned = True
+            self._learn(block[: block.rfind(b"\n", 0, _SAMPLE_BYTES) + 1] or block)
+        table = self._parsed(block)
+        if table is None:
+            before = dict(self._spelled)
+            self._learn(block)
+            table = self._parsed(block) if self._spelled != before else None
+        if table is None or not _is_one_a_line(block, table.num_rows) or (self._spelled and _has_minus_zero(block)):
+            return None
+        try:
+            columns = [
+                self._made(table[field["name"]].combine_chunks(), field["type"], (field["name"],))
+                for field in self._plan.data["fields"]
+            ]
+        except NotVectorised:
+            return None
+        return self._batch(columns, table.num_rows)
+
+    def _parsed(self, block: bytes) -> pa.Table | None:
+        points = sorted({path[-1] for path, kind in self._spelled.items() if pa.types.is_floating(kind)})
+        if points:
+            block = with_quoted_numbers(block, points)
+        fields = [
+            (field["name"], self._physical(field["type"], (field["name"],))) for field in self._plan.data["fields"]
+        ]
+        options = pj.ReadOptions(use_threads=False, block_size=len(block) + 1)
+        parsing = pj.ParseOptions(explicit_schema=pa.schema(fields), unexpected_field_behavior=self._unexpected)
+        try:
+            return pj.read_json(pa.BufferReader(block), options, parsing)
+        except pa.ArrowInvalid:
+            return None
+
+    def _learn(self, sample: bytes) -> None:
+        """Find out which places of text hold numbers or booleans."""
+        try:
+            options = pj.ReadOptions(use_threads=False, block_size=len(sample) + 1)
+            found = pj.read_json(pa.BufferReader(sample), options).schema
+        except pa.ArrowInvalid:
+            return
+        self._learn_of(self._plan.data, pa.struct(list(found)), ())
+
+    def _learn_of(self, wanted: JsonType, found: pa.DataType, path: Path) -> None:
+        if wanted == "string":
+            if pa.types.is_floating(found) or pa.types.is_integer(found) or pa.types.is_boolean(found):
+                self._spelled[path] = found
+            elif not pa.types.is_null(found):
+                self._spelled.pop(path, None)
+        elif isinstance(wanted, dict) and wanted["type"] == "struct" and pa.types.is_struct(found):
+            for field in wanted["fields"]:
+                place = found.get_field_index(field["name"])
+                if place >= 0:
+                    self._learn_of(field["type"], found.field(place).type, (*path, field["name"]))
+        elif isinstance(wanted, dict) and wanted["type"] == "array" and pa.types.is_list(found):
+            self._learn_of(wanted["elementType"], found.value_type, (*path, ""))
+
+    def _physical(self, kind: JsonType, path: Path) -> pa.DataType:
+        """As what Arrow is to read a place."""
+        if isinstance(kind, dict):
+            if kind["type"] == "struct":
+                inner = [
+                    (field["name"], self._physical(field["type"], (*path, field["name"]))) for field in kind["fields"]
+                ]
+                return pa.struct(inner)
+            return pa.list_(self._physical(kind["elementType"], (*path, "")))
+        if kind == "string":
+            spelled = self._spelled.get(path)
+            return pa.string() if spelled is None or pa.types.is_floating(spelled) else spelled
+        return pa.string() if kind in ("date", "timestamp", "timestamp_ntz") else arrow_type(kind)
+
+    def _made(self, array: pa.Array, kind: JsonType, path: Path) -> pa.Array:
+        """What Arrow has read, in the type that is wanted."""
+        if isinstance(kind, dict):
+            return self._made_nested(array, kind, path)
+        if kind == "string" and not pa.types.is_string(array.type):
+            return array.cast(pa.string())
+        if kind == "date":
+            return days(array)
+        if kind in ("timestamp", "timestamp_ntz"):
+            return moments(array, self._plan.time_zone if kind == "timestamp" else None)
+        return array
+
+    def _made_nested(self, array: pa.Array, kind: Mapping[str, Any], path: Path) -> pa.Array:
+        wanted = arrow_type(kind)
+        if array.type == wanted:
+            return array
+        mask = pc.is_null(array) if array.null_count else None
+        if kind["type"] == "struct":
+            inner = [
+                self._made(array.field(place), field["type"], (*path, field["name"]))
+                for place, field in enumerate(kind["fields"])
+            ]
+            return pa.StructArray.from_arrays(inner, fields=list(wanted), mask=mask)
+        values = self._made(array.values, kind["elementType"], (*path, ""))
+        return pa.ListArray.from_arrays(array.offsets, values, type=wanted, mask=mask)
+
+    def _batch(self, columns: list[pa.Array], count: int) -> pa.RecordBatch:
+        struct = self._plan.data
+        names = {field["name"] for field in struct["fields"]}
+        extra = [name for name in (self._plan.corrupt_column, self._plan.rescued_column) if name and name not in names]
+        fields = [*arrow_schema(struct), *(pa.field(name, pa.string()) for name in extra)]
+        nothing = [pa.nulls(count, pa.string()) for _ in extra]
+        return pa.RecordBatch.from_arrays([*columns, *nothing], schema=pa.schema(fields))
+
+
+def _is_simple(kind: JsonType) -> bool:
+    """Whether Arrow's reader has the type."""
+    if isinstance(kind, str):
+        return kind != "binary"
+    if kind["type"] == "struct":
+        return bool(kind["fields"]) and all(_is_simple(field["type"]) for field in kind["fields"])
+    return kind["type"] == "array" and _is_simple(kind["elementType"])
+
+
+def _is_plain(block: bytes) -> bool:
+    """Whether a block is UTF-8 and has no two records on a line, as far as that can be told without reading it."""
+    if not block.isascii():
+        try:
+            block.decode("utf-8")
+        except UnicodeDecodeError:
+            return False
+    if b"}{" in block:
+        return False
+    return not ((b"} " in block or b"}\t" in block) and _TWO_ON_A_LINE.search(block))
+
+
+def _is_one_a_line(block: bytes, records: int) -> bool:
+    """Whether each line that holds something holds one record, where none holds two."""
+    lines = block.count(b"\n") + (not block.endswith(b"\n"))
+    return records == lines or records == sum(1 for line in block.split(b"\n") if line.strip())
+
+
+def _has_minus_zero(block: bytes) -> bool:
+    """Whether there may be a whole number that Arrow would spell otherwise."""
+    return (b":-0" in block or b" -0" in block or b"[-0" in block) and _MINUS_ZERO.search(block) is not None
+
+
+def _cut(block: bytes) -> Iterator[bytes]:
+    begin, step = 0, len(block) // _PARTS
+    while begin < len(block):
+        end = block.find(b"\n", begin + step) + 1 or len(block)
+        yield block[begin:end]
+        begin = end

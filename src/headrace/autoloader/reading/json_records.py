@@ -1,0 +1,271 @@
+"""JSON record by record, as Spark reads it: for what Arrow's reader refuses or would read differently."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from datetime import tzinfo
+from typing import Any
+
+import pyarrow as pa
+
+from headrace.autoloader.ddl import JsonType
+from headrace.autoloader.reading.arrow_types import decimal_of
+from headrace.autoloader.reading.json_scan import (
+    Leniency,
+    Members,
+    NotJson,
+    Number,
+    read_json,
+    read_json_exactly,
+    written,
+)
+from headrace.autoloader.reading.plan import MalformedRecord, ReadPlan, UnknownFields
+from headrace.autoloader.reading.rows import Rows
+from headrace.autoloader.reading.values import (
+    Misfit,
+    bytes_of,
+    clock_face,
+    day,
+    decimal,
+    floating,
+    moment,
+    seconds,
+    whole,
+    zone_of,
+)
+
+# What a converter gives for a value: the value, and what has no place in the type (Members, a list or a scalar).
+_FITS: Any = object()
+# Of a path: the inside of a map.
+_MAP = ""
+Converted = tuple[Any, Any]
+Converter = Callable[[Any], Converted]
+
+
+class JsonRecords:
+    """Makes rows of the texts of records."""
+
+    def __init__(self, plan: ReadPlan, path: str) -> None:
+        self._plan = plan
+        self._path = path
+        self._leniency = Leniency.of(plan.format_options)
+        self._zone = zone_of(plan.time_zone)
+        self._unknown: set[str] = set()
+        self._convert = _struct(plan.data, self._zone, self, ())
+
+    def add(self, text: str, rows: Rows) -> None:
+        """Make a row of one record; of an array, as Spark does it at the top, one of each object in it.
+
+        Raises:
+            UnknownFields: the record has fields that the schema lacks, and the stream is to end with that.
+            MalformedRecord: it is no record, and the mode is FAILFAST.
+        """
+        try:
+            record = read_json(text, self._leniency)
+            needs_texts = isinstance(record, Members) and _holds_nested_text(record, self._plan.data)
+            if needs_texts:
+                record = read_json_exactly(text, self._leniency)
+        except NotJson:
+            record = None
+        entries = record if isinstance(record, list) and not isinstance(record, Members) else [record]
+        if not all(isinstance(entry, Members) for entry in entries):
+            self._malformed(text, rows)
+            return
+        for entry in entries:
+            values, left = self._convert(entry)
+            rows.add(values, left if left is not _FITS else Members())
+
+    def end(self) -> None:
+        """Say what was met that the schema lacks.
+
+        Raises:
+            UnknownFields: something was, and the stream is to end with that.
+        """
+        if self._unknown and self._plan.evolves:
+            raise UnknownFields(tuple(sorted(self._unknown)), self._path)
+
+    def met_unknown(self, path: tuple[str, ...]) -> None:
+        """Note a field that the schema lacks; none inside of a map, where no schema grows."""
+        if _MAP not in path:
+            self._unknown.add(".".join(path))
+
+    @property
+    def case_sensitive(self) -> bool:
+        """Whether a field of another case is another field."""
+        return self._plan.case_sensitive
+
+    def _malformed(self, text: str, rows: Rows) -> None:
+        if self._plan.mode == "FAILFAST":
+            raise MalformedRecord(self._path, text)
+        if self._plan.mode != "DROPMALFORMED":
+            rows.add_malformed(text)
+
+
+def _holds_nested_text(record: Members, struct: JsonType) -> bool:
+    """Whether an object or array stands where a text is wanted, so that its exact spelling matters."""
+    kinds = {field["name"]: field["type"] for field in struct["fields"]}
+    return any(_wants_text(value, kinds.get(name)) for name, value in record)
+
+
+def _wants_text(value: Any, kind: JsonType | None) -> bool:
+    if not isinstance(value, list):
+        return False
+    if kind == "string":
+        return True
+    if not isinstance(kind, dict):
+        return False
+    if isinstance(value, Members):
+        if kind["type"] == "struct":
+            return _holds_nested_text(value, kind)
+        return kind["type"] == "map" and any(_wants_text(inner, kind["valueType"]) for _, inner in value)
+    return kind["type"] == "array" and any(_wants_text(inner, kind["elementType"]) for inner in value)
+
+
+def _converter(kind: JsonType, zone: tzinfo, records: JsonRecords, path: tuple[str, ...]) -> Converter:
+    """How a value that is not null becomes one of the type."""
+    if isinstance(kind, dict):
+        made = {"struct": _struct, "array": _array, "map": _map}[kind["type"]]
+        return made(kind, zone, records, path)
+    single = _scalar(kind, zone)
+
+    def convert(value: Any) -> Converted:
+        try:
+            return single(value), _FITS
+        except Misfit:
+            return None, value
+
+    return convert
+
+
+def _struct(kind: JsonType, zone: tzinfo, records: JsonRecords, path: tuple[str, ...]) -> Converter:
+    converters = {f["name"]: _converter(f["type"], zone, records, (*path, f["name"])) for f in kind["fields"]}
+    known = {name.casefold(): name for name in converters}
+    folded = {} if records.case_sensitive else known
+
+    def convert(value: Any) -> Converted:
+        if not isinstance(value, Members):
+            return None, value
+        found: dict[str, Any] = {}
+        left = Members()
+        for given, inner in value:
+            name = given if given in converters else folded.get(given.casefold(), given)
+            if name not in converters:
+                # Nothing can be made of an empty object, nor of a name that Delta takes for another.
+                if inner != [] and given.casefold() not in known:
+                    records.met_unknown((*path, given))
+                left.append((given, inner))
+            elif inner is None:
+                found[name] = None
+            else:
+                found[name], remains = converters[name](inner)
+                if remains is not _FITS:
+                    left.append((given, remains))
+        return found, left or _FITS
+
+    return convert
+
+
+def _array(kind: JsonType, zone: tzinfo, records: JsonRecords, path: tuple[str, ...]) -> Converter:
+    element = _converter(kind["elementType"], zone, records, path)
+
+    def convert(value: Any) -> Converted:
+        if not isinstance(value, list) or isinstance(value, Members):
+            return None, value
+        made = [(None, _FITS) if inner is None else element(inner) for inner in value]
+        # Of an array, what does not fit is rescued with its neighbours, because its place says what it is.
+        whole_array = value if any(remains is not _FITS for _, remains in made) else _FITS
+        return [converted for converted, _ in made], whole_array
+
+    return convert
+
+
+def _map(kind: JsonType, zone: tzinfo, records: JsonRecords, path: tuple[str, ...]) -> Converter:
+    value_of = _converter(kind["valueType"], zone, records, (*path, _MAP))
+
+    def convert(value: Any) -> Converted:
+        if not isinstance(value, Members):
+            return None, value
+        left = Members()
+        made: dict[str, Any] = {}
+        for name, inner in value:
+            made[name], remains = (None, _FITS) if inner is None else value_of(inner)
+            if remains is not _FITS:
+                left.append((name, remains))
+        return list(made.items()), left or _FITS
+
+    return convert
+
+
+def _scalar(kind: str, zone: tzinfo) -> Callable[[Any], Any]:
+    digits = decimal_of(kind)
+    if digits:
+        return lambda value: decimal(_digits(value), *digits)
+    return {
+        "string": lambda value: value if type(value) is str else written(value),
+        "boolean": _boolean,
+        "byte": lambda value: whole(_number(value), kind),
+        "short": lambda value: whole(_number(value), kind),
+        "integer": lambda value: whole(_number(value), kind),
+        "long": lambda value: whole(_number(value), kind),
+        "float": _floating,
+        "double": _floating,
+        "date": lambda value: day(_text(value)),
+        "timestamp": lambda value: (
+            seconds(whole(value, "long")) if isinstance(value, Number) else moment(_text(value), zone)
+        ),
+        "timestamp_ntz": lambda value: clock_face(_text(value)),
+        "binary": lambda value: bytes_of(_text(value)),
+    }[kind]
+
+
+def _boolean(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise Misfit(str(value))
+    return value
+
+
+def _number(value: Any) -> str:
+    if not isinstance(value, Number):
+        raise Misfit(str(value))
+    return value
+
+
+def _digits(value: Any) -> str:
+    if not isinstance(value, str):
+        raise Misfit(str(value))
+    return value
+
+
+def _floating(value: Any) -> float:
+    if isinstance(value, Number):
+        return floating(value)
+    # Of texts, those alone that name what is no number.
+    text = _text(value)
+    if not text.lstrip("+-").isalpha():
+        raise Misfit(text)
+    return floating(text)
+
+
+def _text(value: Any) -> str:
+    if type(value) is not str:
+        raise Misfit(str(value))
+    return value
+
+
+def read_records(plan: ReadPlan, path: str, texts: Iterable[str], most: int) -> Iterator[pa.RecordBatch]:
+    """Batches of at most *most* rows, of the data columns and the corrupt and rescued ones.
+
+    Raises:
+        UnknownFields: the records have fields that the schema lacks, and the stream is to end with that.
+        MalformedRecord: one is no record, and the mode is FAILFAST.
+    """
+    records, rows = JsonRecords(plan, path), Rows(plan, path)
+    for text in texts:
+        if text.strip():
+            records.add(text, rows)
+        if len(rows) >= most:
+            records.end()
+            yield rows.take()
+    records.end()
+    if len(rows):
+        yield rows.take()

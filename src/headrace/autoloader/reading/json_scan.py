@@ -1,0 +1,239 @@
+"""JSON texts with the spelling of their numbers, and of whatever is asked for as text, kept.
+
+Two readers give the same values: the one in C of Python's ``json``, and one written out here for what that one refuses
+and Spark allows (names in single quotes, ``NaN``, comments), and for the exact texts of objects and arrays.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+_NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
+_PLAIN_NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?\Z")
+_NOT_NUMBERS = re.compile(r"NaN|[+-]?(?:Infinity|INF)")
+_BARE_NAME = re.compile(r"[A-Za-z_$][\w$]*")
+_SPACE = re.compile(r"[ \t\r\n]*")
+_SPACE_AND_COMMENTS = re.compile(r"(?:[ \t\r\n]+|/\*.*?\*/|//[^\n]*)*", re.DOTALL)
+_ESCAPES = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+
+
+class NotJson(ValueError):
+    """A text that is not one JSON value."""
+
+
+class Number(str):
+    """A number as it is written; ``NaN`` and the infinities are numbers too where they are allowed."""
+
+    __slots__ = ()
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is written as a whole number."""
+        return self.lstrip("-").isdecimal()
+
+
+class Members(list[tuple[str, Any]]):
+    """An object: names and values in order, repeated names included; ``text`` is how it is written, when kept."""
+
+    text: str | None = None
+
+
+class Elements(list[Any]):
+    """An array; ``text`` is how it is written, when kept."""
+
+    text: str | None = None
+
+
+@dataclass(frozen=True)
+class Leniency:
+    """What is allowed beside JSON, by the names of Spark's options."""
+
+    single_quotes: bool = True
+    bare_names: bool = False
+    comments: bool = False
+    leading_zeros: bool = False
+    not_numbers: bool = True
+    any_escape: bool = False
+    control_characters: bool = False
+
+    @classmethod
+    def of(cls, options: Mapping[str, str]) -> Leniency:
+        """What the options of a reader allow."""
+        names = {
+            "single_quotes": "allowSingleQuotes",
+            "bare_names": "allowUnquotedFieldNames",
+            "comments": "allowComments",
+            "leading_zeros": "allowNumericLeadingZeros",
+            "not_numbers": "allowNonNumericNumbers",
+            "any_escape": "allowBackslashEscapingAnyCharacter",
+            "control_characters": "allowUnquotedControlChars",
+        }
+        return cls(**{field: options[name] == "true" for field, name in names.items() if name in options})
+
+
+def _refuse_constant(text: str) -> Any:
+    raise NotJson(text)
+
+
+_DECODER = json.JSONDecoder(
+    parse_float=Number, parse_int=Number, parse_constant=_refuse_constant, object_pairs_hook=Members
+)
+
+
+def read_json(text: str, leniency: Leniency) -> Any:
+    """The first value of a text: ``Members``, list, str, ``Number``, bool or None; what follows it is left.
+
+    Raises:
+        NotJson: it begins with no value.
+    """
+    try:
+        return _DECODER.raw_decode(text, _SPACE.match(text, 0).end())[0]  # type: ignore[union-attr]
+    except ValueError:
+        return read_json_exactly(text, leniency)
+    except RecursionError as error:
+        raise NotJson("it nests too deep") from error
+
+
+def read_json_exactly(text: str, leniency: Leniency) -> Any:
+    """As :func:`read_json`, with the texts of objects and arrays.
+
+    Raises:
+        NotJson: it begins with no value.
+    """
+    try:
+        return _Scanner(text, leniency).value()
+    except (IndexError, RecursionError) as error:
+        raise NotJson("it ends too early, or nests too deep") from error
+
+
+class _Scanner:
+    def __init__(self, text: str, leniency: Leniency) -> None:
+        self._text = text
+        self._allows = leniency
+        self._at = 0
+        self._between = _SPACE_AND_COMMENTS if leniency.comments else _SPACE
+
+    def value(self) -> Any:
+        self._skip()
+        begin = self._at
+        letter = self._text[begin]
+        if letter == "{":
+            members = self._members()
+            members.text = self._text[begin : self._at]
+            return members
+        if letter == "[":
+            elements = self._elements()
+            elements.text = self._text[begin : self._at]
+            return elements
+        if letter == '"' or (letter == "'" and self._allows.single_quotes):
+            return self._string()
+        for word, value in (("true", True), ("false", False), ("null", None)):
+            if self._text.startswith(word, begin):
+                self._at += len(word)
+                return value
+        return self._number()
+
+    def _members(self) -> Members:
+        members = Members()
+        self._at += 1
+        while not self._takes("}"):
+            if members and not self._takes(","):
+                raise self._unexpected()
+            self._skip()
+            members.append((self._name(), self._valued()))
+        return members
+
+    def _valued(self) -> Any:
+        if not self._takes(":"):
+            raise self._unexpected()
+        return self.value()
+
+    def _elements(self) -> Elements:
+        elements = Elements()
+        self._at += 1
+        while not self._takes("]"):
+            if elements and not self._takes(","):
+                raise self._unexpected()
+            elements.append(self.value())
+        return elements
+
+    def _name(self) -> str:
+        letter = self._text[self._at]
+        if letter == '"' or (letter == "'" and self._allows.single_quotes):
+            return self._string()
+        bare = _BARE_NAME.match(self._text, self._at) if self._allows.bare_names else None
+        if bare is None:
+            raise self._unexpected()
+        self._at = bare.end()
+        return bare.group()
+
+    def _string(self) -> str:
+        text, quote = self._text, self._text[self._at]
+        self._at += 1
+        pieces = []
+        while (letter := text[self._at]) != quote:
+            self._at += 1
+            if letter == "\\":
+                pieces.append(self._escaped())
+            elif letter < " " and not self._allows.control_characters:
+                raise self._unexpected()
+            else:
+                pieces.append(letter)
+        self._at += 1
+        # Escapes may write one character as the two halves that UTF-16 has for it.
+        return "".join(pieces).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+    def _escaped(self) -> str:
+        letter = self._text[self._at]
+        self._at += 1
+        if letter == "u":
+            digits = self._text[self._at : self._at + 4]
+            self._at += 4
+            try:
+                return chr(int(digits, 16))
+            except ValueError as error:
+                raise self._unexpected() from error
+        if letter in _ESCAPES or self._allows.any_escape or (letter == "'" and self._allows.single_quotes):
+            return _ESCAPES.get(letter, letter)
+        raise self._unexpected()
+
+    def _number(self) -> Number:
+        match = _NUMBER.match(self._text, self._at)
+        if match and (self._allows.leading_zeros or _PLAIN_NUMBER.match(match.group())):
+            self._at = match.end()
+            return Number(match.group())
+        named = _NOT_NUMBERS.match(self._text, self._at) if self._allows.not_numbers else None
+        if named is None:
+            raise self._unexpected()
+        self._at = named.end()
+        return Number(named.group())
+
+    def _takes(self, symbol: str) -> bool:
+        self._skip()
+        if self._text[self._at] != symbol:
+            return False
+        self._at += 1
+        return True
+
+    def _skip(self) -> None:
+        self._at = self._between.match(self._text, self._at).end()  # type: ignore[union-attr]
+
+    def _unexpected(self) -> NotJson:
+        return NotJson(f"{self._text[self._at : self._at + 10]!r} at position {self._at + 1}")
+
+
+def written(value: Any) -> str:
+    """A value as JSON, with numbers as they were; objects and arrays as they were where that is known."""
+    if isinstance(value, Number):
+        return str(value) if not _NOT_NUMBERS.fullmatch(value) else json.dumps(str(value))
+    if isinstance(value, (Members, Elements)) and value.text is not None:
+        return value.text
+    if isinstance(value, Members):
+        return "{" + ",".join(f"{json.dumps(name, ensure_ascii=False)}:{written(inner)}" for name, inner in value) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(map(written, value)) + "]"
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,64 @@
+"""Files whose contents are one column: lines of text, or the bytes of the whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from headrace.autoloader.ddl import JsonType, struct_of
+from headrace.autoloader.reading.arrow_types import arrow_schema
+from headrace.autoloader.reading.lines import line_blocks
+from headrace.autoloader.reading.plan import ReadPlan
+from headrace.autoloader.reading.splits import Split
+
+# As Spark's sources of these formats have them.
+FIXED: Mapping[str, JsonType] = {
+    "text": struct_of([("value", "string")]),
+    "binaryFile": struct_of(
+        [("path", "string"), ("modificationTime", "timestamp"), ("length", "long"), ("content", "binary")]
+    ),
+}
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+
+def text_lines(plan: ReadPlan, split: Split) -> Iterator[pa.RecordBatch]:
+    """A row for each line, or with ``wholeText`` for the file."""
+    options = plan.format_options
+    blocks = line_blocks(split, encoding=options.get("encoding") or options.get("charset") or "utf-8")
+    if options.get("wholeText") == "true":
+        yield _lines([b"".join(blocks).decode("utf-8", "replace")])
+        return
+    end = options.get("lineSep")
+    if end is not None and end != "\n":
+        yield _lines(_without_last(b"".join(blocks).decode("utf-8", "replace").split(end)))
+        return
+    for block in blocks:
+        text = block.decode("utf-8", "replace")
+        if end is None and "\r" in text:
+            text = text.replace("\r\n", "\n").replace("\r", "\n")
+        yield _lines(_without_last(text.split("\n")))
+
+
+def binary_files(plan: ReadPlan, split: Split) -> Iterator[pa.RecordBatch]:
+    """A row for the file."""
+    del plan
+    row: dict[str, Any] = {
+        "path": f"file:{split.path}",
+        "modificationTime": _EPOCH + timedelta(milliseconds=split.mtime_ns // 1_000_000),
+        "length": split.size,
+        "content": Path(split.path).read_bytes(),
+    }
+    yield pa.RecordBatch.from_pylist([row], schema=arrow_schema(FIXED["binaryFile"]))
+
+
+def _without_last(lines: list[str]) -> list[str]:
+    """Lines of a text, without the nothing behind the last line end."""
+    return lines[:-1] if lines[-1] == "" else lines
+
+
+def _lines(lines: list[str]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array(lines, pa.string())], names=["value"])

@@ -1,0 +1,111 @@
+"""What a worker is told: the columns to make of files, and what to do with what does not fit."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from headrace.autoloader.ddl import JsonType
+
+METADATA = "_metadata"
+
+
+@dataclass(frozen=True)
+class ReadPlan:
+    """How the files of one stream are read.
+
+    Attributes:
+        file_format: such as ``json``.
+        data: the struct of the columns that come from the contents of files.
+        partitions: the struct of the columns that come from key=value folders.
+        rescued_column: the column for what has no place, or None.
+        corrupt_column: the column, of type string, for records that cannot be read, or None.
+        evolves: a field that is not in *data* ends the batch with :class:`UnknownFields`.
+        metadata: whether there is a column ``_metadata``.
+        base: the folder below which folders may be partitions.
+    """
+
+    file_format: str
+    data: JsonType
+    base: str
+    partitions: JsonType = field(default_factory=lambda: {"type": "struct", "fields": []})
+    rescued_column: str | None = None
+    corrupt_column: str | None = None
+    evolves: bool = False
+    metadata: bool = False
+    case_sensitive: bool = True
+    mode: str = "PERMISSIVE"
+    time_zone: str = "UTC"
+    missing_files: bool = False
+    corrupt_files: bool = False
+    format_options: Mapping[str, str] = field(default_factory=dict)
+
+    def to_json(self) -> str:
+        """The plan as text."""
+        return json.dumps(asdict(self))
+
+    @staticmethod
+    def from_json(text: str) -> ReadPlan:
+        """The plan behind :meth:`to_json`."""
+        return ReadPlan(**json.loads(text))
+
+    @property
+    def whole(self) -> JsonType:
+        """The struct of all columns, in their order: data, partitions, rescued, metadata."""
+        fields = [*self.data["fields"], *self.partitions["fields"]]
+        if self.corrupt_column and not any(f["name"] == self.corrupt_column for f in fields):
+            fields.append(_text_field(self.corrupt_column))
+        if self.rescued_column:
+            fields.append(_text_field(self.rescued_column))
+        if self.metadata:
+            fields.append(METADATA_FIELD)
+        return {"type": "struct", "fields": fields}
+
+
+class UnknownFields(Exception):
+    """A file has fields that the schema lacks; ``names`` are paths from the top, ``file`` where the first one was."""
+
+    def __init__(self, names: tuple[str, ...], file: str) -> None:
+        super().__init__(", ".join(names))
+        self.names = names
+        self.file = file
+
+
+class MalformedRecord(ValueError):
+    """A record that cannot be read, where that is to end the batch."""
+
+    def __init__(self, file: str, record: str) -> None:
+        super().__init__(f"a record of {file} cannot be read: {record[:200]}")
+
+
+class ChangedFile(OSError):
+    """A file that cannot be read any more."""
+
+
+def _text_field(name: str) -> dict[str, Any]:
+    return {"name": name, "type": "string", "nullable": True, "metadata": {}}
+
+
+def _required(name: str, kind: JsonType) -> dict[str, Any]:
+    return {"name": name, "type": kind, "nullable": False, "metadata": {}}
+
+
+# As Spark's file sources have it (FileFormat.BASE_METADATA_FIELDS).
+METADATA_FIELD: Mapping[str, Any] = {
+    "name": METADATA,
+    "type": {
+        "type": "struct",
+        "fields": [
+            _required("file_path", "string"),
+            _required("file_name", "string"),
+            _required("file_size", "long"),
+            _required("file_block_start", "long"),
+            _required("file_block_length", "long"),
+            _required("file_modification_time", "timestamp"),
+        ],
+    },
+    "nullable": False,
+    "metadata": {},
+}

@@ -1,0 +1,69 @@
+"""Rows that are made one by one: values for the columns, and what is left over as the rescued column has it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from headrace.autoloader.ddl import field_of
+from headrace.autoloader.reading.arrow_types import arrow_schema
+from headrace.autoloader.reading.json_scan import Members, written
+from headrace.autoloader.reading.plan import ReadPlan
+
+_FILE_PATH = "_file_path"
+# Under this name a record that cannot be read is rescued, where it has no column of its own.
+CORRUPT = "_corrupt_record"
+
+
+def rescued_text(left: Members, path: str) -> str | None:
+    """What the rescued column says of what is left over of a row; None when nothing is."""
+    if not left:
+        return None
+    inner = [f"{json.dumps(name, ensure_ascii=False)}:{written(value)}" for name, value in left]
+    return "{" + ",".join([*inner, f"{json.dumps(_FILE_PATH)}:{json.dumps(path, ensure_ascii=False)}"]) + "}"
+
+
+class Rows:
+    """Rows of one file, kept as columns until they are taken as a batch."""
+
+    def __init__(self, plan: ReadPlan, path: str) -> None:
+        self._plan = plan
+        self._path = path
+        fields = list(plan.data["fields"])
+        names = {field["name"] for field in fields}
+        extra = [name for name in (plan.corrupt_column, plan.rescued_column) if name and name not in names]
+        fields += [field_of(name, "string") for name in extra]
+        self._schema = arrow_schema({"type": "struct", "fields": fields})
+        self._columns: dict[str, list[Any]] = {field["name"]: [] for field in fields}
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def add(self, values: Mapping[str, Any], left: Members) -> None:
+        """A row; columns that are not named are NULL."""
+        for name, column in self._columns.items():
+            column.append(values.get(name))
+        self._count += 1
+        if self._plan.rescued_column:
+            self._columns[self._plan.rescued_column][-1] = rescued_text(left, self._path)
+
+    def add_malformed(self, record: str) -> None:
+        """A record that could not be read: its text is in the corrupt column, else in the rescued one."""
+        if self._plan.corrupt_column:
+            self.add({self._plan.corrupt_column: record}, Members())
+        else:
+            self.add({}, Members([(CORRUPT, record)]))
+
+    def take(self) -> pa.RecordBatch:
+        """The rows so far, in the order of the data columns, with the corrupt and the rescued column behind."""
+        arrays = [
+            pa.array(column, field.type) for column, field in zip(self._columns.values(), self._schema, strict=True)
+        ]
+        for column in self._columns.values():
+            column.clear()
+        self._count = 0
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)

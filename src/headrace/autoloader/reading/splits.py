@@ -1,0 +1,51 @@
+"""Files, and parts of files, as units of work."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+_COMPRESSED = (".gz", ".bz2", ".zst", ".lz4", ".snappy", ".deflate", ".xz")
+
+
+@dataclass(frozen=True)
+class Split:
+    """A part of a file: the records that begin at ``start`` or behind it, before ``end``.
+
+    ``size`` and ``mtime_ns`` are those of the whole file when it was found.
+    """
+
+    path: str
+    size: int
+    mtime_ns: int
+    start: int
+    end: int
+
+
+def splits_of(files: Iterable[tuple[str, int, int]], *, divisible: bool, most_bytes: int) -> Iterator[Split]:
+    """Parts of files (path, bytes, time), of at most so many bytes where the format can be divided."""
+    for path, size, mtime_ns in files:
+        step = most_bytes if divisible and not path.endswith(_COMPRESSED) else max(size, 1)
+        for start in range(0, max(size, 1), step):
+            yield Split(path, size, mtime_ns, start, min(start + step, size))
+
+
+def packed(splits: Sequence[Split], tasks: int, opening_bytes: int) -> list[list[Split]]:
+    """The splits in at most so many groups of about the same cost, each in order; opening a file costs some bytes."""
+    total = sum(split.end - split.start + opening_bytes for split in splits)
+    share = max(total / max(tasks, 1), 1)
+    groups: list[list[Split]] = []
+    cost = 0.0
+    for split in splits:
+        if not groups or (cost >= share and len(groups) < tasks):
+            groups.append([])
+            cost = 0.0
+        groups[-1].append(split)
+        cost += split.end - split.start + opening_bytes
+    return groups
+
+
+def is_compressed(path: str) -> bool:
+    """Whether the name says that the contents are compressed."""
+    return os.path.basename(path).endswith(_COMPRESSED)  # noqa: PTH119 - a key of a store, too

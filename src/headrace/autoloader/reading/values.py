@@ -1,0 +1,219 @@
+"""Single values as Spark's JSON and CSV readers make them of what a file says.
+
+After ``JacksonParser.makeConverter`` and ``UnivocityParser.makeConverter`` of Spark 4.2; dates and times without a
+pattern are read as ``CAST`` does it (``SparkDateTimeUtils.stringToDate`` and ``stringToTimestamp``).
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import math
+import re
+from collections.abc import Callable
+from datetime import date, datetime, timedelta, timezone, tzinfo
+from decimal import ROUND_HALF_UP, Decimal, InvalidOperation, localcontext
+from functools import cache
+from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from headrace.autoloader.ddl import JsonType
+from headrace.autoloader.reading.arrow_types import decimal_of
+
+_RANGES = {"byte": 2**7, "short": 2**15, "integer": 2**31, "long": 2**63}
+_WHOLE = re.compile(r"[+-]?\d+")
+_FLOATING = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?[dDfF]?")
+_NAMED_FLOATS = {
+    "NaN": math.nan,
+    "Infinity": math.inf,
+    "+Infinity": math.inf,
+    "INF": math.inf,
+    "+INF": math.inf,
+    "-Infinity": -math.inf,
+    "-INF": -math.inf,
+}
+_DATE = re.compile(r"([+-]?\d{4,7})(?:-(\d{1,2})(?:-(\d{1,2})(?:[ T].*)?)?)?", re.DOTALL)
+_TIME = re.compile(
+    r"([+-]?\d{4,6})(?:-(\d{1,2})(?:-(\d{1,2})"
+    r"(?:[ T](\d{1,2})(?::(\d{1,2})(?::(\d{1,2})(?:\.(\d*))?)?)?\s*(\S.*)?)?)?)?"
+)
+_OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d{2}))?(?::?(\d{2}))?")
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+
+class Misfit(ValueError):
+    """What a file says is no value of the type."""
+
+
+def whole(text: str, kind: str) -> int:
+    """An integer in the range of its type.
+
+    Raises:
+        Misfit: it is none.
+    """
+    if not _WHOLE.fullmatch(text) or not -_RANGES[kind] <= (value := int(text)) < _RANGES[kind]:
+        raise Misfit(text)
+    return value
+
+
+def floating(text: str) -> float:
+    """A float, as Java's ``Double.parseDouble`` reads it, or one of the names for what is no number.
+
+    Raises:
+        Misfit: it is none.
+    """
+    if text in _NAMED_FLOATS:
+        return _NAMED_FLOATS[text]
+    if not _FLOATING.fullmatch(text):
+        raise Misfit(text)
+    return float(text.rstrip("dDfF"))
+
+
+def decimal(text: str, precision: int, scale: int) -> Decimal:
+    """A decimal, rounded half up to its scale.
+
+    Raises:
+        Misfit: it is no number, or has more digits than the type.
+    """
+    with localcontext() as context:
+        context.prec = 100
+        try:
+            value = Decimal(text.strip())
+            if not value.is_finite():
+                raise Misfit(text)
+            rounded = value.quantize(Decimal(1).scaleb(-scale), rounding=ROUND_HALF_UP)
+        except InvalidOperation as error:
+            raise Misfit(text) from error
+    if len(rounded.as_tuple().digits) > precision:
+        raise Misfit(text)
+    return rounded
+
+
+def day(text: str) -> date:
+    """A date: ``yyyy[-m[-d]]``, with a time behind it that does not count.
+
+    Raises:
+        Misfit: it is none, or beyond the years 1 to 9999.
+    """
+    match = _DATE.fullmatch(text.strip())
+    if match is None:
+        raise Misfit(text)
+    try:
+        return date(int(match.group(1)), int(match.group(2) or 1), int(match.group(3) or 1))
+    except ValueError as error:
+        raise Misfit(text) from error
+
+
+def moment(text: str, zone: tzinfo) -> datetime:
+    """A point in time: ``yyyy[-m[-d[ h:m:s[.f][zone]]]]``; in *zone* where the text names none.
+
+    Raises:
+        Misfit: it is none, or beyond the years 1 to 9999.
+    """
+    local, named = _clock_face(text)
+    try:
+        return local.replace(tzinfo=zone_of(named) if named else zone).astimezone(timezone.utc)
+    except (OverflowError, ValueError) as error:
+        raise Misfit(text) from error
+
+
+def clock_face(text: str) -> datetime:
+    """A time of no zone; a text that names one is none.
+
+    Raises:
+        Misfit: it is none.
+    """
+    local, named = _clock_face(text)
+    if named:
+        raise Misfit(text)
+    return local
+
+
+def seconds(count: int) -> datetime:
+    """The point in time that many seconds after 1970.
+
+    Raises:
+        Misfit: it is beyond the years 1 to 9999.
+    """
+    try:
+        return _EPOCH + timedelta(seconds=count)
+    except OverflowError as error:
+        raise Misfit(str(count)) from error
+
+
+def bytes_of(text: str) -> bytes:
+    """What base 64 spells.
+
+    Raises:
+        Misfit: it is none.
+    """
+    try:
+        return base64.b64decode("".join(text.split()), validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise Misfit(text) from error
+
+
+@cache
+def zone_of(name: str) -> tzinfo:
+    """The zone of a name, or of an offset such as ``+02:00``.
+
+    Raises:
+        Misfit: there is none.
+    """
+    text = name.strip()
+    if text in ("Z", "UTC", "GMT", "UT"):
+        return timezone.utc
+    match = _OFFSET.fullmatch(text)
+    if match:
+        hours, minutes, rest = (int(part or 0) for part in match.group(2, 3, 4))
+        sign = -1 if match.group(1) == "-" else 1
+        if hours <= 18 and minutes < 60 and rest < 60:
+            return timezone(sign * timedelta(hours=hours, minutes=minutes, seconds=rest))
+        raise Misfit(name)
+    try:
+        return ZoneInfo(text)
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+        raise Misfit(name) from error
+
+
+def _clock_face(text: str) -> tuple[datetime, str | None]:
+    match = _TIME.fullmatch(text.strip())
+    if match is None:
+        raise Misfit(text)
+    year, month, day_, hour, minute, second, fraction, named = match.groups()
+    if hour is not None and minute is None and named is not None:
+        raise Misfit(text)
+    try:
+        micros = int((fraction or "")[:6].ljust(6, "0"))
+        numbers = (int(month or 1), int(day_ or 1), int(hour or 0), int(minute or 0), int(second or 0))
+        return datetime(int(year), *numbers, micros), named  # noqa: DTZ001 - the zone comes with the text, or not
+    except ValueError as error:
+        raise Misfit(text) from error
+
+
+def text_converter(kind: JsonType, zone: tzinfo) -> Callable[[str], Any] | None:
+    """How a text becomes a value of a type that is not nested; None for a nested one."""
+    digits = decimal_of(kind)
+    if digits:
+        return lambda text: decimal(text, *digits)
+    if not isinstance(kind, str):
+        return None
+    if kind in _RANGES:
+        return lambda text: whole(text, kind)
+    return {
+        "string": lambda text: text,
+        "boolean": _boolean,
+        "float": floating,
+        "double": floating,
+        "date": day,
+        "timestamp": lambda text: moment(text, zone),
+        "timestamp_ntz": clock_face,
+        "binary": lambda text: text.encode(),
+    }.get(kind)
+
+
+def _boolean(text: str) -> bool:
+    folded = text.casefold()
+    if folded not in ("true", "false"):
+        raise Misfit(text)
+    return folded == "true"

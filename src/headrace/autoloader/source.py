@@ -1,0 +1,220 @@
+"""What a ``cloudFiles`` reader means: which files, read as which columns, with which state."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from headrace.autoloader.ddl import JsonType
+from headrace.autoloader.globs import name_pattern
+from headrace.autoloader.hints import HintMismatch, with_hints
+from headrace.autoloader.inference import evolved
+from headrace.autoloader.options import RESCUED, LoaderOptions, loader_options
+from headrace.autoloader.reading.arrow_types import NoArrowType, arrow_schema
+from headrace.autoloader.reading.plan import ReadPlan
+from headrace.autoloader.sampling import PARTITION, inferred, newest, partition_columns
+from headrace.autoloader.schema_store import SchemaStore, SchemaVersion
+from headrace.autoloader.tree import Selection, Tree
+from headrace.errors import PipelineError
+
+LEDGERS = "_ledgers"
+_SCHEME = re.compile(r"([a-z][a-z0-9+.-]*):", re.IGNORECASE)
+_EMPTY: Mapping[str, Any] = {"type": "struct", "fields": []}
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a stream keeps what it knows, and what else the session decides.
+
+    ``schema_location`` is None where no folder was named; ``stores`` says whether anything may be written now.
+    ``tasks`` is how many run at a time.
+    """
+
+    ledgers: Path
+    schema_location: Path | None
+    time_zone: str = "UTC"
+    tasks: int = 1
+    stores: bool = True
+
+
+@dataclass(frozen=True)
+class Source:
+    """A reader's files and columns; as JSON it travels to Spark's workers."""
+
+    given: Mapping[str, str]
+    path: str
+    plan: ReadPlan
+    ledgers: str
+    schema_location: str | None
+    tasks: int
+
+    @property
+    def options(self) -> LoaderOptions:
+        """The reader's options as values."""
+        return loader_options(self.given, time_zone=self.plan.time_zone)
+
+    @property
+    def tree(self) -> Tree:
+        """The files that are meant."""
+        return tree_of(self.path, self.options)
+
+    def to_json(self) -> str:
+        """The source as text."""
+        return json.dumps({**vars(self), "given": dict(self.given), "plan": self.plan.to_json()})
+
+    @staticmethod
+    def from_json(text: str) -> Source:
+        """The source behind :meth:`to_json`."""
+        document = json.loads(text)
+        return Source(**{**document, "plan": ReadPlan.from_json(document["plan"])})
+
+
+def prepare(
+    given: Mapping[str, str], path: str, schema: JsonType | None, place: Place, *, metadata: bool = False
+) -> Source:
+    """What a reader means that was given options, a path, and a schema or none.
+
+    Without a schema it is the newest version below the schema location, or inferred from the files that are there and
+    stored as version 0; ``metadata`` says that the query names ``_metadata``.
+
+    Raises:
+        Problems: options that are wrong.
+        PipelineError: ``AUTO_LOADER.*``: the path does not exist, or nothing says what the columns are.
+    """
+    options = loader_options(given, time_zone=place.time_zone)
+    local = local_path(path)
+    if options.schema_location is not None:
+        place = Place(**{**vars(place), "schema_location": Path(local_path(options.schema_location))})
+    tree = tree_of(local, options)
+    if not os.path.isdir(tree.base):  # noqa: PTH112 - text, as in the ledger
+        raise PipelineError("AUTO_LOADER.PATH_MISSING", path=path)
+    columns = _given(schema, options) if schema is not None else _found(tree, options, place)
+    names = set(options.partition_columns or ())
+    partitions = [f for f in columns["fields"] if PARTITION in f.get("metadata", {}) or (schema and f["name"] in names)]
+    data = [field for field in columns["fields"] if field not in partitions]
+    corrupt = any(f["name"] == options.corrupt_column and f["type"] == "string" for f in data)
+    plan = ReadPlan(
+        file_format=options.file_format,
+        data={"type": "struct", "fields": data},
+        base=tree.base,
+        partitions={"type": "struct", "fields": partitions},
+        rescued_column=options.rescued_column or (None if schema is not None else RESCUED),
+        corrupt_column=options.corrupt_column if corrupt else None,
+        evolves=_mode(options, schema) in ("addNewColumns", "failOnNewColumns"),
+        metadata=metadata if options.metadata is None else options.metadata,
+        case_sensitive=options.case_sensitive,
+        mode=options.mode,
+        time_zone=options.time_zone or place.time_zone,
+        missing_files=options.missing_files,
+        corrupt_files=options.corrupt_files,
+        format_options=options.format_options,
+    )
+    _check_types(plan)
+    ledgers = options.ledger_location and Path(local_path(options.ledger_location))
+    return Source(
+        given={name: str(value) for name, value in given.items()},
+        path=local,
+        plan=plan,
+        ledgers=str(ledgers or (place.schema_location / LEDGERS if place.schema_location else place.ledgers)),
+        schema_location=str(place.schema_location) if place.schema_location and schema is None else None,
+        tasks=place.tasks,
+    )
+
+
+def tree_of(path: str, options: LoaderOptions) -> Tree:
+    """The files below a path that the options mean."""
+    selection = Selection(
+        name=name_pattern(options.name_glob) if options.name_glob else None,
+        ignored=re.compile(options.ignored),
+        after_ns=options.after_ns,
+        before_ns=options.before_ns,
+        max_age_s=options.max_age_s,
+        overwrites=options.overwrites,
+        empty_files=options.file_format == "binaryFile",
+    )
+    return Tree.of(path, selection)
+
+
+def local_path(path: str) -> str:
+    """A path of a local disk, absolute, without a slash at its end.
+
+    Raises:
+        PipelineError: ``AUTO_LOADER.STORE_TO_COME``: it is one of another store.
+    """
+    match = _SCHEME.match(path)
+    if match and match.group(1).casefold() != "file":
+        raise PipelineError("AUTO_LOADER.STORE_TO_COME", path=path)
+    plain = re.sub(r"^file:/*(?=/)", "", path, flags=re.IGNORECASE) if match else path
+    return os.path.abspath(plain)  # noqa: PTH100 - text, with wildcards perhaps
+
+
+def grown(location: Path, seen: JsonType, options: LoaderOptions) -> SchemaVersion | None:
+    """The newest version of a schema, stored now if need be, that has the fields that only *seen* has too.
+
+    None when there is no version at all.
+    """
+    store = SchemaStore(location)
+    while (latest := store.latest()) is not None:
+        wider = _hinted(evolved(latest.schema, seen), options)
+        if wider == latest.schema:
+            return latest
+        if store.add(wider, latest.number + 1):
+            return SchemaVersion(latest.number + 1, wider)
+    return None
+
+
+def _mode(options: LoaderOptions, schema: JsonType | None) -> str:
+    return options.evolution_mode or ("none" if schema is not None else "addNewColumns")
+
+
+def _given(schema: JsonType, options: LoaderOptions) -> JsonType:
+    if options.evolution_mode == "addNewColumns":
+        raise PipelineError("AUTO_LOADER.GIVEN_SCHEMA_EVOLVES")
+    rescued = options.rescued_column
+    return {**schema, "fields": [field for field in schema["fields"] if field["name"] != rescued]}
+
+
+def _found(tree: Tree, options: LoaderOptions, place: Place) -> JsonType:
+    store = SchemaStore(place.schema_location) if place.schema_location else None
+    latest = store.latest() if store else None
+    if latest is not None:
+        schema = _hinted(latest.schema, options)
+        if schema != latest.schema and place.stores and store is not None:
+            store.add(schema, latest.number + 1)
+        return schema
+    if store is None:
+        raise PipelineError("AUTO_LOADER.SCHEMA_LOCATION_MISSING")
+    files = newest(tree, time.time_ns())
+    data = inferred(files, options)
+    if data is None:
+        raise PipelineError("AUTO_LOADER.NOTHING_TO_INFER", path=tree.base, format=options.file_format)
+    partitions = partition_columns(files, tree.base, options, place.time_zone)
+    names = {field["name"].casefold() for field in partitions}
+    fields = [field for field in data["fields"] if field["name"].casefold() not in names]
+    schema = _hinted({"type": "struct", "fields": [*fields, *partitions]}, options)
+    if place.stores and not store.add(schema, 0):
+        return store.read(0).schema
+    return schema
+
+
+def _hinted(schema: JsonType, options: LoaderOptions) -> JsonType:
+    try:
+        return with_hints(schema, options.hints)
+    except HintMismatch as error:
+        raise PipelineError(
+            "AUTO_LOADER.OPTION_VALUE", option="cloudFiles.schemaHints", value=str(error), reason="see there"
+        ) from error
+
+
+def _check_types(plan: ReadPlan) -> None:
+    for field in plan.whole["fields"]:
+        try:
+            arrow_schema({"type": "struct", "fields": [field]})
+        except NoArrowType as error:
+            raise PipelineError("AUTO_LOADER.TYPE", column=field["name"], reason=str(error)) from error

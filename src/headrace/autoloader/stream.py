@@ -1,0 +1,174 @@
+"""A stream of files: the batches that a query takes, each the same files whenever it is made."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from headrace.autoloader.cleaning import clean
+from headrace.autoloader.discovery import SETTLED_S, Clock, LocalDiscovery
+from headrace.autoloader.file_states import forget
+from headrace.autoloader.ledger import Ledger
+from headrace.autoloader.reading.files import DIVISIBLE
+from headrace.autoloader.reading.splits import Split, packed, splits_of
+from headrace.autoloader.source import Source
+
+# As spark.sql.files.maxPartitionBytes and openCostInBytes have it.
+_SPLIT_BYTES = 128 * 1024 * 1024
+_OPENING_BYTES = 4 * 1024 * 1024
+_FIRST = "first_number"
+_UNDIVIDED = ("multiLine", "wholeText", "lineSep", "encoding", "charset")
+
+
+@dataclass(frozen=True)
+class Offset:
+    """Up to which number of which ledger a stream has read."""
+
+    ledger: str
+    number: int
+
+    def to_json(self) -> dict[str, Any]:
+        """The offset as Spark keeps it."""
+        return {"ledger": self.ledger, "number": self.number}
+
+    @staticmethod
+    def of(document: Mapping[str, Any]) -> Offset:
+        """The offset behind :meth:`to_json`."""
+        return Offset(str(document["ledger"]), int(document["number"]))
+
+
+@dataclass(frozen=True)
+class Work:
+    """What one task reads, and all files of its batch, which a schema that grows is inferred from."""
+
+    splits: tuple[Split, ...]
+    batch: tuple[str, ...]
+
+
+class FileStream:
+    """One query's view of its files; offsets come from Spark, files and numbers from the ledger."""
+
+    def __init__(self, source: Source, clock: Clock | None = None) -> None:
+        self._source = source
+        self._options = source.options
+        self._clock = clock or Clock()
+        self._ledgers = Path(source.ledgers)
+        self._ledger: Ledger | None = None
+        self._made: Ledger | None = None
+        self._discovery: LocalDiscovery | None = None
+        # Of a triggered query: its last number is that of what was there at its start.
+        self._ends = False
+        self._last: int | None = None
+
+    def initial(self) -> Offset:
+        """Before the first file; of a stream that has read nothing yet, in a ledger of its own."""
+        self._made = Ledger.create(self._ledgers)
+        ledger = self._use(self._made.id)
+        if not self._options.include_existing:
+            self._looking(ledger).look_until_settled()
+        first = ledger.last_number
+        ledger.note(_FIRST, str(first))
+        return Offset(ledger.id, first)
+
+    def end_at_what_is_there(self) -> None:
+        """Read what is there when the next batch is asked for, and no more."""
+        self._ends, self._last = True, None
+
+    def latest(self, start: Offset, *, everything: bool) -> Offset:
+        """The end of the batch behind *start*: of all files, or of as many as the options allow."""
+        ledger = self._use(start.ledger)
+        after = self._after(start, ledger)
+        most = None if everything else self._options.max_files
+        last = self._last if self._ends else None
+        if last is None:
+            # What waits already is enough for the next batch.
+            if self._ends or everything or ledger.last_number - after < self._options.max_files:
+                self._look(ledger, after)
+            last = ledger.last_number
+            self._last = last if self._ends else None
+        most_bytes = None if everything else self._options.max_bytes
+        return Offset(ledger.id, ledger.end_of_batch(after, last, most_files=most, most_bytes=most_bytes))
+
+    def newest(self) -> Offset | None:
+        """How far the files go that are known; None before the first batch."""
+        return Offset(self._ledger.id, self._ledger.last_number) if self._ledger else None
+
+    def work(self, start: Offset, end: Offset) -> list[Work]:
+        """What the tasks of a batch read."""
+        ledger = self._use(end.ledger)
+        files = ledger.files(self._after(start, ledger), end.number)
+        return _divided([(f.path, f.size, f.mtime_ns) for f in files], self._source)
+
+    def committed(self, end: Offset) -> None:
+        """Note what is in the target, and clean up what may be."""
+        ledger = self._use(end.ledger)
+        now_ms = self._clock.now_ns() // 1_000_000
+        ledger.committed(end.number, now_ms=now_ms)
+        clean(ledger, self._options, self._source.tree, now_ms)
+        if self._options.max_age_s is not None:
+            forget(ledger, now_ms - int(self._options.max_age_s * 1000), end.number)
+
+    def close(self) -> None:
+        """Let go of the ledger."""
+        if self._ledger is not None:
+            self._ledger.close()
+            self._ledger = None
+
+    def _look(self, ledger: Ledger, after: int) -> None:
+        discovery = self._looking(ledger)
+        if self._ends:
+            discovery.look_until_settled()
+            return
+        discovery.look()
+        if ledger.last_number == after and discovery.waits_for:
+            # Nothing else to do: a file that is settling is not kept waiting for another trigger.
+            self._clock.sleep_s(SETTLED_S)
+            discovery.look()
+
+    def _looking(self, ledger: Ledger) -> LocalDiscovery:
+        if self._discovery is None:
+            full_look_s = self._options.full_look_s
+            self._discovery = LocalDiscovery(ledger, self._source.tree, full_look_s=full_look_s, clock=self._clock)
+        return self._discovery
+
+    def _use(self, ledger_id: str) -> Ledger:
+        if self._ledger is None or self._ledger.id != ledger_id:
+            self.close()
+            self._ledger = Ledger.open(self._ledgers, ledger_id)
+            self._discovery = None
+        if self._made is not None and self._made.id != ledger_id:
+            # A first batch that is made again has a ledger, and the new one is not needed.
+            self._made.remove()
+            self._made = None
+        return self._ledger
+
+    def _after(self, start: Offset, ledger: Ledger) -> int:
+        """The number to read behind; a start of another ledger is the beginning of this one."""
+        return start.number if start.ledger == ledger.id else int(ledger.about(_FIRST) or 0)
+
+
+def all_work(source: Source) -> list[Work]:
+    """What the tasks read that read everything that is there now, in the order of time."""
+    now_ns = time.time_ns()
+    selection = source.tree.selection
+    files = sorted(
+        (file.mtime_ns, str(Path(folder, file.name)), file.size)
+        for folder, file in source.tree.files()
+        if selection.admits_time(file.mtime_ns, now_ns)
+    )
+    return _divided([(path, size, mtime_ns) for mtime_ns, path, size in files], source)
+
+
+def _divided(files: Sequence[tuple[str, int, int]], source: Source) -> list[Work]:
+    """Work for tasks of about the same size; small batches are divided too, so that all cores have something to do."""
+    given = source.options.format_options
+    divisible = source.options.file_format in DIVISIBLE and not any(name in given for name in _UNDIVIDED)
+    total = sum(size + _OPENING_BYTES for _, size, _ in files)
+    step = max(min(_SPLIT_BYTES, total // max(source.tasks, 1)), _OPENING_BYTES)
+    splits = list(splits_of(files, divisible=divisible, most_bytes=step))
+    batch = tuple(path for path, _, _ in files) if source.plan.evolves else ()
+    tasks = max(source.tasks, -(-total // _SPLIT_BYTES))
+    return [Work(tuple(group), batch) for group in packed(splits, tasks, _OPENING_BYTES)]

@@ -1,0 +1,154 @@
+"""``format("cloudFiles")`` of the session's readers: the driver finds the columns, Spark's workers the rows."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from functools import wraps
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from headrace.autoloader.ddl import InvalidDdl, parse_struct
+from headrace.autoloader.reading.plan import METADATA
+from headrace.autoloader.source import Place, prepare
+from headrace.errors import PipelineError, Problems
+from headrace.spark.cloud_files import NAME, SOURCE_OPTION, CloudFiles
+
+FORMAT = "cloudfiles"
+# Where the stream that is being defined keeps its schema and ledger; None in a script, where the options say it.
+PLACE: ContextVar[Callable[[], tuple[Path, bool]] | None] = ContextVar("headrace_auto_loader_place", default=None)
+_FORMAT, _SCHEMA, _OPTIONS = "_headrace_format", "_headrace_schema", "_headrace_options"
+_OWN = f"{os.sep}headrace{os.sep}"
+_SPARKS = f"{os.sep}pyspark{os.sep}"
+
+
+def reading(load: Any) -> Any:
+    """Of a reader's ``load``: that of ``cloudFiles`` is ours."""
+
+    @wraps(load)
+    def loading(self: Any, path: Any = None, format: str | None = None, schema: Any = None, **options: Any) -> Any:  # noqa: A002 - Spark's name
+        noted = vars(self)
+        if (format or noted.get(_FORMAT, "")).casefold() != FORMAT:
+            return load(self, path, format, schema, **options)
+        given = {**noted.get(_OPTIONS, {}), **options}
+        wanted = path if path is not None else next((v for k, v in given.items() if k.casefold() == "path"), None)
+        if not isinstance(wanted, str) or not wanted:
+            raise PipelineError("AUTO_LOADER.PATH", given=repr(wanted))
+        return _frame(self, given, wanted, schema if schema is not None else noted.get(_SCHEMA))
+
+    return loading
+
+
+def noting(name: str) -> Callable[[Any], Any]:
+    """Of a reader's method *name*: what it was given is kept for ``load``."""
+
+    def wrapping(original: Any) -> Any:
+        @wraps(original)
+        def noted(self: Any, *arguments: Any, **options: Any) -> Any:
+            _note(vars(self), name, arguments, options)
+            return original(self, *arguments, **options)
+
+        return noted
+
+    return wrapping
+
+
+def _note(noted: dict[str, Any], name: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> None:
+    if name == "format":
+        noted[_FORMAT] = str(arguments[0] if arguments else options.get("source", ""))
+    elif name == "schema":
+        noted[_SCHEMA] = arguments[0] if arguments else options.get("schema")
+    elif name == "option":
+        key, value = (*arguments, *options.values())[:2]
+        noted.setdefault(_OPTIONS, {})[key] = value
+    else:
+        noted.setdefault(_OPTIONS, {}).update(options)
+
+
+def _frame(reader: Any, given: dict[str, Any], path: str, schema: Any) -> DataFrame:
+    session: SparkSession = reader._spark  # noqa: SLF001 - has no public form
+    source = prepare(_texts(given), path, _struct(schema), _place(session), metadata=_names_metadata())
+    session.dataSource.register(CloudFiles)
+    # The kind of the reader that was asked: a stream, or the files that are there.
+    fresh = type(reader)(session)
+    columns = StructType.fromJson(source.plan.whole)
+    frame: DataFrame = fresh.format(NAME).schema(columns).option(SOURCE_OPTION, source.to_json()).load()
+    return _with_hidden(frame) if source.plan.metadata else frame
+
+
+def _texts(given: dict[str, Any]) -> dict[str, str]:
+    return {
+        key: str(value).lower() if isinstance(value, bool) else str(value)
+        for key, value in given.items()
+        if value is not None
+    }
+
+
+def _struct(schema: Any) -> Any:
+    if schema is None:
+        return None
+    if isinstance(schema, str):
+        try:
+            return parse_struct(schema)
+        except InvalidDdl as error:
+            raise Problems([PipelineError("AUTO_LOADER.SCHEMA", reason=str(error))]) from error
+    return schema.jsonValue()
+
+
+def _place(session: SparkSession) -> Place:
+    given = PLACE.get()
+    location, stores = given() if given else (None, True)
+    return Place(
+        ledgers=location / "_ledgers" if location else _state_folder() / "ledgers",
+        schema_location=location,
+        time_zone=str(session.conf.get("spark.sql.session.timeZone", "UTC")),
+        tasks=session.sparkContext.defaultParallelism,
+        stores=stores,
+    )
+
+
+def _state_folder() -> Path:
+    """Where a user's programs keep what is to stay; a script's checkpoint needs its ledger again."""
+    base = os.environ.get("XDG_STATE_HOME")
+    return Path(base) if base else Path.home() / ".local" / "state" / "headrace"
+
+
+def _names_metadata() -> bool:
+    """Whether the function, or script, that reads names ``_metadata``."""
+    frame: FrameType | None = sys._getframe()
+    while frame is not None and any(part in frame.f_code.co_filename for part in (_OWN, _SPARKS)):
+        frame = frame.f_back
+    return frame is not None and any(METADATA in text for text in _texts_of(frame.f_code))
+
+
+def _texts_of(code: CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, str):
+            yield constant
+        elif isinstance(constant, tuple):
+            yield from (part for part in constant if isinstance(part, str))
+        elif isinstance(constant, CodeType):
+            yield from _texts_of(constant)
+
+
+def _with_hidden(frame: DataFrame) -> DataFrame:
+    """The frame without its column ``_metadata``, which can be named all the same, as that of Spark's file sources.
+
+    So does Spark with the columns that a join with USING hides (``Project.hiddenOutputTag``).
+    """
+    jvm: Any = frame.sparkSession._jvm  # noqa: SLF001 - has no public form
+    visible = frame.drop(METADATA)
+    output = frame._jdf.queryExecution().analyzed().output()  # noqa: SLF001 - the same
+    column = output.apply(output.size() - 1)
+    mark = jvm.org.apache.spark.sql.types.MetadataBuilder().putString("__metadata_col", METADATA).build()
+    hidden = jvm.PythonUtils.toSeq([column.withMetadata(mark)])
+    tag = jvm.org.apache.spark.sql.catalyst.plans.logical.Project.hiddenOutputTag()
+    visible._jdf.queryExecution().analyzed().setTagValue(tag, hidden)  # noqa: SLF001 - the same
+    return visible

@@ -1,0 +1,91 @@
+"""Auto Loader as a Python data source of Spark (D6): what Spark calls, and nothing more.
+
+Spark pickles these by reference and imports them in its workers: keep the imports few.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxFiles, SupportsTriggerAvailableNow
+from pyspark.sql.types import StructType
+
+from headrace.autoloader.evolution import rows_of
+from headrace.autoloader.source import Source
+from headrace.autoloader.stream import FileStream, Offset, all_work
+
+NAME = "headrace_cloud_files"
+# The one option: the source as JSON.
+SOURCE_OPTION = "source"
+
+
+class CloudFiles(DataSource):
+    """Files of a folder, as a stream or all at once."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The name that it is registered under."""
+        return NAME
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
+        """A stream of the files."""
+        del schema
+        return _StreamReader(Source.from_json(self.options[SOURCE_OPTION]))
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """The files that are there now."""
+        del schema
+        return _Reader(Source.from_json(self.options[SOURCE_OPTION]))
+
+
+class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._stream = FileStream(source)
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        return self._stream.initial().to_json()
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
+        return ReadMaxFiles(self._source.options.max_files)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
+        self._stream.end_at_what_is_there()
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        everything = isinstance(limit, ReadAllAvailable)
+        return self._stream.latest(Offset.of(start), everything=everything).to_json()
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
+        newest = self._stream.newest()
+        return newest.to_json() if newest else None
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        return [InputPartition(work) for work in self._stream.work(Offset.of(start), Offset.of(end))]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return rows_of(self._source, partition.value)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        self._stream.committed(Offset.of(end))
+
+    def stop(self) -> None:
+        self._stream.close()
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A task reads, and has no use for what the driver has open.
+        return {"_source": self._source, "_stream": None}
+
+
+class _Reader(DataSourceReader):
+    def __init__(self, source: Source) -> None:
+        self._source = source
+
+    def partitions(self) -> Sequence[InputPartition]:
+        return [InputPartition(work) for work in all_work(self._source)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return rows_of(self._source, partition.value)

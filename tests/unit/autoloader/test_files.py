@@ -1,0 +1,338 @@
+"""Which files a path means, how new ones are found, and what the ledger remembers."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headrace.autoloader.discovery import Clock, LocalDiscovery
+from headrace.autoloader.file_states import file_states, note_cleaned
+from headrace.autoloader.globs import InvalidGlob, path_pattern
+from headrace.autoloader.ledger import Ledger
+from headrace.autoloader.seen_files import SeenFiles
+from headrace.autoloader.tree import FoundFile, Selection, Tree
+from headrace.errors import PipelineError
+
+NS = 1_000_000_000
+NOW_S = 2_000_000_000
+
+
+class FakeClock:
+    """Time that moves when somebody waits; may be told what happens meanwhile."""
+
+    def __init__(self):
+        self.now_s = float(NOW_S)
+        self.meanwhile = lambda: None
+
+    def sleep(self, seconds):
+        self.now_s += seconds
+        self.meanwhile()
+
+    @property
+    def clock(self):
+        return Clock(now_ns=lambda: int(self.now_s * NS), sleep_s=self.sleep)
+
+
+@pytest.fixture
+def time():
+    return FakeClock()
+
+
+@pytest.fixture
+def data(tmp_path):
+    folder = tmp_path / "data"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def land(data):
+    """Makes a file that was changed some seconds ago, in a folder of that time too."""
+
+    def landed(name, content="{}", age_s=100.0, folder_age_s=None):
+        file = data / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(content)
+        at = NOW_S - age_s
+        os.utime(file, (at, at))
+        for folder in (file.parent, *file.parent.parents):
+            if folder.is_relative_to(data):
+                old = NOW_S - (age_s if folder_age_s is None else folder_age_s)
+                os.utime(folder, (old, old))
+        return file
+
+    return landed
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    made = Ledger.create(tmp_path / "ledgers")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def looking(data, ledger, time):
+    """A way to look for new files."""
+
+    def made(path=None, full_look_s=1e12, **selection):
+        tree = Tree.of(str(path or data), Selection(**selection))
+        return LocalDiscovery(ledger, tree, full_look_s=full_look_s, clock=time.clock)
+
+    return made
+
+
+def names(ledger, after=0):
+    return [file.path.rpartition("/")[2] for file in ledger.files(after, ledger.last_number)]
+
+
+@pytest.mark.parametrize(
+    ("path", "meant"),
+    [
+        ("", "a.json b.csv x/c.json x/y/d.json z=1/e.json"),
+        ("/*.json", "a.json"),
+        ("/x", "x/c.json x/y/d.json"),
+        ("/*/*.json", "x/c.json z=1/e.json"),
+        ("/{x,z=1}/*", "x/c.json x/y/d.json z=1/e.json"),
+        ("/[ab].*", "a.json b.csv"),
+        ("/[^a]*.csv", "b.csv"),
+        ("/x/{y,w}", "x/y/d.json"),
+        ("/?.json", "a.json"),
+    ],
+)
+def test_a_path_with_wildcards_means_what_hadoop_makes_of_it(data, land, path, meant):
+    for name in ("a.json", "b.csv", "x/c.json", "x/y/d.json", "z=1/e.json", "_hidden", ".also", "_h/f.json"):
+        land(name)
+
+    tree = Tree.of(f"{data}{path}", Selection())
+    found = [os.path.relpath(f"{folder}/{file.name}", data) for folder, file in tree.files()]
+
+    assert " ".join(sorted(found)) == meant
+
+
+def test_a_path_may_be_one_file(data, land):
+    file = land("a.json")
+    land("b.json")
+
+    assert [found.name for _, found in Tree.of(str(file), Selection()).files()] == ["a.json"]
+
+
+@pytest.mark.parametrize("path", ["/a/{b", "/a/[b"])
+def test_brackets_have_to_match(path):
+    with pytest.raises(InvalidGlob):
+        path_pattern(path)
+
+
+def test_files_get_numbers_in_the_order_of_their_times(land, looking, ledger):
+    land("b.json", age_s=300)
+    land("a.json", age_s=100)
+    land("c.json", age_s=200)
+
+    assert looking().look() == 3
+    assert names(ledger) == ["b.json", "c.json", "a.json"]
+
+
+def test_an_old_time_does_not_hide_a_file_that_came_late(land, looking, ledger):
+    discovery = looking()
+    land("new.json", age_s=50)
+    discovery.look()
+    land("old.json", age_s=10 * 365 * 86400.0, folder_age_s=40)
+
+    assert discovery.look() == 1
+    assert names(ledger) == ["new.json", "old.json"]
+
+
+def test_a_folder_of_the_same_time_is_not_listed_again(data, land, looking):
+    discovery = looking()
+    land("a.json")
+    discovery.look()
+    # Nobody can do this but a test: an entry that leaves no trace in the time of its folder.
+    land("b.json")
+
+    assert discovery.look() == 0
+
+
+def test_a_folder_that_has_just_changed_is_listed_again(data, land, looking):
+    discovery = looking()
+    land("a.json", folder_age_s=1)
+    discovery.look()
+    land("b.json", folder_age_s=1)
+
+    assert discovery.look() == 1
+
+
+def test_everything_is_listed_now_and_then_whatever_the_folders_say(data, land, looking, time):
+    discovery = looking(full_look_s=3600)
+    land("a.json")
+    discovery.look()
+    land("b.json")
+    time.now_s += 3601
+
+    assert discovery.look() == 1
+
+
+def test_what_was_seen_is_known_to_the_next_process(data, land, looking, ledger):
+    land("a.json", folder_age_s=1)
+    looking().look()
+
+    assert looking().look() == 0
+    assert names(ledger) == ["a.json"]
+
+
+def test_new_folders_are_found_and_folders_may_go(data, land, looking, ledger):
+    discovery = looking()
+    gone = land("x/a.json")
+    discovery.look()
+    gone.unlink()
+    gone.parent.rmdir()
+    land("y/z/b.json", folder_age_s=90)
+    os.utime(data, (NOW_S - 80, NOW_S - 80))
+
+    assert discovery.look() == 1
+    assert names(ledger) == ["a.json", "b.json"]
+
+
+def test_a_source_that_has_gone_is_an_error(data, looking):
+    discovery = looking()
+    discovery.look()
+    data.rmdir()
+
+    with pytest.raises(PipelineError) as raised:
+        discovery.look()
+
+    assert raised.value.code == "AUTO_LOADER.PATH_MISSING"
+
+
+def test_a_file_that_is_being_written_waits_until_it_is_settled(land, looking, ledger, time):
+    land("a.json", "{", age_s=0.2)
+    discovery = looking()
+    writes = iter(["{}", "{}\n{}"])
+
+    def write():
+        text = next(writes, None)
+        if text:
+            land("a.json", text, age_s=NOW_S - time.now_s)
+
+    time.meanwhile = write
+    assert discovery.look() == 0
+    assert discovery.look_until_settled() == 1
+    assert ledger.files(0, 1)[0].size == len("{}\n{}")
+
+
+def test_a_file_of_a_future_time_is_settled_after_a_second(land, looking, time):
+    land("a.json", age_s=-500)
+    discovery = looking()
+
+    assert discovery.look() == 0
+    time.now_s += 1
+    assert discovery.look() == 1
+
+
+def test_an_empty_file_is_not_yet_there(data, land, looking, time):
+    discovery = looking()
+    land("a.json", "")
+    assert discovery.look_until_settled() == 0
+    # Its folder does not change when something is written into it.
+    (data / "a.json").write_text("{}")
+    os.utime(data / "a.json", (NOW_S - 5, NOW_S - 5))
+    time.now_s += 1
+
+    discovery.look()
+    time.now_s += 1
+    assert discovery.look() == 1
+
+
+def test_a_file_that_is_changed_is_another_one_where_overwrites_are_allowed(land, looking, ledger):
+    land("a.json", "{}")
+    discovery = looking(overwrites=True)
+    discovery.look()
+    land("a.json", "{}{}")
+
+    assert discovery.look() == 1
+    assert discovery.look() == 0
+    assert [file.size for file in ledger.files(0, 9)] == [2, 4]
+
+
+def test_a_file_that_is_changed_is_the_same_one_otherwise(land, looking, ledger):
+    land("a.json", "{}")
+    looking().look()
+    land("a.json", "{}{}", folder_age_s=50)
+
+    assert looking().look() == 0
+
+
+def test_times_and_names_leave_files_out(land, looking, ledger):
+    land("old.json", age_s=1000)
+    land("new.json", age_s=10)
+    land("between.json", age_s=100)
+    import re  # noqa: PLC0415
+
+    selection = {"after_ns": (NOW_S - 500) * NS, "before_ns": (NOW_S - 50) * NS, "name": re.compile(r"b.*|n.*")}
+    looking(**selection).look()
+
+    assert names(ledger) == ["between.json"]
+
+
+def test_a_link_that_leads_up_is_not_followed(data, land, looking, ledger):
+    land("x/a.json")
+    (data / "x" / "loop").symlink_to(data)
+
+    looking().look()
+
+    assert names(ledger) == ["a.json"]
+
+
+def test_a_batch_has_as_many_files_and_bytes_as_allowed(ledger):
+    found = [("/d", FoundFile(f"{number}", 10, number)) for number in range(1, 6)]
+    SeenFiles(ledger).record(found, {}, now_ms=0, overwrites=False)
+
+    assert ledger.end_of_batch(0, 5, most_files=2, most_bytes=None) == 2
+    # The one that goes beyond the bytes is still part of it.
+    assert ledger.end_of_batch(0, 5, most_files=None, most_bytes=15) == 2
+    assert ledger.end_of_batch(0, 5, most_files=4, most_bytes=1000) == 4
+    assert ledger.end_of_batch(4, 5, most_files=None, most_bytes=None) == 5
+    assert ledger.end_of_batch(5, 5, most_files=1, most_bytes=1) == 5
+
+
+def test_two_processes_give_a_file_one_number(tmp_path, ledger):
+    other = Ledger.open(tmp_path / "ledgers", ledger.id)
+    found = [("/d", FoundFile("a", 1, 1))]
+
+    assert SeenFiles(ledger).record(found, {}, now_ms=0, overwrites=False) == 1
+    assert SeenFiles(other).record(found, {}, now_ms=0, overwrites=False) == 0
+    assert other.last_number == 1
+    other.close()
+
+
+def test_a_ledger_that_is_gone_is_named(tmp_path):
+    with pytest.raises(PipelineError) as raised:
+        Ledger.open(tmp_path, "abc")
+
+    assert raised.value.code == "AUTO_LOADER.LEDGER_MISSING"
+
+
+def test_the_ledger_tells_what_became_of_each_file(ledger):
+    found = [("/d", FoundFile(name, 1, 1_000_000)) for name in "abc"]
+    SeenFiles(ledger).record(found, {}, now_ms=5, overwrites=False)
+    ledger.committed(2, now_ms=7)
+    note_cleaned(ledger, [(1, "/moved/a")], now_ms=9)
+
+    states = [(state.path, state.committed_ms, state.cleaned_ms, state.moved_to) for state in file_states(ledger)]
+
+    assert states == [("/d/a", 7, 9, "/moved/a"), ("/d/b", 7, None, None), ("/d/c", None, None, None)]
+
+
+@given(st.lists(st.lists(st.integers(0, 30), max_size=20), max_size=8))
+def test_whatever_the_order_of_looks_each_file_is_recorded_once(tmp_path_factory, looks):
+    ledger = Ledger.create(tmp_path_factory.mktemp("ledgers"))
+    for look in looks:
+        unknown = SeenFiles(ledger).unknown("/d", [str(number) for number in look])
+        found = [("/d", FoundFile(name, 1, 1)) for name in unknown]
+        SeenFiles(ledger).record(found, {}, now_ms=0, overwrites=False)
+
+    wanted = {str(number) for look in looks for number in look}
+    assert sorted(names(ledger)) == sorted(wanted)
+    ledger.close()

@@ -1,0 +1,133 @@
+"""What a reader is told, checked at once: names, values, and what does not go together."""
+
+from __future__ import annotations
+
+import pytest
+
+from headrace.autoloader.option_table import OPTIONS, Treatment
+from headrace.autoloader.options import loader_options
+from headrace.errors import Problems, conditions
+
+
+def problems(**given):
+    options = {"cloudFiles.format": "json", **{name.replace("__", "."): value for name, value in given.items()}}
+    with pytest.raises(Problems) as raised:
+        loader_options(options)
+    return {error.code: error for error in raised.value}
+
+
+def test_defaults_are_the_documented_ones():
+    options = loader_options({"cloudFiles.format": "JSON"})
+
+    assert (options.file_format, options.max_files, options.include_existing) == ("json", 1000, True)
+    assert (options.infer_types, options.overwrites, options.evolution_mode) == (False, False, None)
+
+
+def test_names_are_taken_in_any_case_and_values_as_spark_takes_them():
+    options = loader_options(
+        {
+            "CLOUDFILES.FORMAT": "csv",
+            "cloudfiles.maxbytespertrigger": "10g",
+            "cloudFiles.allowOverwrites": True,
+            "cloudFiles.schemaHints": "id LONG, amount DECIMAL(18,2)",
+            "cloudFiles.rescuedDataColumn": "_rescued",
+            "header": "TRUE",
+            "modifiedAfter": "2024-01-01T00:00:00Z",
+            "cloudFiles.partitionColumns": "a, b",
+            "path": "/in",
+        }
+    )
+
+    assert options.max_bytes == 10 * 1024**3
+    assert options.overwrites
+    assert [hint.path for hint in options.hints] == [("id",), ("amount",)]
+    assert (options.rescued_column, options.partition_columns) == ("_rescued", ("a", "b"))
+    assert options.format_options == {"header": "true"}
+    assert options.after_ns == 1704067200 * 10**9
+
+
+def test_an_empty_list_of_partition_columns_is_none_at_all():
+    assert loader_options({"cloudFiles.format": "json", "cloudFiles.partitionColumns": ""}).partition_columns == ()
+
+
+def test_an_unknown_option_is_refused_with_the_nearest_name():
+    error = problems(cloudFiles__maxFilePerTrigger="1")["AUTO_LOADER.OPTION_UNKNOWN"]
+
+    assert error.params["near"] == "cloudFiles.maxFilesPerTrigger"
+
+
+def test_unknown_options_of_a_format_pass_where_that_is_asked_for_and_those_of_auto_loader_never():
+    given = {"cloudFiles.format": "json", "cloudFiles.validateOptions": "false"}
+
+    assert loader_options({**given, "somethingElse": "1"}).file_format == "json"
+    with pytest.raises(Problems):
+        loader_options({**given, "cloudFiles.somethingElse": "1"})
+
+
+def test_an_option_of_another_format_is_refused():
+    assert "AUTO_LOADER.OPTION_OF_FORMAT" in problems(header="true")
+
+
+@pytest.mark.parametrize(
+    "name", [o.name for o in OPTIONS.values() if o.treatment is Treatment.REFUSED and not o.formats]
+)
+def test_what_is_not_supported_is_refused_with_the_reason(name):
+    with pytest.raises(Problems) as raised:
+        loader_options({"cloudFiles.format": "json", name: "x"})
+
+    (error,) = raised.value
+    assert error.code == "AUTO_LOADER.OPTION_REFUSED"
+    assert error.params["reason"]
+    assert error.params["instead"]
+
+
+def test_options_without_effect_are_told_apart():
+    assert loader_options({"cloudFiles.format": "json", "cloudFiles.useNotifications": "true"}).inert == (
+        "cloudFiles.useNotifications",
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "says"),
+    [
+        ("cloudFiles.maxFilesPerTrigger", "many", "whole number"),
+        ("cloudFiles.maxFilesPerTrigger", "0", "whole number"),
+        ("cloudFiles.maxBytesPerTrigger", "10 parrots", "number of bytes"),
+        ("cloudFiles.includeExistingFiles", "yes", "true or false"),
+        ("cloudFiles.schemaHints", "a INTT", "a type is expected"),
+        ("cloudFiles.schemaEvolutionMode", "grow", "addNewColumns, rescue"),
+        ("cloudFiles.maxFileAge", "1 day", "14 days at least"),
+        ("cloudFiles.backfillInterval", "soon", "10 seconds"),
+        ("cloudFiles.cleanSource", "MOVE", "moveDestination"),
+        ("pathGlobFilter", "[a", "bracket is open"),
+        ("modifiedAfter", "yesterday", "Invalid isoformat"),
+    ],
+)
+def test_a_value_that_is_none_is_refused_with_what_it_takes(name, value, says):
+    with pytest.raises(Problems) as raised:
+        loader_options({"cloudFiles.format": "json", name: value})
+
+    (error,) = raised.value
+    assert error.code == "AUTO_LOADER.OPTION_VALUE"
+    assert says in error.params["reason"]
+
+
+def test_every_problem_is_reported_at_once():
+    found = problems(cloudFiles__maxFilesPerTrigger="x", cloudFiles__nothing="1", cloudFiles__awsAccessKey="secret")
+
+    assert len(found) == 3
+    assert not any("secret" in str(error) for error in found.values())
+
+
+@pytest.mark.parametrize("given", [{}, {"cloudFiles.format": "jsonn"}, {"cloudFiles.format": "avro"}])
+def test_the_format_has_to_be_one_that_is_read(given):
+    with pytest.raises(Problems) as raised:
+        loader_options(given)
+
+    (error,) = raised.value
+    assert error.code in ("AUTO_LOADER.FORMAT", "AUTO_LOADER.FORMAT_TO_COME")
+    assert "json" in str(error.params["formats"])
+
+
+def test_every_code_has_its_texts():
+    assert {code for code in conditions() if code.startswith("AUTO_LOADER.")} >= {"AUTO_LOADER.OPTION_UNKNOWN"}

@@ -1,0 +1,379 @@
+"""Contents of files as rows: what fits, what is rescued, what cannot be read; and that how it is read does not show."""
+
+from __future__ import annotations
+
+import json
+from datetime import date, datetime, timezone
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headrace.autoloader.ddl import parse_struct
+from headrace.autoloader.reading.files import read_splits
+from headrace.autoloader.reading.json_blocks import JsonBlocks
+from headrace.autoloader.reading.json_records import read_records
+from headrace.autoloader.reading.lines import line_blocks
+from headrace.autoloader.reading.plan import MalformedRecord, ReadPlan, UnknownFields
+from headrace.autoloader.reading.quoting import with_quoted_numbers
+from headrace.autoloader.reading.splits import Split, packed, splits_of
+
+PATH = "/in/a.json"
+
+
+def plan_of(columns, **changes):
+    given = {"rescued_column": "_rescued_data", **changes}
+    return ReadPlan("json", parse_struct(columns), "/in", **given)
+
+
+def rows_of(text, columns, **changes):
+    block = text.encode() if isinstance(text, str) else text
+    return [row for batch in JsonBlocks(plan_of(columns, **changes), PATH).read(block) for row in batch.to_pylist()]
+
+
+def one(text, columns, **changes):
+    (row,) = rows_of(text, columns, **changes)
+    return row
+
+
+def rescued(row):
+    text = row["_rescued_data"]
+    return None if text is None else json.loads(text)
+
+
+@pytest.mark.parametrize(
+    ("kind", "written", "value"),
+    [
+        ("BIGINT", "9223372036854775807", 2**63 - 1),
+        ("INT", "-5", -5),
+        ("DOUBLE", "1e3", 1000.0),
+        ("DOUBLE", "3", 3.0),
+        ("DOUBLE", '"NaN"', pytest.approx(float("nan"), nan_ok=True)),
+        ("DOUBLE", "Infinity", float("inf")),
+        ("FLOAT", "0.5", 0.5),
+        ("DECIMAL(5,2)", "1.5", Decimal("1.50")),
+        ("DECIMAL(5,2)", "1.255", Decimal("1.26")),
+        ("DECIMAL(5,2)", '"7"', Decimal("7.00")),
+        ("BOOLEAN", "true", True),
+        ("STRING", '"x"', "x"),
+        ("STRING", "1.50", "1.50"),
+        ("STRING", "1E5", "1E5"),
+        ("STRING", "-0", "-0"),
+        ("STRING", "12345678901234567890123", "12345678901234567890123"),
+        ("STRING", "true", "true"),
+        ("STRING", '{"b" :  [1, 2.0]}', '{"b" :  [1, 2.0]}'),
+        ("STRING", "[1,  null]", "[1,  null]"),
+        ("STRING", '"\\u00e9\\ud83d\\ude00"', "é😀"),
+        ("DATE", '"2024-02-29"', date(2024, 2, 29)),
+        ("DATE", '"2024-2-9"', date(2024, 2, 9)),
+        ("DATE", '"2024-02-29T10:00:00"', date(2024, 2, 29)),
+        ("TIMESTAMP", '"2024-01-02T03:04:05.678Z"', datetime(2024, 1, 2, 3, 4, 5, 678000, timezone.utc)),
+        ("TIMESTAMP", '"2024-01-02 03:04:05"', datetime(2024, 1, 2, 3, 4, 5, 0, timezone.utc)),
+        ("TIMESTAMP", '"2024-01-02 03:04:05+02:00"', datetime(2024, 1, 2, 1, 4, 5, 0, timezone.utc)),
+        ("TIMESTAMP", '"2024-01-02"', datetime(2024, 1, 2, tzinfo=timezone.utc)),
+        ("TIMESTAMP", "60", datetime(1970, 1, 1, 0, 1, tzinfo=timezone.utc)),
+        ("TIMESTAMP_NTZ", '"2024-01-02T03:04:05"', datetime(2024, 1, 2, 3, 4, 5)),  # noqa: DTZ001 - of no zone
+        ("BINARY", '"aGk="', b"hi"),
+        ("ARRAY<INT>", "[1,null,2]", [1, None, 2]),
+        ("MAP<STRING,INT>", '{"x":1}', [("x", 1)]),
+        ("STRUCT<b:INT>", '{"b":1}', {"b": 1}),
+        ("INT", "null", None),
+    ],
+)
+def test_a_value_that_fits_is_read_as_spark_reads_it(kind, written, value):
+    row = one(f'{{"a":{written}}}', f"a {kind}")
+
+    assert row["a"] == value
+    assert row["_rescued_data"] is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "written", "value"),
+    [
+        ("INT", '"5"', None),
+        ("INT", "1.0", None),
+        ("INT", "3000000000", None),
+        ("BIGINT", "9223372036854775808", None),
+        ("BOOLEAN", '"true"', None),
+        ("DOUBLE", '"1.5"', None),
+        ("DECIMAL(3,1)", "123.4", None),
+        ("DATE", '"2024-02-30"', None),
+        ("TIMESTAMP", '"yesterday"', None),
+        ("ARRAY<INT>", '[1,"x"]', [1, None]),
+        ("ARRAY<INT>", "5", None),
+        ("STRUCT<b:INT>", "[]", None),
+        ("BINARY", '"*"', None),
+    ],
+)
+def test_what_does_not_fit_is_null_and_rescued_as_it_was_written(kind, written, value):
+    row = one(f'{{"a":{written},"b":7}}', f"a {kind}, b INT")
+
+    assert (row["a"], row["b"]) == (value, 7)
+    assert row["_rescued_data"] == f'{{"a":{written},"_file_path":"{PATH}"}}'
+
+
+def test_fields_that_the_schema_lacks_are_rescued_at_every_depth():
+    row = one('{"a":{"b":1,"new":2.50},"more":["x"]}', "a STRUCT<b: INT>")
+
+    assert row["a"] == {"b": 1}
+    assert rescued(row) == {"a": {"new": 2.5}, "more": ["x"], "_file_path": PATH}
+    assert '"new":2.50' in row["_rescued_data"]
+
+
+def test_a_field_of_another_case_is_rescued_unless_case_does_not_count():
+    assert rescued(one('{"A":1}', "a INT"))["A"] == 1
+    assert one('{"A":1}', "a INT", case_sensitive=False)["a"] == 1
+
+
+def test_nothing_is_rescued_where_no_column_is_for_it():
+    assert one('{"a":"x","new":1}', "a INT", rescued_column=None) == {"a": None}
+
+
+def test_the_last_of_fields_of_one_name_counts():
+    assert one('{"a":1,"a":2}', "a INT")["a"] == 2
+
+
+@pytest.mark.parametrize("text", ["{broken", '{"a":1', "5", '"x"', '{"a":1,}', '{"a":01}', '{"a":"\t"}', "{'a':1,'b}"])
+def test_a_record_that_cannot_be_read_is_rescued_whole(text):
+    row = one(text, "a INT")
+
+    assert row["a"] is None
+    assert rescued(row) == {"_corrupt_record": text, "_file_path": PATH}
+
+
+def test_a_record_that_cannot_be_read_goes_to_the_column_that_the_schema_has_for_it():
+    row = one("{broken", "a INT, _corrupt_record STRING", corrupt_column="_corrupt_record")
+
+    assert row == {"a": None, "_corrupt_record": "{broken", "_rescued_data": None}
+
+
+def test_modes_drop_a_record_that_cannot_be_read_or_end_with_it():
+    text = '{"a":1}\n{broken\n{"a":2}'
+
+    assert [row["a"] for row in rows_of(text, "a INT", mode="DROPMALFORMED")] == [1, 2]
+    with pytest.raises(MalformedRecord, match="broken"):
+        rows_of(text, "a INT", mode="FAILFAST")
+
+
+def test_what_spark_allows_beside_json_is_allowed():
+    assert one("{'a': 1}", "a INT")["a"] == 1
+    assert one("{a: 1}", "a INT", format_options={"allowUnquotedFieldNames": "true"})["a"] == 1
+    assert one('{"a": /* one */ 1}', "a INT", format_options={"allowComments": "true"})["a"] == 1
+    assert one('{"a": 007}', "a INT", format_options={"allowNumericLeadingZeros": "true"})["a"] == 7
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ('{"a":1}\n\n  \n{"a":2}\n', [1, 2]),
+        ('{"a":1}\r\n{"a":2}\r{"a":3}', [1, 2, 3]),
+        ('{"a":1} {"a":2}\n{"a":3}', [1, 3]),
+        ('{"a":1}{"a":2}', [1]),
+        ('[{"a":1},{"a":2}]', [1, 2]),
+        ("\ufeff" + '{"a":1}', [1]),
+        ("\n \n", []),
+    ],
+)
+def test_lines_are_records(text, values):
+    assert [row["a"] for row in rows_of(text, "a INT")] == values
+
+
+def test_a_record_over_several_lines_is_several_that_cannot_be_read():
+    rows = rows_of('{"a":\n1}', "a INT")
+
+    assert [rescued(row)["_corrupt_record"] for row in rows] == ['{"a":', "1}"]
+
+
+def test_bytes_that_are_no_text_are_read_with_a_mark_in_their_place():
+    assert one(b'{"a":"x\xff"}', "a STRING")["a"] == "x\ufffd"
+
+
+def test_unknown_fields_end_a_batch_that_evolves_and_name_all_of_a_block():
+    with pytest.raises(UnknownFields) as raised:
+        rows_of('{"a":1,"b":2}\n{"a":{"c":1}}\n{"d":null}', "a INT", evolves=True)
+
+    assert raised.value.names == ("b", "d")
+    assert raised.value.file == PATH
+
+
+@pytest.mark.parametrize("text", ['{"a":1,"new":{}}', '{"a":1,"A":2}'])
+def test_what_no_schema_can_grow_by_does_not_end_a_batch(text):
+    assert one(text, "a INT", evolves=True)["a"] == 1
+
+
+def test_new_fields_inside_of_a_map_do_not_end_a_batch():
+    row = one('{"m":{"k":{"b":1,"c":2}}}', "m MAP<STRING,STRUCT<b:INT>>", evolves=True)
+
+    assert rescued(row)["m"] == {"k": {"c": 2}}
+
+
+def test_numbers_are_put_in_quotes_where_a_name_says_so_and_nowhere_else():
+    text = b'{"p":1.50,"q":1.50,"s":"\\"p\\":1.5","n":{"p" : -2e5}}\n{"p":"x","pp":1}\n{"p":3}'
+
+    assert with_quoted_numbers(text, ["p"]) == (
+        b'{"p":"1.50","q":1.50,"s":"\\"p\\":1.5","n":{"p" : "-2e5"}}\n{"p":"x","pp":1}\n{"p":"3"}'
+    )
+
+
+_SCALARS = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-(2**70), 2**70),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.text(alphabet='aé"\\ \n1', max_size=5),
+    st.sampled_from(["2024-01-02", "2024-01-02T03:04:05", "2024-01-02 03:04:05Z", "1.5", '"p":1.5', "}{", "-0"]),
+)
+_INNER = st.one_of(
+    _SCALARS, st.lists(_SCALARS, max_size=3), st.dictionaries(st.sampled_from("abx"), _SCALARS, max_size=3)
+)
+_VALUES = st.one_of(_SCALARS, _INNER, st.dictionaries(st.sampled_from("abx"), _INNER, max_size=3))
+_RECORDS = st.dictionaries(st.sampled_from("abcdep"), _VALUES, max_size=6)
+_TYPES = st.sampled_from(
+    [
+        "BIGINT",
+        "DOUBLE",
+        "STRING",
+        "BOOLEAN",
+        "DATE",
+        "TIMESTAMP",
+        "DECIMAL(10,2)",
+        "ARRAY<STRING>",
+        "STRUCT<a: STRING, b: BIGINT>",
+    ]
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(records=st.lists(_RECORDS, max_size=5), kinds=st.lists(_TYPES, min_size=6, max_size=6), evolves=st.booleans())
+def test_a_block_that_arrow_reads_has_the_rows_that_single_records_have(records, kinds, evolves):
+    columns = ", ".join(f"{name} {kind}" for name, kind in zip("abcdep", kinds, strict=True))
+    plan = plan_of(columns, evolves=evolves)
+    lines = [json.dumps(record) for record in records]
+
+    def read(batches):
+        try:
+            return [str(row) for batch in batches for row in batch.to_pylist()]
+        except UnknownFields as error:
+            return error.names
+
+    at_once = read(JsonBlocks(plan, PATH).read("\n".join(lines).encode()))
+    singly = read(read_records(plan, PATH, lines, 10**9))
+    assert at_once == singly
+
+
+def test_a_block_of_records_that_fit_is_read_at_once(monkeypatch):
+    def refuse(*_):
+        pytest.fail("record by record")
+
+    monkeypatch.setattr("headrace.autoloader.reading.json_blocks.read_records", refuse)
+    record = {"a": 1, "b": 1.5, "c": "x", "d": True, "e": {"a": 2, "p": [1, 2]}, "p": "2024-01-02T03:04:05"}
+    typed = "a BIGINT, b DOUBLE, c STRING, d BOOLEAN, e STRUCT<a: INT, p: ARRAY<INT>>, p TIMESTAMP"
+    texts = "a STRING, b STRING, c STRING, d STRING, e STRUCT<a: STRING, p: ARRAY<STRING>>, p STRING"
+
+    block = "\n".join([json.dumps(record)] * 3)
+
+    assert len(rows_of(block, typed)) == 3
+    assert rows_of(block, texts)[0]["b"] == "1.5"
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    lines=st.lists(st.text(alphabet="ab é", max_size=12), max_size=20),
+    ends=st.booleans(),
+    step=st.integers(1, 30),
+    block=st.integers(1, 40),
+)
+def test_each_line_is_in_one_part_of_a_file_whatever_the_parts_are(tmp_path_factory, lines, ends, step, block):
+    file = tmp_path_factory.mktemp("lines") / "a.txt"
+    content = "\n".join(lines).encode() + (b"\n" if ends else b"")
+    file.write_bytes(content)
+    splits = splits_of([(str(file), len(content), 0)], divisible=True, most_bytes=step)
+
+    read = b"".join(piece for split in splits for piece in line_blocks(split, block_bytes=block))
+
+    assert read == content
+
+
+def test_work_is_shared_out_in_order_and_about_evenly():
+    splits = [Split("f", 100, 0, 10 * number, 10 * number + 10) for number in range(10)]
+
+    groups = packed(splits, 3, 0)
+
+    assert [split for group in groups for split in group] == splits
+    assert [len(group) for group in groups] == [4, 4, 2]
+
+
+def _written(folder, name, content):
+    file = folder / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(content)
+    return Split(str(file), len(content), 1_700_000_000_123_456_789, 0, len(content))
+
+
+def test_folders_give_columns_and_files_their_metadata(tmp_path):
+    split = _written(tmp_path, "day=2024-01-02/country=a%20b/x.json", b'{"a":1}')
+    plan = ReadPlan(
+        "json", parse_struct("a INT"), str(tmp_path), parse_struct("day DATE, country STRING"), metadata=True
+    )
+
+    (row,) = next(iter(read_splits(plan, [split]))).to_pylist()
+
+    assert (row["a"], row["day"], row["country"]) == (1, date(2024, 1, 2), "a b")
+    assert row["_metadata"]["file_name"] == "x.json"
+    assert row["_metadata"]["file_path"].endswith("/country%3Da%2520b/x.json")
+    assert row["_metadata"]["file_size"] == 7
+    assert row["_metadata"]["file_modification_time"] == datetime(2023, 11, 14, 22, 13, 20, 123000, timezone.utc)
+
+
+def test_compressed_files_and_other_encodings_are_read(tmp_path):
+    import gzip  # noqa: PLC0415
+
+    zipped = _written(tmp_path, "a.json.gz", gzip.compress(b'{"a":1}\n{"a":2}'))
+    wide = _written(tmp_path, "b.json", '{"a":3}\n'.encode("utf-16"))
+    columns = parse_struct("a INT")
+
+    plain = [row["a"] for batch in read_splits(ReadPlan("json", columns, "/"), [zipped]) for row in batch.to_pylist()]
+    options = {"encoding": "UTF-16"}
+    other = [
+        row["a"]
+        for batch in read_splits(ReadPlan("json", columns, "/", format_options=options), [wide])
+        for row in batch.to_pylist()
+    ]
+
+    assert (plain, other) == ([1, 2], [3])
+
+
+def test_text_and_bytes_have_the_columns_of_sparks_sources(tmp_path):
+    split = _written(tmp_path, "a.txt", b"x\r\ny\n\nz")
+    text, binary = (
+        ReadPlan("text", parse_struct("value STRING"), "/"),
+        ReadPlan(
+            "binaryFile",
+            parse_struct("path STRING, modificationTime TIMESTAMP, length BIGINT, content BINARY"),
+            "/",
+        ),
+    )
+
+    lines = [row["value"] for batch in read_splits(text, [split]) for row in batch.to_pylist()]
+    ((whole,),) = [batch.to_pylist() for batch in read_splits(binary, [split])]
+
+    assert lines == ["x", "y", "", "z"]
+    assert (whole["length"], whole["content"]) == (7, b"x\r\ny\n\nz")
+
+
+def test_a_file_that_has_gone_ends_the_batch_unless_it_may_go(tmp_path):
+    gone = Split(str(tmp_path / "gone.json"), 5, 0, 0, 5)
+    plan = ReadPlan("json", parse_struct("a INT"), "/")
+
+    with pytest.raises(FileNotFoundError):
+        list(read_splits(plan, [gone]))
+    assert list(read_splits(ReadPlan("json", parse_struct("a INT"), "/", missing_files=True), [gone])) == []
+
+
+def test_a_plan_travels_as_text():
+    plan = plan_of("a INT", format_options={"multiLine": "true"})
+
+    assert ReadPlan.from_json(plan.to_json()) == plan
+    assert Path(PATH).name == "a.json"

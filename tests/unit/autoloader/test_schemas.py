@@ -1,0 +1,178 @@
+"""Types in DDL, hints, what is inferred from JSON, how a schema grows, and where its versions lie."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from headrace.autoloader.ddl import InvalidDdl, parse_named_types, parse_struct
+from headrace.autoloader.hints import HintMismatch, with_hints
+from headrace.autoloader.inference import evolved, finished, json_struct
+from headrace.autoloader.schema_store import SchemaStore
+from headrace.errors import PipelineError
+from headrace.model.schema import type_text
+
+
+def text_of(struct):
+    return ", ".join(f"{field['name']} {type_text(field['type'])}" for field in struct["fields"])
+
+
+def hinted(columns, hints):
+    return text_of(with_hints(parse_struct(columns), parse_named_types(hints)))
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("a INT, b BIGINT", "a int, b bigint"),
+        ("a STRUCT<x: INT, y: ARRAY<STRING>>", "a struct<x:int,y:array<string>>"),
+        ("a struct<x int not null comment 'it''s'>", None),
+        (
+            "a struct<x int not null comment 'so'>, b map<string,decimal(18, 2)>",
+            "a struct<x:int>, b map<string,decimal(18,2)>",
+        ),
+        ("`a b` DECIMAL, c VARCHAR(10), d TIMESTAMP_NTZ", "a b decimal(10,0), c string, d timestamp_ntz"),
+        ("STRUCT<a: INT>", "a int"),
+        ("`a.b` DATE NOT NULL COMMENT 'x'", "a.b date"),
+    ],
+)
+def test_ddl_is_read_as_spark_reads_it(written, read):
+    if read is None:
+        with pytest.raises(InvalidDdl):
+            parse_struct(written)
+    else:
+        assert text_of(parse_struct(written)) == read
+
+
+@pytest.mark.parametrize(
+    ("written", "says"),
+    [
+        ("a", "a type is missing at the end"),
+        ("a INTT", "a type is expected where 'INTT' stands, at position 3"),
+        ("a ARRAY<INT", '">" is missing at the end'),
+        ("a INT b INT", "\",\" is expected where 'b' stands"),
+        ("a INT; drop", "';' at position 6 belongs to no type"),
+        ("a DECIMAL(50, 2)", "decimal(50,2) has more digits"),
+        ("a.b INT", "a.b has a dot"),
+    ],
+)
+def test_ddl_that_cannot_be_read_says_where(written, says):
+    with pytest.raises(InvalidDdl) as raised:
+        parse_struct(written)
+
+    assert says in str(raised.value)
+
+
+def test_hints_set_types_at_any_depth_and_add_what_was_not_seen():
+    columns = (
+        "date STRING, quantity INT, user_info STRUCT<id: STRING, name: STRING, dob: STRING>,"
+        " purchase_options STRUCT<delivery_address: STRING>"
+    )
+    hints = "date DATE, user_info.dob DATE, purchase_options MAP<STRING,STRING>, time TIMESTAMP"
+
+    assert hinted(columns, hints) == (
+        "date date, quantity int, user_info struct<id:string,name:string,dob:date>,"
+        " purchase_options map<string,string>, time timestamp"
+    )
+
+
+def test_hints_go_into_arrays_and_maps():
+    columns = (
+        "products ARRAY<STRING>, locations ARRAY<INT>, users ARRAY<STRUCT<id: STRING>>, names MAP<STRING,STRING>,"
+        " prices MAP<STRING,STRING>, discounts MAP<STRUCT<id: STRING>,STRING>,"
+        " descriptions MAP<STRING,STRUCT<content: INT>>"
+    )
+    hints = (
+        "products ARRAY<INT>, locations.element STRING, users.element.id INT, ids MAP<STRING,INT>, names.key INT,"
+        " prices.value INT, discounts.key.id INT, descriptions.value.content STRING"
+    )
+
+    assert hinted(columns, hints) == (
+        "products array<int>, locations array<string>, users array<struct<id:int>>, names map<int,string>,"
+        " prices map<string,int>, discounts map<struct<id:int>,string>,"
+        " descriptions map<string,struct<content:string>>, ids map<string,int>"
+    )
+
+
+def test_a_hint_decides_how_a_column_is_spelled():
+    assert hinted("ABC STRING", "abc INT") == "abc int"
+
+
+def test_a_hint_for_the_inside_of_a_number_is_refused():
+    with pytest.raises(HintMismatch, match="a is of type integer"):
+        hinted("a INT", "a.b INT")
+
+
+@pytest.mark.parametrize(
+    ("lines", "typed", "untyped"),
+    [
+        (['{"b":1,"a":"x"}'], "a string, b bigint", "a string, b string"),
+        (['{"a":1}', '{"a":2.5}'], "a double", "a string"),
+        (['{"a":1}', '{"a":"x"}'], "a string", "a string"),
+        (['{"a":{"y":1,"x":true}}', '{"a":{"z":null}}'], "a struct<x:boolean,y:bigint,z:string>", None),
+        (['{"a":[1,2]}', '{"a":[]}'], "a array<bigint>", "a array<string>"),
+        (['{"a":[{"b":1}]}', '{"a":[{"c":"x"}]}'], "a array<struct<b:bigint,c:string>>", None),
+        (['{"a":{},"b":1}'], "b bigint", "b string"),
+        (['{"a":1}', '{"A":2}'], "a bigint", "a string"),
+        (['{"a":12345678901234567890}'], "a double", "a string"),
+        (['{"a":"2024-01-01T00:00:00"}'], "a string", "a string"),
+        (["{'a':1}", "{broken"], "a bigint", "a string"),
+        (['[{"a":1},{"b":2}]'], "a bigint, b bigint", "a string, b string"),
+    ],
+)
+def test_json_has_the_types_that_spark_infers(lines, typed, untyped):
+    struct = json_struct(["\n".join(lines).encode()], {})
+
+    assert text_of(finished(struct, typed=True)) == typed
+    if untyped is not None:
+        assert text_of(finished(struct, typed=False)) == untyped
+
+
+def test_a_schema_grows_at_its_end_and_inside_of_structs_and_changes_no_type():
+    schema = parse_struct("b INT, s STRUCT<x: INT>, l ARRAY<STRUCT<x: INT>>")
+    seen = parse_struct("a STRING, b STRING, s STRUCT<w: INT, x: STRING>, l ARRAY<STRUCT<y: INT>>")
+
+    assert text_of(evolved(schema, seen)) == ("b int, s struct<x:int,w:int>, l array<struct<x:int,y:int>>, a string")
+
+
+def test_versions_of_a_schema_are_numbered_files_with_a_header(tmp_path):
+    store = SchemaStore(tmp_path)
+
+    assert store.latest() is None
+    assert store.add(parse_struct("a INT"), 0)
+    header, body = (tmp_path / "_schemas" / "0").read_text().split("\n")
+    assert header == "v1"
+    assert json.loads(body)["fields"][0]["name"] == "a"
+
+
+def test_one_of_two_that_write_a_version_is_first(tmp_path):
+    first, second = SchemaStore(tmp_path), SchemaStore(tmp_path)
+
+    assert first.add(parse_struct("a INT"), 0)
+    assert not second.add(parse_struct("b INT"), 0)
+    assert text_of(second.read(0).schema) == "a int"
+    assert [file.name for file in (tmp_path / "_schemas").iterdir()] == ["0"]
+
+
+def test_the_vendors_form_of_a_version_is_read(tmp_path):
+    parts = {
+        "dataSchemaJson": json.dumps(parse_struct("a INT")),
+        "partitionSchemaJson": json.dumps(parse_struct("p STRING")),
+    }
+    (tmp_path / "_schemas").mkdir()
+    (tmp_path / "_schemas" / "3").write_text(f"v1\n{json.dumps(parts)}")
+
+    latest = SchemaStore(tmp_path).latest()
+
+    assert (latest.number, text_of(latest.schema)) == (3, "a int, p string")
+
+
+def test_a_version_that_is_damaged_is_named(tmp_path):
+    (tmp_path / "_schemas").mkdir()
+    (tmp_path / "_schemas" / "0").write_text("v2\n{}")
+
+    with pytest.raises(PipelineError) as raised:
+        SchemaStore(tmp_path).latest()
+
+    assert raised.value.code == "AUTO_LOADER.SCHEMA_UNREADABLE"

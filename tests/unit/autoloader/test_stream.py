@@ -1,0 +1,274 @@
+"""A stream of files as Spark drives it: offsets, batches, restarts, and the schema that comes with them."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+
+from headrace.autoloader.evolution import UnknownFieldException, rows_of
+from headrace.autoloader.source import Place, Source, prepare
+from headrace.autoloader.stream import FileStream
+from headrace.errors import PipelineError
+from headrace.model.schema import type_text
+
+
+@pytest.fixture
+def data(tmp_path):
+    folder = tmp_path / "data"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def land(data):
+    """Makes a file that has been there for a while."""
+
+    def landed(name, *records, age_s=1000.0):
+        file = data / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("".join(json.dumps(record) + "\n" for record in records))
+        at = os.stat(file).st_mtime - age_s  # noqa: PTH116
+        os.utime(file, (at, at))
+        return file
+
+    return landed
+
+
+@pytest.fixture
+def source(tmp_path, data):
+    """What a reader of the folder means."""
+
+    def made(schema=None, *, stores=True, **options):
+        place = Place(tmp_path / "ledgers", tmp_path / "place", stores=stores)
+        given = {
+            "cloudFiles.format": "json",
+            **{name.replace("__", "."): str(value) for name, value in options.items()},
+        }
+        return prepare(given, str(data), schema, place)
+
+    return made
+
+
+def batch(stream, start, *, everything=False):
+    """The next batch as Spark takes it: its end, and the rows."""
+    end = stream.latest(start, everything=everything)
+    return end, read(stream, start, end)
+
+
+def read(stream, start, end):
+    work = stream.work(start, end)
+    return [row for one in work for found in rows_of(stream._source, one) for row in found.to_pylist()]
+
+
+def columns(source):
+    return [f"{field['name']} {type_text(field['type'])}" for field in source.plan.whole["fields"]]
+
+
+def test_files_are_read_once_and_new_ones_after_them(land, source):
+    land("a.json", {"id": 1})
+    stream = FileStream(source())
+    start = stream.initial()
+
+    end, first = batch(stream, start)
+    land("b.json", {"id": 2})
+    later, second = batch(stream, end)
+
+    assert ([row["id"] for row in first], [row["id"] for row in second]) == (["1"], ["2"])
+    assert stream.latest(later, everything=False) == later
+
+
+def test_a_batch_that_is_made_again_has_the_same_files(land, source):
+    land("a.json", {"id": 1})
+    stream = FileStream(source())
+    start = stream.initial()
+    end, rows = batch(stream, start)
+    stream.close()
+    land("b.json", {"id": 2})
+
+    # Spark asks a query whose first batch was not committed where it begins, again.
+    again = FileStream(source())
+    begin = again.initial()
+
+    assert read(again, begin, end) == rows
+    assert len(list((again._ledgers).glob("*.ledger"))) == 1
+    assert [row["id"] for row in batch(again, end)[1]] == ["2"]
+
+
+def test_a_limit_of_files_makes_several_batches(land, source):
+    for number in range(5):
+        land(f"{number}.json", {"id": number})
+    stream = FileStream(source(cloudFiles__maxFilesPerTrigger=2))
+    at, sizes = stream.initial(), []
+
+    for _ in range(3):
+        at, rows = batch(stream, at)
+        sizes.append(len(rows))
+
+    assert sizes == [2, 2, 1]
+
+
+def test_once_takes_everything_whatever_the_limit(land, source):
+    for number in range(5):
+        land(f"{number}.json", {"id": number})
+    stream = FileStream(source(cloudFiles__maxFilesPerTrigger=2))
+
+    assert len(batch(stream, stream.initial(), everything=True)[1]) == 5
+
+
+def test_a_triggered_query_reads_what_was_there_at_its_start(land, source):
+    land("a.json", {"id": 1})
+    land("b.json", {"id": 2})
+    stream = FileStream(source(cloudFiles__maxFilesPerTrigger=1))
+    stream.end_at_what_is_there()
+    first, _ = batch(stream, stream.initial())
+    land("c.json", {"id": 3})
+
+    second, _ = batch(stream, first)
+
+    assert stream.latest(second, everything=False) == second
+
+
+def test_files_from_before_the_first_start_can_be_left_out(land, source):
+    land("a.json", {"id": 1})
+    stream = FileStream(source(cloudFiles__includeExistingFiles="false"))
+    start = stream.initial()
+    assert batch(stream, start)[1] == []
+    land("b.json", {"id": 2})
+    end, rows = batch(stream, start)
+    stream.close()
+
+    # Also for a query that begins again before its first batch was committed.
+    again = FileStream(source(cloudFiles__includeExistingFiles="false"))
+    assert [row["id"] for row in rows] == ["2"]
+    assert read(again, again.initial(), end) == rows
+
+
+def test_a_lost_ledger_is_an_error_and_no_second_reading(land, source):
+    land("a.json", {"id": 1})
+    stream = FileStream(source())
+    end, _ = batch(stream, stream.initial())
+    stream.close()
+    for file in stream._ledgers.iterdir():
+        file.unlink()
+
+    with pytest.raises(PipelineError) as raised:
+        FileStream(source()).latest(end, everything=False)
+
+    assert raised.value.code == "AUTO_LOADER.LEDGER_MISSING"
+
+
+def test_the_schema_is_inferred_once_and_kept(land, source):
+    land("a.json", {"id": 1, "name": "x"})
+    first = source(cloudFiles__inferColumnTypes="true")
+    land("b.json", {"id": "text now"})
+
+    assert columns(first) == ["id bigint", "name string", "_rescued_data string"]
+    assert source(cloudFiles__inferColumnTypes="true").plan == first.plan
+
+
+def test_a_check_stores_nothing(tmp_path, land, source):
+    land("a.json", {"id": 1})
+
+    source(stores=False)
+
+    assert not (tmp_path / "place").exists()
+
+
+def test_hints_that_come_later_make_a_version_of_the_schema(tmp_path, land, source):
+    land("a.json", {"id": 1})
+    source()
+
+    assert "id bigint" in columns(source(cloudFiles__schemaHints="id BIGINT, more DATE"))
+    assert sorted(file.name for file in (tmp_path / "place" / "_schemas").iterdir()) == ["0", "1"]
+
+
+def test_a_schema_that_is_given_is_taken_and_rescues_nothing_unless_asked(land, source):
+    land("a.json", {"id": 1})
+    given = {"type": "struct", "fields": [{"name": "id", "type": "long", "nullable": True, "metadata": {}}]}
+
+    assert columns(source(given)) == ["id bigint"]
+    assert columns(source(given, rescuedDataColumn="_r")) == ["id bigint", "_r string"]
+    with pytest.raises(PipelineError) as raised:
+        source(given, cloudFiles__schemaEvolutionMode="addNewColumns")
+    assert raised.value.code == "AUTO_LOADER.GIVEN_SCHEMA_EVOLVES"
+
+
+def test_nothing_to_infer_from_is_an_error(source):
+    with pytest.raises(PipelineError) as raised:
+        source()
+
+    assert raised.value.code == "AUTO_LOADER.NOTHING_TO_INFER"
+
+
+def test_folders_become_columns(land, source):
+    land("day=2024-01-01/n=1/a.json", {"id": 1})
+    land("day=2024-01-02/n=2/b.json", {"id": 2})
+
+    assert columns(source(cloudFiles__inferColumnTypes="true")) == [
+        *("id bigint", "day date", "n int", "_rescued_data string")
+    ]
+
+
+def test_new_fields_end_the_stream_once_and_it_goes_on_with_the_new_schema_and_the_same_files(land, source):
+    land("a.json", {"id": 1})
+    stream = FileStream(source())
+    at, _ = batch(stream, stream.initial())
+    land("b.json", {"id": 2, "extra": {"x": True}})
+    land("c.json", {"id": 3, "other": 1})
+
+    end = stream.latest(at, everything=False)
+    with pytest.raises(UnknownFieldException, match=r"extra.* retry=true version=1"):
+        read(stream, at, end)
+    stream.close()
+
+    again = FileStream(source())
+    rows = read(again, at, end)
+    assert columns(again._source) == [*("id string", "extra struct<x:string>", "other string", "_rescued_data string")]
+    assert [(row["id"], row["extra"], row["other"]) for row in rows] == [("2", {"x": "true"}, None), ("3", None, "1")]
+
+
+@pytest.mark.parametrize(
+    ("mode", "extra", "in_rescued"),
+    [("rescue", None, True), ("none", None, True), ("failOnNewColumns", "fails", False)],
+)
+def test_other_modes_rescue_new_fields_or_end_with_them_each_time(land, source, mode, extra, in_rescued):
+    land("a.json", {"id": 1})
+    source(cloudFiles__schemaEvolutionMode=mode)
+    land("a.json", {"id": 2, "extra": 1})
+    stream = FileStream(source(cloudFiles__schemaEvolutionMode=mode))
+    start = stream.initial()
+    end = stream.latest(start, everything=False)
+
+    if extra == "fails":
+        with pytest.raises(UnknownFieldException, match="retry=false"):
+            read(stream, start, end)
+    else:
+        (row,) = read(stream, start, end)
+        assert ("extra" in row["_rescued_data"]) is in_rescued
+
+
+def test_files_are_deleted_or_moved_once_they_are_committed_and_time_has_passed(tmp_path, land, source):
+    file = land("x/a.json", {"id": 1})
+    moved = tmp_path / "moved"
+    options = {
+        "cloudFiles__cleanSource": "MOVE",
+        "cloudFiles__cleanSource__moveDestination": moved,
+        "cloudFiles__cleanSource__retentionDuration": "0 seconds",
+    }
+    stream = FileStream(source(**options))
+    end, _ = batch(stream, stream.initial())
+    assert file.exists()
+
+    stream.committed(end)
+
+    assert not file.exists()
+    assert (moved / "x" / "a.json").exists()
+
+
+def test_a_source_travels_as_text(land, source):
+    land("a.json", {"id": 1})
+    made = source()
+
+    assert Source.from_json(made.to_json()) == made
