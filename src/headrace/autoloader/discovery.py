@@ -75,8 +75,7 @@ class LocalDiscovery:
     def look(self) -> int:
         """Record what is new and settled; how many files that were."""
         now_ns = self._clock.now_ns()
-        last_full_s = float(self._ledger.about(_FULL_LOOK) or 0)
-        full = now_ns / _NS - last_full_s >= self._full_look_s
+        full = self._is_due(now_ns)
         new = self._looked(now_ns, full=full or self._tree.selection.overwrites)
         if full:
             self._ledger.note(_FULL_LOOK, str(now_ns / _NS))
@@ -93,11 +92,29 @@ class LocalDiscovery:
             new += self._settled()
         return new
 
+    def finds_any(self) -> bool:
+        """Whether a look would find something, now or once it has settled; nothing is recorded."""
+        now_ns = self._clock.now_ns()
+        for folder, _, inner in self._changed(full=self._is_due(now_ns) or self._tree.selection.overwrites):
+            if any(True for _ in self._new_files(folder, now_ns, inner)) or self.waits_for:
+                return True
+        return False
+
     def _looked(self, now_ns: int, *, full: bool) -> int:
         finds, new = _Finds(), 0
-        base = self._tree.base
+        for folder, mtime_ns, inner in self._changed(full=full):
+            finds.files += ((folder, file) for file in self._new_files(folder, now_ns, inner))
+            trusted = now_ns - mtime_ns > _GRANULARITY_S * _NS
+            unsettled = any(where == folder for where, _ in self._unsettled)
+            finds.listed[folder] = mtime_ns if trusted and not unsettled else 0
+            if len(finds.files) >= _RECORDED_AT_ONCE:
+                new += self._record(finds)
+        return new + self._record(finds) + self._settled()
+
+    def _changed(self, *, full: bool) -> Iterator[tuple[str, int, list[str]]]:
+        """Folders to look into, each with its time from before, and a list for the folders that are found in it."""
         # In the order of the tree for what is new; a folder that was known before may come first.
-        pending, seen = [*self._known, base], set[str]()
+        pending, seen = [*self._known, self._tree.base], set[str]()
         while pending:
             folder = pending.pop()
             if folder in seen:
@@ -107,14 +124,12 @@ class LocalDiscovery:
             if mtime_ns is None or (not full and self._known.get(folder) == mtime_ns):
                 continue
             inner: list[str] = []
-            finds.files += ((folder, file) for file in self._new_files(folder, now_ns, inner))
+            yield folder, mtime_ns, inner
             pending += inner
-            trusted = now_ns - mtime_ns > _GRANULARITY_S * _NS
-            unsettled = any(where == folder for where, _ in self._unsettled)
-            finds.listed[folder] = mtime_ns if trusted and not unsettled else 0
-            if len(finds.files) >= _RECORDED_AT_ONCE:
-                new += self._record(finds)
-        return new + self._record(finds) + self._settled()
+
+    def _is_due(self, now_ns: int) -> bool:
+        """Whether everything is to be listed, whatever the folders' times say."""
+        return now_ns / _NS - float(self._ledger.about(_FULL_LOOK) or 0) >= self._full_look_s
 
     def _settled(self) -> int:
         """Record files that have settled since an earlier look."""

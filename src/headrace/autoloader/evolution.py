@@ -6,7 +6,9 @@ new fields at once; each looks at all files of the batch, and the version is wri
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
@@ -21,6 +23,19 @@ from headrace.autoloader.stream import Work
 # The names that the documentation and people's handlers know.
 EXCEPTION = "UnknownFieldException"
 CONDITION = "UNKNOWN_FIELD_EXCEPTION.NEW_FIELDS_IN_RECORD_WITH_FILE_PATH"
+
+
+# Between what is for people and the same for programs.
+_DETAILS = "details="
+
+
+@dataclass(frozen=True)
+class NewFields:
+    """Fields that a schema lacked, where they were met, and the version that has them; None where it does not grow."""
+
+    names: tuple[str, ...]
+    file: str
+    version: int | None
 
 
 class UnknownFieldException(Exception):
@@ -41,15 +56,33 @@ def rows_of(source: Source, work: Work) -> Iterator[pa.RecordBatch]:
 
 
 def _told(source: Source, work: Work, error: UnknownFields) -> UnknownFieldException:
-    names = ", ".join(error.names)
-    said = f"[{CONDITION}] Encountered unknown field(s) during parsing: {names}. First in {error.file}."
     if source.options.evolution_mode == "failOnNewColumns" or source.schema_location is None:
-        return UnknownFieldException(f"{said} retry=false")
+        return _exception(error, None)
     files = [Split(path, size, 0, 0, size) for path in work.batch if (size := _size(path)) is not None]
     seen = inferred(files, source.options)
     version = None if seen is None else grown(Path(source.schema_location), seen, source.options)
-    number = "none" if version is None else str(version.number)
-    return UnknownFieldException(f"{said} retry=true version={number}")
+    return _exception(error, None if version is None else version.number)
+
+
+def _exception(error: UnknownFields, version: int | None) -> UnknownFieldException:
+    said = (
+        f"[{CONDITION}] Encountered unknown field(s) during parsing: {', '.join(error.names)}, first in {error.file}."
+    )
+    then = (
+        "The schema stays as it is in this mode."
+        if version is None
+        else f"Version {version} of the schema has them: start the stream again, it reads the same files."
+    )
+    details = json.dumps({"fields": error.names, "file": error.file, "version": version})
+    return UnknownFieldException(f"{said} {then} {_DETAILS}{details}")
+
+
+def new_fields_told(text: str) -> NewFields | None:
+    """What an error's text says that came from a task; None for another error."""
+    if CONDITION not in text or _DETAILS not in text:
+        return None
+    found, _ = json.JSONDecoder().raw_decode(text, text.index(_DETAILS) + len(_DETAILS))
+    return NewFields(tuple(found["fields"]), found["file"], found["version"])
 
 
 def _size(path: str) -> int | None:

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from headrace.autoloader.news import news_of_auto_loader
+from headrace.autoloader.source import Source as LoaderSource
 from headrace.checkpoints.delta_log import Commit, TableState, committed_transaction, data_changed, table_state
 from headrace.checkpoints.flow_records import StoredRecords
 from headrace.checkpoints.layouts import TableLayout, table_layout
@@ -132,17 +134,23 @@ class StoredState(StoredRecords):
         if record.sources != tuple(source.digest for source in sources) or len(offsets) != len(sources):
             return News(started=True, reason="its sources changed")
         for number, (source, offset) in enumerate(zip(sources, offsets, strict=True)):
-            if source.kind is SourceKind.DATASET:
-                reason = _news_of_table(source, self.table(self._naming.canonical(source.detail)), offset)
-            elif source.kind is SourceKind.FILES:
-                reason = _news_of_files(source.detail, offset, checkpoint, number)
-            else:
-                reason = f"{source.detail} cannot be compared without starting"
+            reason = self._news_of_source(source, offset, checkpoint, number)
             if reason:
                 return News(started=True, reason=reason)
         if record.running:
             return News(started=True, reason="its last run was interrupted")
         return News(started=False, reason="nothing new in its sources")
+
+    def _news_of_source(self, source: Source, offset: Any, checkpoint: Path, number: int) -> str | None:
+        match source.kind:
+            case SourceKind.DATASET:
+                return _news_of_table(source, self.table(self._naming.canonical(source.detail)), offset)
+            case SourceKind.FILES:
+                return _news_of_files(source.detail, offset, checkpoint, number)
+            case SourceKind.AUTO_LOADER:
+                return news_of_auto_loader(LoaderSource.from_json(source.detail), offset)
+            case SourceKind.OTHER:
+                return f"{source.detail} cannot be compared without starting"
 
 
 def has_closed_results(flow: ResolvedFlow, progress: Progress) -> bool:

@@ -10,7 +10,15 @@ from headrace.checkpoints.freshness import StoredState
 from headrace.checkpoints.inventory import StoredFlow, flows_of, stored_flows, stored_tables
 from headrace.checkpoints.positions import described, start_at
 from headrace.checkpoints.renaming import NamesNow
-from headrace.checkpoints.replayable import Epoch, committed_at, epochs, reach_of_files, reach_of_other, reach_of_table
+from headrace.checkpoints.replayable import (
+    Epoch,
+    committed_at,
+    epochs,
+    reach_of_auto_loader,
+    reach_of_files,
+    reach_of_other,
+    reach_of_table,
+)
 from headrace.checkpoints.views import stored_view, view_files
 from headrace.errors import PipelineError, raise_all
 from headrace.graph.build import QUARANTINE_SUFFIX
@@ -165,6 +173,8 @@ class StoredPast:
             return SourceReach(flow.name, described(source), gone=gone)
         if source.kind is SourceKind.FILES:
             return reach_of_files(flow.name, number, source, read)
+        if source.kind is SourceKind.AUTO_LOADER:
+            return reach_of_auto_loader(flow.name, described(source), number, source, read)
         return reach_of_other(flow.name, described(source), read)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
+from headrace.autoloader.source import Source as LoaderSource
 from headrace.checkpoints.delta_log import TableState
 from headrace.checkpoints.listing import listed_files, places
 from headrace.checkpoints.replayable import changed_at, committed_at
@@ -50,6 +51,8 @@ def described(source: Source) -> str:
         return f'table "{source.detail}"'
     if source.kind is SourceKind.FILES:
         return f"the files in {places(source.detail)}"
+    if source.kind is SourceKind.AUTO_LOADER:
+        return f"the files in {LoaderSource.from_json(source.detail).path}"
     return f"source {source.detail.split()[0] if source.detail.split() else 'of another kind'}"
 
 
@@ -57,7 +60,7 @@ def _earliest(source: Source, table: TableState | None) -> str:
     if source.kind is SourceKind.DATASET:
         held = "" if table is None else f" at version {table.version}"
         return f"all that it holds{held}, then what comes"
-    if source.kind is SourceKind.FILES:
+    if source.kind in (SourceKind.FILES, SourceKind.AUTO_LOADER):
         return "every file that is there, then what comes"
     return "where the query says that a new reader starts"
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from headrace.autoloader.ledger import Ledger
+from headrace.autoloader.source import Source as LoaderSource
+from headrace.autoloader.tree import stat_of
 from headrace.checkpoints.delta_log import TableState, commit_actions
 from headrace.checkpoints.listing import listed_files, places
 from headrace.checkpoints.offsets import Progress, files_as_seen, first_offsets, read_progress
+from headrace.errors import PipelineError
 from headrace.graph.resolved import Source
 from headrace.graph.starts import moment_text
 from headrace.model.names import QualifiedName
@@ -122,6 +127,30 @@ def reach_of_files(flow: str, number: int, source: Source, read: Sequence[Epoch]
     oldest = min(((changed_at(path), path) for path in there), default=None)
     from_ = f"{oldest[1]} of {moment_text(oldest[0])}" if oldest else ""
     return SourceReach(flow, name, from_, " and ".join(filter(None, lacking)))
+
+
+def reach_of_auto_loader(flow: str, name: str, number: int, source: Source, read: Sequence[Epoch]) -> SourceReach:
+    """Files that were read through a ledger, against those that are there now."""
+    loader = LoaderSource.from_json(source.detail)
+    missing, changed, seen = set[str](), set[str](), set[tuple[str, int]]()
+    for epoch in read:
+        offset = epoch.offset(number)
+        if offset is None:
+            continue
+        try:
+            ledger = Ledger.open(Path(loader.ledgers), str(offset["ledger"]), read_only=True)
+        except PipelineError as error:
+            return SourceReach(flow, name, gone=error.message)
+        for file in ledger.files(0, int(offset["number"])):
+            seen.add((file.path, file.number))
+            now = stat_of(*os.path.split(file.path))
+            if now is None:
+                missing.add(file.path)
+            elif (now.size, now.mtime_ns) != (file.size, file.mtime_ns):
+                changed.add(file.path)
+        ledger.close()
+    lacking = [_of_files(missing, seen, "gone"), _of_files(changed, seen, "changed since")]
+    return SourceReach(flow, name, gone=" and ".join(filter(None, lacking)))
 
 
 def _of_files(some: set[str], seen: set[tuple[str, int]], what: str) -> str:

@@ -36,6 +36,7 @@ class SourceKind(str, Enum):
 
     DATASET = "dataset"
     FILES = "files"
+    AUTO_LOADER = "auto loader"
     OTHER = "other"
 
 
@@ -43,8 +44,9 @@ class SourceKind(str, Enum):
 class Source:
     """One streaming source of a flow, in the order in which Spark writes their offsets.
 
-    ``detail`` is the dataset's name, or the source's own description. ``passes_changes`` means that rows which are
-    removed from a dataset, or changed, do not stop the stream that reads it.
+    ``detail`` is the dataset's name, or the source's own description; that of Auto Loader is its reader, as text.
+    ``passes_changes`` means that rows which are removed from a dataset, or changed, do not stop the stream that reads
+    it.
     """
 
     kind: SourceKind

@@ -52,7 +52,8 @@ def start_to_go_on(flow: ResolvedFlow) -> StartKind | None:
     """
     if flow.mode is not Mode.APPEND:
         return None
-    positions_known = all(source.kind is not SourceKind.OTHER for source in flow.analysis.sources)
+    unknown = (SourceKind.OTHER, SourceKind.AUTO_LOADER)
+    positions_known = all(source.kind not in unknown for source in flow.analysis.sources)
     return StartKind.LATEST if positions_known and not flow.analysis.operators else StartKind.EARLIEST
 
 

@@ -59,7 +59,7 @@ def _flow(graph: ResolvedGraph, text: str, naming: Naming) -> ResolvedFlow:
         raise problem
     place = found.flow.location
     for source in found.analysis.sources:
-        if source.kind is SourceKind.OTHER:
+        if source.kind in (SourceKind.OTHER, SourceKind.AUTO_LOADER):
             raise PipelineError("BACKFILL.SOURCE", location=place, flow=found.name, source=described(source))
     return found
 

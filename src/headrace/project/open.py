@@ -29,9 +29,10 @@ from headrace.project.planning import Planning
 from headrace.project.preview import Previewer
 from headrace.project.recompute import recomputed
 from headrace.project.rehearsal import REAL, Rehearsal
-from headrace.project.resolving import Resolver
+from headrace.project.resolving import Resolved, Resolver
 from headrace.project.stored import make_storage, unusable
 from headrace.project.update import Update, host_name
+from headrace.runtime.board import Board, left_of
 from headrace.settings.discover import find_settings
 from headrace.settings.load import load_settings
 from headrace.settings.settings import Settings
@@ -141,7 +142,7 @@ class Project(StoredProject):
         resets = tuple(reset_checkpoint)
         selection = Selection(tuple(refresh), tuple(full_refresh), full_refresh_all, resets, accept_data_loss)
 
-        def planned(graph: ResolvedGraph) -> Plan:
+        def planned(graph: ResolvedGraph, selection: Selection) -> Plan:
             return self._planning.plan(graph, selection, continuous=continuous)
 
         return self._update(selection, planned, on_event, stop)
@@ -155,7 +156,8 @@ class Project(StoredProject):
             Problems, PipelineError: as :meth:`run`, and BACKFILL.* when the range cannot be loaded.
         """
 
-        def planned(graph: ResolvedGraph) -> Plan:
+        def planned(graph: ResolvedGraph, selection: Selection) -> Plan:
+            del selection
             return self._planning.load(graph, wanted)
 
         return self._update(Selection(), planned, on_event, None)
@@ -218,16 +220,22 @@ class Project(StoredProject):
     def _update(
         self,
         selection: Selection,
-        planned: Callable[[ResolvedGraph], Plan],
+        planned: Callable[[ResolvedGraph, Selection], Plan],
         on_event: Callable[[Event], None] | None,
         stop: threading.Event | None,
     ) -> Outcome:
         # Whatever is wrong is found before anything is written, the lease included.
         resolved = self._resolver.resolve(self._planning.kept(selection), unusable(self.settings))
-        planned(resolved.graph)
+        planned(resolved.graph, selection)
         make_storage(self.settings)
         host, terms = host_name(self._environ), self._rehearsal.terms
         file = Path(self.settings.layout.lease)
+
+        def again(board: Board) -> tuple[Resolved, Plan]:
+            left = left_of(selection, board)
+            now = self._resolver.resolve(self._planning.kept(left), unusable(self.settings))
+            return now, planned(now.graph, left)
+
         with Ending(stop) as ending, Lease(file, host, time.time, terms=terms) as lease:
             update = Update(
                 settings=self.settings,
@@ -237,5 +245,6 @@ class Project(StoredProject):
                 lease=lease,
                 at=self._rehearsal.at,
                 carry_out=lambda renamed: self._planning.carry_out(renamed, self._rehearsal.at),
+                again=again,
             )
-            return update.run(planned(resolved.graph), selection, on_event, ending)
+            return update.run(planned(resolved.graph, selection), selection, on_event, ending)

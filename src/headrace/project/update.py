@@ -8,7 +8,7 @@ import time
 import uuid
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from itertools import count
 from pathlib import Path
@@ -64,6 +64,8 @@ class Update:
     at: Seam
     # Moves what has a new name; done once the event log knows of it.
     carry_out: Callable[[tuple[Rename, ...]], None]
+    # Resolves and plans anew what a board has left, where the schema of a source has grown.
+    again: Callable[[Board], tuple[Resolved, Plan]]
 
     def run(
         self,
@@ -117,6 +119,10 @@ class Update:
             try:
                 self.carry_out(plan.renames)
                 board = self._run_plan(plan, update_id, emit, ending)
+                while not board.settled:
+                    resolved, plan = self.again(board)
+                    grown = replace(self, resolved=resolved)
+                    board = grown._run_plan(plan, update_id, emit, ending, board)  # noqa: SLF001 - its own
                 self.lease.check()
             except BaseException as error:
                 # Whoever reads the log must not wait for this update.
@@ -130,7 +136,9 @@ class Update:
             raise InternalError("the update left no event")
         return outcome
 
-    def _run_plan(self, plan: Plan, update_id: str, emit: Callable[[Event], None], ending: Ending) -> Board:
+    def _run_plan(
+        self, plan: Plan, update_id: str, emit: Callable[[Event], None], ending: Ending, before: Board | None = None
+    ) -> Board:
         settings = self.settings
         for step in plan.views:
             self.lease.check()
@@ -167,6 +175,7 @@ class Update:
                     emit,
                     limit=settings.max_parallel_flows,
                     max_retries=settings.flow_retries(continuous=plan.continuous),
+                    before=before,
                 )
             finally:
                 # Nothing of this update may write once the lease is given back.

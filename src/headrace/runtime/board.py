@@ -11,8 +11,9 @@ from typing import Any
 from headrace.errors import InternalError
 from headrace.events.types import FlowMoved
 from headrace.graph.resolved import ResolvedGraph
+from headrace.graph.select import Selection
 from headrace.model.outcome import FlowState
-from headrace.plan.steps import Plan
+from headrace.plan.steps import Decision, Plan
 from headrace.runtime.ports import Emit
 from headrace.runtime.states import ACTIVE, BLOCKING, CURRENT, NEXT, settled
 
@@ -27,6 +28,8 @@ class FlowStatus:
     attempts: int = 0
     # Since a batch was done last.
     failures_in_a_row: int = 0
+    # How often it was started again because the schema of its source has grown.
+    growths: int = 0
     # In a continuous update: what reads the table may start.
     current: bool = False
     began_at: datetime | None = None
@@ -43,9 +46,17 @@ class Board:
     statuses: Mapping[str, FlowStatus]
 
     @staticmethod
-    def for_plan(plan: Plan) -> Board:
-        """Every flow queued."""
-        statuses = {step.flow.name: FlowStatus(str(step.flow.target)) for step in plan.flows}
+    def for_plan(plan: Plan, before: Board | None = None) -> Board:
+        """Every flow queued; those that the board *before* has settled, or will try again, stand where they stood.
+
+        In an update that goes on, all flows but those that failed have still something to do.
+        """
+        kept = {} if before is None else before.statuses
+        if plan.continuous:
+            kept = {
+                name: status for name, status in kept.items() if status.state in (FlowState.FAILED, FlowState.RETRYING)
+            }
+        statuses = {step.flow.name: kept.get(step.flow.name, FlowStatus(str(step.flow.target))) for step in plan.flows}
         return Board(plan, MappingProxyType(statuses))
 
     @property
@@ -57,6 +68,11 @@ class Board:
     def active(self) -> tuple[str, ...]:
         """Flows that are starting or running."""
         return tuple(flow for flow, status in self.statuses.items() if status.state in ACTIVE)
+
+    @property
+    def busy(self) -> bool:
+        """True while a flow has still to report its end."""
+        return any(status.state in ACTIVE or status.state is FlowState.IDLE for status in self.statuses.values())
 
     @property
     def next_retry(self) -> float | None:
@@ -120,3 +136,22 @@ class Board:
         graph: ResolvedGraph = self.plan.graph
         inputs = graph.stored_inputs(graph.by_flow[flow])
         return tuple(up.name for given in inputs for up in graph.flows_into(given.name))
+
+
+def left_of(selection: Selection, board: Board) -> Selection:
+    """What is left of a selection once some of its flows have begun: nothing is cleared, or dropped, twice."""
+    begun = {name for name, status in board.statuses.items() if status.attempts}
+    steps = [step for step in board.plan.flows if step.decision is not Decision.EXCLUDE]
+    cleared = {str(step.flow.target) for step in steps if step.reset}
+    due = cleared - {str(step.flow.target) for step in steps if step.flow.name in begun}
+    if not (cleared or selection.reset_checkpoint):
+        return selection
+    others = {str(step.flow.target) for step in steps} - due
+    resets = tuple(text for text in selection.reset_checkpoint if text.partition("=")[0] not in begun)
+    return replace(
+        selection,
+        refresh=tuple(sorted(others)),
+        full_refresh=tuple(sorted(due)),
+        full_refresh_all=False,
+        reset_checkpoint=resets,
+    )

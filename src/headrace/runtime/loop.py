@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from typing_extensions import assert_never
 
+from headrace.events.types import Warned
 from headrace.model.outcome import FlowState, UpdateState
 from headrace.plan.steps import Decision, Plan
 from headrace.runtime import retry
@@ -18,11 +19,16 @@ from headrace.runtime.ports import (
     Emit,
     Failed,
     FlowStarter,
+    Growth,
     Idle,
     NothingNew,
     Report,
     Started,
 )
+
+# How often a flow is started again in one update because its files have new fields: a source whose fields are made of
+# data would never end.
+MOST_GROWTHS = 100
 
 
 class Clock(Protocol):
@@ -35,8 +41,20 @@ class Clock(Protocol):
         """The time of day, UTC."""
 
 
-def run(plan: Plan, starter: FlowStarter, clock: Clock, emit: Emit, *, limit: int, max_retries: int | None) -> Board:
+def run(
+    plan: Plan,
+    starter: FlowStarter,
+    clock: Clock,
+    emit: Emit,
+    *,
+    limit: int,
+    max_retries: int | None,
+    before: Board | None = None,
+) -> Board:
     """Run every step of *plan*; return the board when nothing can move.
+
+    When the schema of a source has grown, the board is returned unsettled, with nothing running: the graph is to be
+    resolved and planned again, and the loop goes on from that board.
 
     Args:
         plan: what to do.
@@ -46,15 +64,20 @@ def run(plan: Plan, starter: FlowStarter, clock: Clock, emit: Emit, *, limit: in
         limit: how many flows run at a time, at least 1; in a continuous update all of them do.
         max_retries: how often a flow is tried again after a failure that may pass, None without end; in a continuous
             update it counts failures with no batch between them.
+        before: the board that a loop over an earlier plan of the same update has returned.
     """
-    loop = _Loop(Board.for_plan(plan), starter, clock, emit, limit, max_retries)
+    loop = _Loop(Board.for_plan(plan, before), starter, clock, emit, limit, max_retries)
     loop.settle_unstarted()
     while not loop.board.settled:
         if starter.stopping:
             loop.cancel_waiting()
+        elif loop.grown:
+            loop.let_end()
         else:
             loop.begin_ready()
         if loop.board.settled:
+            break
+        if loop.grown and not loop.board.busy:
             break
         for report in starter.wait(loop.patience_s()):
             loop.take(report)
@@ -96,10 +119,20 @@ class _Loop:
         self._limit = limit
         self._max_retries = max_retries
         self._stop_sent = False
+        # True once the schema of a source has grown.
+        self.grown = False
+
+    def let_end(self) -> None:
+        """Begin nothing more, and end what goes on, so that the graph can be resolved again."""
+        if self.board.plan.continuous and not self._stop_sent:
+            self._stop_sent = True
+            self._starter.stop()
 
     def settle_unstarted(self) -> None:
         """Flows that the plan leaves alone."""
         for step in self.board.plan.flows:
+            if self.board.statuses[step.flow.name].state is not FlowState.QUEUED:
+                continue
             if step.decision is Decision.UP_TO_DATE:
                 self._move(step.flow.name, FlowState.UP_TO_DATE, reason=step.reason)
             elif step.decision is Decision.EXCLUDE:
@@ -125,7 +158,7 @@ class _Loop:
 
     def patience_s(self) -> float | None:
         """How long to wait for reports; without end when nothing can start before the next one."""
-        retry_at = self.board.next_retry if len(self.board.active) < self._room else None
+        retry_at = self.board.next_retry if len(self.board.active) < self._room and not self.grown else None
         return None if retry_at is None else max(retry_at - self._clock.monotonic(), 0.0)
 
     def take(self, report: Report) -> None:
@@ -169,10 +202,12 @@ class _Loop:
         continuous = self.board.plan.continuous
         in_a_row = 1 if continuous and failure.progressed else status.failures_in_a_row + 1
         left = self._max_retries is None or in_a_row <= self._max_retries
-        passing = retry.retryable(failure)
+        passing = retry.retryable(failure) or failure.growth is not None
         if passing and self._starter.stopping:
             self._end(failure.flow, FlowState.CANCELED, reason="the update was stopped")
-        elif passing and left:
+        elif failure.growth is not None and status.growths < MOST_GROWTHS:
+            self._grow(failure, failure.growth)
+        elif passing and left and failure.growth is None:
             wait_s = retry.delay_s(in_a_row)
             self._move(
                 failure.flow,
@@ -186,6 +221,14 @@ class _Loop:
             error = failure.error
             reason = f"{error.message} ({error.location})" if error.location else error.message
             self._end(failure.flow, FlowState.FAILED, reason=reason, error=error.to_json())
+
+    def _grow(self, failure: Failed, growth: Growth) -> None:
+        status = self.board.statuses[failure.flow]
+        said = f"version {growth.version} of the schema of its files has {', '.join(growth.fields)}"
+        self._emit(Warned("AUTO_LOADER.SCHEMA_GREW", f'flow "{failure.flow}": {said}', failure.flow, status.dataset))
+        reason = f"started again: {said}"
+        self._move(failure.flow, FlowState.RETRYING, reason=reason, growths=status.growths + 1, failures_in_a_row=0)
+        self.grown = True
 
     @property
     def _room(self) -> int:

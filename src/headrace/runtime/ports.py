@@ -53,6 +53,14 @@ class NothingNew:
 
 
 @dataclass(frozen=True)
+class Growth:
+    """The schema of a flow's source has a new version, with these fields, which the flow is to be resolved with."""
+
+    version: int
+    fields: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Failed:
     """A flow's query could not start or ended with an error.
 
@@ -67,6 +75,8 @@ class Failed:
     transient: bool = False
     # Batches were done since the flow was started: its earlier failures are over.
     progressed: bool = False
+    # It goes on, losing nothing, once the graph is resolved again.
+    growth: Growth | None = None
 
 
 @dataclass(frozen=True)

@@ -86,6 +86,10 @@ class StorageLayout:
         """Our own file about a flow, beside its checkpoints."""
         return self._join(self._flow(naming, dataset, flow), "flow.json")
 
+    def auto_loader(self, naming: Naming, dataset: QualifiedName, flow: str) -> str:
+        """The folder for the schemas and ledgers of the files that a flow, or a view, reads."""
+        return self._join(self._flow(naming, dataset, flow), "auto_loader")
+
     def flows(self, naming: Naming, dataset: QualifiedName) -> str:
         """The folder of all flows that feed, or fed, a dataset."""
         return self._join("checkpoints", *_dataset_parts(naming, dataset))

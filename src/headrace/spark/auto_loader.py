@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import wraps
+from itertools import count
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -21,11 +23,28 @@ from headrace.errors import PipelineError, Problems
 from headrace.spark.cloud_files import NAME, SOURCE_OPTION, CloudFiles
 
 FORMAT = "cloudfiles"
-# Where the stream that is being defined keeps its schema and ledger; None in a script, where the options say it.
-PLACE: ContextVar[Callable[[], tuple[Path, bool]] | None] = ContextVar("headrace_auto_loader_place", default=None)
+# Gives each reader of a query function the folder for its schemas and ledgers; None in a script, whose options say it.
+FOLDERS: ContextVar[Iterator[Path] | None] = ContextVar("headrace_auto_loader_folders", default=None)
+# Whether a query function is called to be run, and what its readers find out is to be kept.
+_STORES: ContextVar[bool] = ContextVar("headrace_auto_loader_stores", default=False)
 _FORMAT, _SCHEMA, _OPTIONS = "_headrace_format", "_headrace_schema", "_headrace_options"
 _OWN = f"{os.sep}headrace{os.sep}"
 _SPARKS = f"{os.sep}pyspark{os.sep}"
+
+
+@contextmanager
+def storing() -> Iterator[None]:
+    """Let readers that are made inside the block store the schemas that they infer."""
+    token = _STORES.set(True)
+    try:
+        yield
+    finally:
+        _STORES.reset(token)
+
+
+def folders_below(folder: Path) -> Iterator[Path]:
+    """A folder for each reader, in the order in which a query function makes them."""
+    return (folder / str(number) for number in count())
 
 
 def reading(load: Any) -> Any:
@@ -102,14 +121,14 @@ def _struct(schema: Any) -> Any:
 
 
 def _place(session: SparkSession) -> Place:
-    given = PLACE.get()
-    location, stores = given() if given else (None, True)
+    folders = FOLDERS.get()
+    folder = next(folders) if folders is not None else None
     return Place(
-        ledgers=location / "_ledgers" if location else _state_folder() / "ledgers",
-        schema_location=location,
+        ledgers=folder or _state_folder() / "ledgers",
+        schema_location=folder,
         time_zone=str(session.conf.get("spark.sql.session.timeZone", "UTC")),
         tasks=session.sparkContext.defaultParallelism,
-        stores=stores,
+        stores=folder is None or _STORES.get(),
     )
 
 

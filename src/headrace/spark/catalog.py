@@ -47,6 +47,10 @@ class Catalog:
         for database in self.names.databases:
             self._make_database(database)
 
+    def auto_loader_folder(self, dataset: QualifiedName, flow: str) -> Path:
+        """Where a flow, or a view, keeps what it knows of the files that it reads."""
+        return Path(self._layout.auto_loader(self._naming, dataset, flow))
+
     def register_stub(self, name: QualifiedName, schema: Schema) -> None:
         """An empty Parquet table of this schema under the dataset's name; both batch and streaming reads resolve."""
         with self._lock:

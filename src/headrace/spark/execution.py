@@ -28,6 +28,7 @@ from headrace.model.triggers import Trigger, TriggerKind
 from headrace.plan.loads import Load
 from headrace.runtime.ports import Canceled, Completed, Report
 from headrace.runtime.seam import Point
+from headrace.spark.auto_loader import storing
 from headrace.spark.commit_counter import CommitCounter
 from headrace.spark.confs import CHECKPOINT_CONFS
 from headrace.spark.loading import complete_load, part_of
@@ -170,7 +171,7 @@ class Execution:
         if own_sink and broken_off:
             record = self._counted(record, query_id_of(checkpoint))
         target = None
-        with self._preparation.loading, self._from_first_commits(checkpoint):
+        with self._preparation.loading, self._from_first_commits(checkpoint), storing():
             self._preparation.register_inputs(flow)
             with with_confs(around.session, {**record.confs, **flow.flow.spark_conf}):
                 writer = _trigger(self._preparation.frame(flow).writeStream.queryName(flow.name), trigger)

@@ -19,12 +19,13 @@ from py4j.protocol import Py4JJavaError, Py4JNetworkError
 from pyspark.errors import ParseException, PySparkException
 from pyspark.errors.exceptions.captured import CapturedException
 
+from headrace.autoloader.evolution import NewFields, new_fields_told
 from headrace.errors import PipelineError, Problems
 from headrace.expectations.compile import FAILED_MARK
 from headrace.model.datasets import Flow, SqlQuery
 from headrace.model.expectations import Expectation
 from headrace.model.location import Location, split_cell
-from headrace.runtime.ports import Failed
+from headrace.runtime.ports import Failed, Growth
 
 # Conditions that wrap another one.
 _WRAPPERS = frozenset(
@@ -104,10 +105,9 @@ def failed(flow: Flow, error: BaseException, root: Path, rules: Sequence[Expecta
     if isinstance(error, Problems):
         return Failed(flow.name, error.errors[0], condition=error.errors[0].code)
     causes = tuple(chain(error))
-    broken = next((c for c in causes if FAILED_MARK in c.message), None)
-    if broken is not None:
-        problem = _broken_expectation(flow, broken.message, rules)
-        return Failed(flow.name, problem, condition=problem.code)
+    ours = next((report for cause in causes if (report := _raised_by_us(flow, cause.message, rules))), None)
+    if ours is not None:
+        return ours
     inner = innermost(causes)
     place = user_location(error, root) or flow.location
     worker = next((c.message for c in reversed(causes) if _from_worker(c)), None)
@@ -237,6 +237,25 @@ def _broken_expectation(flow: Flow, message: str, rules: Sequence[Expectation]) 
         name=said.get("expectation"),
         row=_shortened(str(said.get("row"))),
     )
+
+
+def _raised_by_us(flow: Flow, message: str, rules: Sequence[Expectation]) -> Failed | None:
+    """The report of what our own code has raised inside of Spark's tasks."""
+    if FAILED_MARK in message:
+        problem = _broken_expectation(flow, message, rules)
+        return Failed(flow.name, problem, condition=problem.code)
+    new = new_fields_told(message)
+    return None if new is None else _new_fields(flow, new)
+
+
+def _new_fields(flow: Flow, new: NewFields) -> Failed:
+    names = ", ".join(f'"{name}"' for name in new.names)
+    code = "AUTO_LOADER.NEW_FIELDS_REFUSED" if new.version is None else "AUTO_LOADER.NEW_FIELDS"
+    problem = PipelineError(
+        code, location=flow.location, flow=flow.name, fields=names, file=new.file, version=new.version
+    )
+    growth = None if new.version is None else Growth(new.version, new.names)
+    return Failed(flow.name, problem, condition=code, growth=growth)
 
 
 def _from_worker(cause: Cause) -> bool:

@@ -6,14 +6,16 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
+from headrace.autoloader.source import Source as LoaderSource
 from headrace.graph.resolved import Input, Source, SourceKind
 from headrace.model.names import QualifiedName
+from headrace.spark import cloud_files
 
 # Operators of the user's Python code; a plan does not show when that code changes.
 _PYTHON_NODES = ("MapInPandas", "MapInArrow", "FlatMapGroupsInPandas", "FlatMapCoGroupsInPandas", "Python", "InArrow")
@@ -43,8 +45,8 @@ _PASSING_CHANGES = frozenset(
     {"skipchangecommits", "ignorechanges", "ignoredeletes", "readchangefeed", "readchangedata"}
 )
 
-# UUIDs, such as that of an EventTimeWatermark.
-_RANDOM_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+# UUIDs, such as that of an EventTimeWatermark, and what Java calls an object that has no text.
+_RANDOM_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|\borg\.apache\.[\w.$]+@[0-9a-f]+")
 
 
 @dataclass
@@ -192,6 +194,10 @@ def _leaf(kind: str, node: Any, found: Reading) -> None:
         source = _stream_source(node.dataSource())
         found.sources.append(source)
         found.external.append(_external_text(source))
+    elif kind == "StreamingRelationV2" and str(node.sourceName()) == cloud_files.NAME:
+        source = _auto_loader(str(node.extraOptions().get(cloud_files.SOURCE_OPTION)))
+        found.sources.append(source)
+        found.external.append(_external_text(source))
     elif kind.startswith("StreamingRelation") or kind == "StreamingDataSourceV2Relation":
         text = str(node.simpleString(5)).split("[")[0].strip()
         found.sources.append(Source(SourceKind.OTHER, text))
@@ -217,12 +223,19 @@ def _stream_source(data_source: Any) -> Source:
     return Source(SourceKind.OTHER, f"{kind} {' '.join(map(str, paths))}".strip())
 
 
+def _auto_loader(text: str) -> Source:
+    # How many tasks read a batch is this machine's affair, and no part of what is read.
+    return Source(SourceKind.AUTO_LOADER, replace(LoaderSource.from_json(text), tasks=1).to_json())
+
+
 def can_be_listed(path: str) -> bool:
     """True for a path, or pattern, whose files Python finds as Spark does: local, absolute, with ``*`` and ``?``."""
     return _LOCAL_PATH.fullmatch(path) is not None
 
 
 def _external_text(source: Source) -> str:
+    if source.kind is SourceKind.AUTO_LOADER:
+        return LoaderSource.from_json(source.detail).path
     return ", ".join(json.loads(source.detail)["paths"]) if source.kind is SourceKind.FILES else source.detail
 
 

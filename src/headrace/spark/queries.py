@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -14,6 +15,7 @@ from headrace.errors import PipelineError
 from headrace.model.datasets import Flow, PythonQuery, SqlQuery
 from headrace.model.names import Naming
 from headrace.pipelines.registry import reading_with
+from headrace.spark.auto_loader import FOLDERS, folders_below
 from headrace.spark.catalog import Catalog
 from headrace.spark.patches import CHECK_PATH, QUERIES_ONLY, RESOLVING, SPELL_NAME, SPELL_QUERY
 from headrace.spark.session import make_active
@@ -50,7 +52,8 @@ def call(flow: Flow, catalog: Catalog, *, resolving: bool = False, columns: tupl
     make_active(catalog.session)
     # The texts of SQL files were checked when they were read.
     queries_only = isinstance(query, PythonQuery) or not query.checked
-    with _context(query.naming, catalog, resolving=resolving, queries_only=queries_only):
+    folders = folders_below(catalog.auto_loader_folder(flow.target, flow.name))
+    with _context(query.naming, catalog, folders, resolving=resolving, queries_only=queries_only):
         frame = query.function() if isinstance(query, PythonQuery) else catalog.session.sql(query.text)
     if not isinstance(frame, DataFrame):
         raise PipelineError("FLOW.NO_FRAME", location=flow.location, flow=flow.name, type=type(frame).__name__)
@@ -74,7 +77,10 @@ def _placed(frame: DataFrame, query: SqlQuery, columns: tuple[str, ...], flow: F
 
 
 @contextmanager
-def _context(naming: Naming, catalog: Catalog, *, resolving: bool, queries_only: bool) -> Iterator[None]:
+def _context(
+    naming: Naming, catalog: Catalog, folders: Iterator[Path], *, resolving: bool, queries_only: bool
+) -> Iterator[None]:
+    folders_token = FOLDERS.set(folders)
     name_token = SPELL_NAME.set(partial(catalog.names.spelled, naming=naming))
     query_token = SPELL_QUERY.set(partial(catalog.names.spelled_query, naming=naming))
     path_token = CHECK_PATH.set(catalog.names.refuse_own)
@@ -89,3 +95,4 @@ def _context(naming: Naming, catalog: Catalog, *, resolving: bool, queries_only:
         CHECK_PATH.reset(path_token)
         QUERIES_ONLY.reset(queries_token)
         RESOLVING.reset(resolving_token)
+        FOLDERS.reset(folders_token)

@@ -219,7 +219,7 @@ def test_new_fields_end_the_stream_once_and_it_goes_on_with_the_new_schema_and_t
     land("c.json", {"id": 3, "other": 1})
 
     end = stream.latest(at, everything=False)
-    with pytest.raises(UnknownFieldException, match=r"extra.* retry=true version=1"):
+    with pytest.raises(UnknownFieldException, match=r"extra.*Version 1 of the schema"):
         read(stream, at, end)
     stream.close()
 
@@ -242,7 +242,7 @@ def test_other_modes_rescue_new_fields_or_end_with_them_each_time(land, source, 
     end = stream.latest(start, everything=False)
 
     if extra == "fails":
-        with pytest.raises(UnknownFieldException, match="retry=false"):
+        with pytest.raises(UnknownFieldException, match="stays as it is"):
             read(stream, start, end)
     else:
         (row,) = read(stream, start, end)

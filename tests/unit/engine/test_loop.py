@@ -10,11 +10,12 @@ import pytest
 
 from headrace.errors import InternalError, PipelineError
 from headrace.graph.resolved import Mode
+from headrace.graph.select import Selection
 from headrace.model.outcome import FlowState, UpdateState
 from headrace.plan.steps import Decision, FlowStep, Plan
-from headrace.runtime.board import Board
-from headrace.runtime.loop import first_error, run, state_of
-from headrace.runtime.ports import Canceled, Completed, Current, Failed, Idle, NothingNew, Started
+from headrace.runtime.board import Board, left_of
+from headrace.runtime.loop import MOST_GROWTHS, first_error, run, state_of
+from headrace.runtime.ports import Canceled, Completed, Current, Failed, Growth, Idle, NothingNew, Started
 
 ERROR = PipelineError("GRAPH.EMPTY")
 
@@ -58,6 +59,10 @@ class Starter:
 
 def fails(name, *, passing):
     return Failed(name, ERROR, transient=passing)
+
+
+def grows(name, version=1):
+    return Failed(name, ERROR, growth=Growth(version, ("extra",)))
 
 
 def stops_with(report):
@@ -261,3 +266,53 @@ def test_the_loop_waits_for_a_report_while_a_retry_is_due_and_no_room_is_left(pl
     assert waits == [None]
     assert [name for name, _, _ in starter.begun] == ["a", "b", "a"]
     assert set(states(board).values()) == {"COMPLETED"}
+
+
+def test_where_a_schema_has_grown_the_loop_ends_with_nothing_running_and_nothing_skipped(play, make):
+    flows = (make.flow("a"), make.flow("b", "a"), make.flow("c"))
+
+    board, starter, moves = play(*flows, a=[grows("a")])
+
+    assert states(board) == {"a": "RETRYING", "b": "QUEUED", "c": "COMPLETED"}
+    assert [name for name, _, _ in starter.begun] == ["a", "c"]
+    assert [move.code for move in moves if hasattr(move, "code")] == ["AUTO_LOADER.SCHEMA_GREW"]
+
+
+def test_a_loop_goes_on_from_the_board_that_another_has_left(play, make, clock):
+    flows = (make.flow("a"), make.flow("b", "a"), make.flow("c"))
+    before, _, _ = play(*flows, a=[grows("a")])
+
+    board = run(before.plan, Starter(clock), clock, lambda _: None, limit=4, max_retries=2, before=before)
+
+    assert states(board) == {"a": "COMPLETED", "b": "COMPLETED", "c": "COMPLETED"}
+    assert (board.statuses["a"].attempts, board.statuses["c"].attempts) == (2, 1)
+
+
+def test_a_continuous_update_ends_its_streams_to_be_resolved_again_and_starts_them_all(play, make, clock):
+    before, starter, _ = play(make.flow("a"), make.flow("b"), continuous=True, a=[grows("a")])
+
+    board = run(before.plan, Starter(clock), clock, lambda _: None, limit=4, max_retries=2, before=before)
+
+    assert starter.stops == 1
+    assert not before.settled
+    assert states(board) == {"a": "COMPLETED", "b": "COMPLETED"}
+
+
+def test_a_source_whose_schema_never_stops_growing_fails(play, make, clock):
+    board, _, _ = play(make.flow("a"), a=[grows("a")])
+    for _ in range(MOST_GROWTHS):
+        starter = Starter(clock, a=[grows("a")] * (MOST_GROWTHS + 2))
+        board = run(board.plan, starter, clock, lambda _: None, limit=1, max_retries=2, before=board)
+
+    assert states(board) == {"a": "FAILED"}
+
+
+def test_what_is_left_of_an_update_clears_nothing_twice(make):
+    flows = (make.flow("a"), make.flow("b"), make.flow("c"))
+    steps = tuple(FlowStep(flow, Decision.START, "", reset=flow.name != "c") for flow in flows)
+    board = Board.for_plan(Plan(make.graph(*flows), (), steps))
+    begun = board.moved("a", FlowState.STARTING, lambda _: None, attempts=1)
+    asked = Selection(full_refresh=("a", "b"), refresh=("c",), reset_checkpoint=("c=latest",), accept_data_loss=True)
+
+    assert left_of(asked, begun) == Selection(("a", "c"), ("b",), reset_checkpoint=("c=latest",), accept_data_loss=True)
+    assert left_of(Selection(), Board.for_plan(replace(begun.plan, flows=steps[2:]))) == Selection()

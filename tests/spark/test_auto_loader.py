@@ -1,0 +1,141 @@
+"""Auto Loader in pipelines, with Spark and Delta: rows, schemas that grow within an update, what is rescued."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+
+pytestmark = pytest.mark.spark
+
+BRONZE = """
+    @dp.table
+    def bronze():
+        return (
+            spark.readStream.format("cloudFiles")
+            .option("cloudFiles.format", "json")
+            .option("cloudFiles.inferColumnTypes", "true")
+            .load("{data}")
+        )
+"""
+SILVER = """
+    @dp.table
+    def silver():
+        return spark.readStream.table("bronze").withColumn("twice", F.col("id") * 2)
+"""
+
+
+@pytest.fixture
+def data(tmp_path):
+    folder = tmp_path / "landing"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def land(data):
+    """Makes a file that has been there for a while."""
+
+    def landed(name, *records):
+        file = data / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("".join(json.dumps(record) + "\n" for record in records))
+        os.utime(file, (1_700_000_000, 1_700_000_000))
+
+    return landed
+
+
+def test_files_become_rows_once_and_an_update_without_new_ones_starts_nothing(project, data, land):
+    land("a.json", {"id": 1, "name": "x"}, {"id": 2})
+    pipeline = project(BRONZE.format(data=data))
+
+    first = pipeline.run()
+    again = pipeline.run()
+    land("b.json", {"id": 3})
+    third = pipeline.run()
+
+    assert [result.states["bronze"].value for result in (first, again, third)] == [
+        *("COMPLETED", "UP_TO_DATE", "COMPLETED")
+    ]
+    assert [result.written for result in (first, again, third)] == [2, 0, 1]
+    assert [row["id"] for row in third.rows("bronze")] == [1, 2, 3]
+
+
+def test_new_fields_are_in_the_table_and_downstream_within_one_update(project, data, land):
+    land("a.json", {"id": 1})
+    pipeline = project(BRONZE.format(data=data) + SILVER)
+    pipeline.run()
+    land("b.json", {"id": 2, "extra": "new"})
+    land("c.json", {"id": 3, "other": {"deep": 1}})
+
+    result = pipeline.run()
+
+    assert {flow: state.value for flow, state in result.states.items()} == {
+        "bronze": "COMPLETED",
+        "silver": "COMPLETED",
+    }
+    rows = [(row["id"], row["extra"], row["other"], row["twice"]) for row in result.rows("silver")]
+    assert sorted(rows, key=lambda row: row[0]) == [(1, None, None, 2), (2, "new", None, 4), (3, None, {"deep": 1}, 6)]
+    assert result.counts("bronze").rows_written == 2
+
+
+def test_a_schema_that_grows_is_one_event_for_each_version(project, data, land):
+    land("a.json", {"id": 1})
+    pipeline = project(BRONZE.format(data=data))
+    pipeline.run()
+    land("b.json", {"id": 2, "extra": "new"})
+
+    result = pipeline.run()
+
+    (said,) = pipeline.project.events().warnings(result.outcome.update_id)
+    assert said.code == "AUTO_LOADER.SCHEMA_GREW"
+    assert "version 1 of the schema of its files has extra" in said.message
+
+
+def test_what_does_not_fit_is_rescued_and_a_rule_sets_it_aside(project, data, land):
+    land("a.json", {"id": 1})
+    pipeline = project(
+        f"""
+        @dp.table
+        @dp.expect_or_quarantine("clean", "_rescued_data IS NULL")
+        def bronze():
+            return (
+                spark.readStream.format("cloudFiles").option("cloudFiles.format", "json")
+                .option("cloudFiles.schemaHints", "id BIGINT").load("{data}")
+            )
+        """
+    )
+    pipeline.run()
+    land("b.json", {"id": "none"}, {"id": 2})
+    (data / "c.json").write_text("{broken\n")
+
+    result = pipeline.run()
+
+    assert (result.written, result.quarantined) == (1, 2)
+    aside = " ".join(row["row"]["_rescued_data"] for row in result.rows("bronze_quarantine"))
+    assert '"id":"none"' in aside
+    assert "{broken" in aside
+
+
+def test_metadata_is_there_when_the_function_names_it_and_is_no_column_otherwise(project, data, land):
+    land("x/a.json", {"id": 1})
+    pipeline = project(
+        f"""
+        @dp.table
+        def bronze():
+            frame = spark.readStream.format("cloudFiles").option("cloudFiles.format", "json").load("{data}")
+            return frame.select("*", F.col("_metadata.file_name").alias("file"))
+        """
+    )
+
+    assert list(pipeline.run().rows("bronze")) == [{"id": "1", "_rescued_data": None, "file": "a.json"}]
+
+
+def test_a_check_of_the_project_stores_no_schema(project, data, land):
+    land("a.json", {"id": 1})
+    pipeline = project(BRONZE.format(data=data))
+
+    pipeline.project.validate()
+
+    assert not list(pipeline.folder.rglob("_schemas"))
