@@ -14,12 +14,15 @@ import pyarrow as pa
 import pyarrow.json as pj
 
 from headrace.autoloader.ddl import JsonType, array_of, field_of
+from headrace.autoloader.reading.arrow_types import decimal_of, spark_type
 from headrace.autoloader.reading.json_scan import Leniency, Members, NotJson, Number, read_json
 
 # The type of a place where nothing but null was seen.
 _NOTHING = "null"
 _BIG = 2**63
-_MERGED_NUMBERS = {frozenset(("long", "double")): "double"}
+_WHOLE = ("byte", "short", "integer", "long")
+_NUMBERS = {*_WHOLE, "float", "double"}
+_MOST_DIGITS = 38
 _EMPTY_STRUCT: Mapping[str, Any] = {"type": "struct", "fields": []}
 
 
@@ -34,7 +37,22 @@ def merged(left: JsonType, right: JsonType) -> JsonType:
             return array_of(merged(left["elementType"], right["elementType"]))
         return _merged_structs(left, right)
     if isinstance(left, str) and isinstance(right, str):
-        return _MERGED_NUMBERS.get(frozenset((left, right)), "string")
+        return _wider(left, right)
+    return "string"
+
+
+def _wider(left: str, right: str) -> str:
+    if left in _WHOLE and right in _WHOLE:
+        return max(left, right, key=_WHOLE.index)
+    if left in _NUMBERS and right in _NUMBERS:
+        return "double"
+    if {left, right} == {"date", "timestamp_ntz"}:
+        return "timestamp_ntz"
+    first, second = decimal_of(left), decimal_of(right)
+    if first and second:
+        scale = max(first[1], second[1])
+        digits = max(first[0] - first[1], second[0] - second[1]) + scale
+        return f"decimal({digits},{scale})" if digits <= _MOST_DIGITS else "double"
     return "string"
 
 
@@ -87,6 +105,14 @@ def _evolved(kind: JsonType, seen: JsonType) -> JsonType:
     if kind["type"] == "array":
         return {**kind, "elementType": _evolved(kind["elementType"], seen["elementType"])}
     return kind
+
+
+def parquet_struct(schemas: Iterable[pa.Schema]) -> JsonType:
+    """What files of Parquet have in common: of a column's types the widest, columns in the order of the files."""
+    found: JsonType = dict(_EMPTY_STRUCT)
+    for schema in schemas:
+        found = merged(found, spark_type(pa.struct(list(schema))))
+    return found
 
 
 def json_struct(blocks: Iterable[bytes], options: Mapping[str, str]) -> JsonType:

@@ -8,9 +8,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from headrace.autoloader.ddl import JsonType, field_of
-from headrace.autoloader.inference import finished, json_struct
+from headrace.autoloader.inference import finished, json_struct, parquet_struct
 from headrace.autoloader.options import LoaderOptions
 from headrace.autoloader.reading.arrow_types import NoArrowType
 from headrace.autoloader.reading.lines import line_blocks
@@ -44,6 +45,9 @@ def inferred(files: Sequence[Split], options: LoaderOptions, most_bytes: int = S
     fixed = FIXED.get(options.file_format)
     if fixed is not None:
         return fixed
+    if options.file_format == "parquet":
+        struct = parquet_struct(_footers(files))
+        return struct if struct["fields"] else None
     encoding = options.format_options.get("encoding") or options.format_options.get("charset") or "utf-8"
     typed = options.infer_types and options.format_options.get("primitivesAsString") != "true"
     struct = json_struct(_blocks(files, encoding, most_bytes, options), options.format_options)
@@ -77,6 +81,15 @@ def _type_of(values: Sequence[str], zone: str) -> str:
         # A year alone would be a date, but whole numbers come first.
         return kind
     return "string"
+
+
+def _footers(files: Iterable[Split]) -> Iterator[pa.Schema]:
+    for file in files:
+        try:
+            yield pq.read_schema(file.path)
+        except (OSError, pa.ArrowException):
+            # Gone, or not to be read: that is for the stream to say when it comes to the file.
+            continue
 
 
 def _blocks(files: Iterable[Split], encoding: str, most_bytes: int, options: LoaderOptions) -> Iterator[bytes]:

@@ -20,9 +20,10 @@ from headrace.model.names import Naming, QualifiedName, quoted
 from headrace.model.schema import Schema
 from headrace.settings.storage import StorageLayout
 from headrace.spark import entries
-from headrace.spark.delta_tables import build_table, clear_drafts, make_stub, struct_type
+from headrace.spark.delta_tables import build_table, clear_drafts, clear_table, make_stub, struct_type
 from headrace.spark.first_commit import make_plain_table, plain
 from headrace.spark.names import Names
+from headrace.spark.term_guard import of_term
 
 _DEFAULTS = "spark.databricks.delta.properties.defaults."
 
@@ -99,8 +100,11 @@ class Catalog:
         confs = self.session.conf.getAll
         return {f"delta.{k[len(_DEFAULTS) :]}": v for k, v in confs.items() if k.startswith(_DEFAULTS)}
 
-    def replace_table(self, dataset: ResolvedDataset) -> None:
-        """A new, empty version of the dataset's table: schema, properties and layout as declared now, one commit."""
+    def replace_table(self, dataset: ResolvedDataset, term: int) -> None:
+        """A new, empty version of the dataset's table: schema, properties and layout as declared now, one commit.
+
+        Nothing is done once a holder of the lease with a number above *term* has done it.
+        """
         with self._lock:
             path = self._layout.table(self._naming, dataset.name)
             if not is_made(path):
@@ -108,7 +112,7 @@ class Catalog:
                 return
             # Delta replaces what the catalog has under the name; what it only finds at the path, it keeps.
             self.register_path(dataset.name, path)
-            build_table(self.session, "createOrReplace", self.names.of(dataset.name).text, dataset, path)
+            clear_table(self.session, self.names.of(dataset.name).text, dataset, path, of_term(term, "clearing"))
 
     def forget(self, names: Iterable[QualifiedName]) -> None:
         """Take names out of the catalog, and out of what is known; the data stays."""

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from headrace.checkpoints.delta_log import is_made
 from headrace.graph.resolved import ResolvedDataset
-from headrace.model.names import sql_text
+from headrace.model.names import quoted, sql_text
 from headrace.model.schema import Schema
+from headrace.spark.alterations import cluster_table
 
 
 def build_table(session: SparkSession, how: str, name: str, dataset: ResolvedDataset, path: str) -> None:
@@ -41,6 +43,36 @@ def build_table(session: SparkSession, how: str, name: str, dataset: ResolvedDat
     if declared.cluster_by:
         builder = builder.clusterBy(java_texts(session, declared.cluster_by))
     builder.execute()
+
+
+def clear_table(
+    session: SparkSession, name: str, dataset: ResolvedDataset, path: str, options: Mapping[str, str]
+) -> None:
+    """Replace a dataset's table by an empty one as declared, in one commit; clustering is declared in another.
+
+    Args:
+        session: whose catalog has the name.
+        name: the quoted name in the session's catalog.
+        dataset: columns, comment, properties and layout.
+        path: where the table lies.
+        options: of the write. Columns that may not be NULL have no place in one that takes options
+            (``CreateDeltaTableCommand``), and their table is built without.
+    """
+    declared = dataset.dataset
+    if dataset.schema != dataset.schema.nullable:
+        build_table(session, "createOrReplace", name, dataset, path)
+        return
+    writer = empty_frame(session, dataset.schema).writeTo(name).using("delta").options(**options)
+    for key, value in declared.properties.items():
+        writer = writer.tableProperty(key, value)
+    if declared.comment:
+        writer = writer.tableProperty("comment", declared.comment)
+    if declared.partition_by:
+        writer = writer.partitionedBy(*(F.col(quoted(column)) for column in declared.partition_by))
+    writer.createOrReplace()
+    if declared.cluster_by:
+        # Delta takes it from no writer; a crash in between leaves it to the next update, as any change of the layout.
+        cluster_table(session, name, declared.cluster_by)
 
 
 def clear_drafts(path: str) -> None:

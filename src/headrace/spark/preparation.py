@@ -86,9 +86,12 @@ class Preparation:
         if Rules(dataset.dataset.expectations).with_action(Action.QUARANTINE):
             path = around.layout.quarantine(around.naming, dataset.name)
             if not is_made(path):
-                make_quarantine(around.session, path, empty_frame(around.catalog.session, dataset.schema.nullable))
+                make_quarantine(around.session, path, self._empty(dataset), around.term)
             elif any(flow.mode is not Mode.REPLACE for flow in around.graph.flows_into(dataset.name)):
-                widen_quarantine(around.session, path, dataset.schema)
+                widen_quarantine(around.session, path, dataset.schema, around.term)
+
+    def _empty(self, dataset: ResolvedDataset) -> DataFrame:
+        return empty_frame(self._around.session, dataset.schema.nullable)
 
     def _mark(self, name: QualifiedName) -> None:
         """Record that a table is being reset, and that its readers of this update must be: the next one does the rest.
@@ -121,10 +124,10 @@ class Preparation:
         around.fence()
         quarantine = around.layout.quarantine(around.naming, dataset.name)
         if is_made(quarantine):
-            make_quarantine(around.session, quarantine, empty_frame(around.catalog.session, dataset.schema.nullable))
+            make_quarantine(around.session, quarantine, self._empty(dataset), around.term)
         around.at(Point.RESET_ASIDE)
         around.fence()
-        around.catalog.replace_table(dataset)
+        around.catalog.replace_table(dataset, around.term)
         around.at(Point.RESET_CLEARED)
         around.fence()
         stored = flows_of(around.layout, around.naming, dataset.name)

@@ -14,9 +14,10 @@ from headrace.model.type_changes import schema_change
 from headrace.spark.alterations import describe_table
 from headrace.spark.delta_tables import struct_type
 from headrace.spark.frames import brought
+from headrace.spark.term_guard import of_term
 
 
-def widen_quarantine(session: SparkSession, path: str, schema: Schema) -> None:
+def widen_quarantine(session: SparkSession, path: str, schema: Schema, term: int) -> None:
     """Bring a quarantine table to where it takes rows of *schema* too; nothing is done where it does.
 
     The table is written anew in one commit, and not widened in place: other readers of Delta tables, that of
@@ -37,4 +38,4 @@ def widen_quarantine(session: SparkSession, path: str, schema: Schema) -> None:
     wanted = struct_type(change.result)
     moved = rows.withColumn("row", brought(F.col("row"), rows.schema["row"].dataType, wanted))
     writer = moved.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
-    writer.partitionBy("flow").save(path)
+    writer.options(**of_term(term, "widening")).partitionBy("flow").save(path)

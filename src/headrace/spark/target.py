@@ -29,6 +29,7 @@ from headrace.model.schema import Schema
 from headrace.runtime.ports import Emit
 from headrace.runtime.seam import Point, Seam
 from headrace.spark.commits import quarantined_rows, rows_of_transaction
+from headrace.spark.term_guard import of_term
 
 _CONFLICT_TRIES = 5
 # Batch, term and attempt together are a transaction's version, a number of 63 bits.
@@ -269,8 +270,11 @@ class Target:
         )
 
 
-def make_quarantine(session: SparkSession, path: str, empty: DataFrame) -> None:
-    """An empty quarantine table for rows like those of *empty*; what was there is gone."""
+def make_quarantine(session: SparkSession, path: str, empty: DataFrame, term: int) -> None:
+    """An empty quarantine table for rows like those of *empty*; what was there is gone.
+
+    Nothing is done once a holder of the lease with a number above *term* has done it.
+    """
     columns = (
         f"broken array<string>, source {_SOURCE_TYPE}, update_id string, flow string, epoch int, batch_id bigint, "
         "quarantined_at timestamp, status string"
@@ -278,7 +282,7 @@ def make_quarantine(session: SparkSession, path: str, empty: DataFrame) -> None:
     frame = session.createDataFrame([], columns).crossJoin(empty.select(F.struct("*").alias("row")))
     frame = frame.select("row", *[name for name in frame.columns if name != "row"])
     writer = frame.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
-    writer.partitionBy("flow").save(path)
+    writer.options(**of_term(term, "clearing")).partitionBy("flow").save(path)
 
 
 def transaction_version(batch_id: int, term: int, attempt: int) -> int:

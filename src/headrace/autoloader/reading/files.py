@@ -11,6 +11,7 @@ from urllib.parse import quote
 import pyarrow as pa
 
 from headrace.autoloader.reading.arrow_types import arrow_schema, arrow_type
+from headrace.autoloader.reading.columnar import parquet_rows
 from headrace.autoloader.reading.json_blocks import JsonBlocks
 from headrace.autoloader.reading.json_records import read_records
 from headrace.autoloader.reading.lines import line_blocks
@@ -108,6 +109,11 @@ def _json(plan: ReadPlan, split: Split) -> Iterator[pa.RecordBatch]:
         yield from reader.read(block)
 
 
-_CONTENTS: Mapping[str, Contents] = {"json": _json, "text": text_lines, "binaryFile": binary_files}
+_CONTENTS: Mapping[str, Contents] = {
+    "json": _json,
+    "text": text_lines,
+    "binaryFile": binary_files,
+    "parquet": parquet_rows,
+}
 # Formats whose files can be read from any place in them.
-DIVISIBLE = frozenset({"json", "text"})
+DIVISIBLE = frozenset({"json", "parquet", "text"})

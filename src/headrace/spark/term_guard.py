@@ -1,0 +1,20 @@
+"""Keeps a holder of the lease that was stopped and goes on from replacing what the one after it has written (D11).
+
+Between the check of the lease and a commit of Delta's a process may be stopped for as long as anybody likes. A commit
+that takes rows away carries the number of the lease: Delta passes over it once a higher number has been committed.
+Whoever takes over finishes what it finds begun, and so commits under its own number first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import count
+
+_COMMITS_BITS = 24
+# One holder's commits, however many, are told apart and none of them is passed over.
+_commits = count(1)
+
+
+def of_term(term: int, what: str) -> Mapping[str, str]:
+    """Options of a Delta write that is passed over once a later holder has done the same to the table."""
+    return {"txnAppId": f"headrace {what}", "txnVersion": str(term << _COMMITS_BITS | next(_commits))}
