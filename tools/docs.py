@@ -8,6 +8,7 @@ from itertools import groupby
 from pathlib import Path
 
 from command_line import command_line_page
+from headrace.autoloader.reference import auto_loader_reference
 from headrace.errors import Condition, conditions
 from headrace.settings.reference import settings_reference
 from vendor_api import vendor_api_page
@@ -48,6 +49,7 @@ def _section(condition: Condition) -> str:
 
 
 PAGES: Mapping[str, Callable[[], str]] = {
+    "reference/auto-loader.md": auto_loader_reference,
     "reference/command-line.md": command_line_page,
     "reference/errors.md": errors_page,
     "reference/settings.md": settings_reference,

@@ -70,7 +70,7 @@ _COLUMNS = "CREATE STREAMING TABLE t ({}) AS SELECT * FROM STREAM s"
 _VIEW = "CREATE MATERIALIZED VIEW v {} AS SELECT 1 AS a"
 _QUERY = "CREATE MATERIALIZED VIEW v AS SELECT * FROM {}"
 _FLOW = "CREATE FLOW f AS {}"
-_NO_LOADER = "Auto Loader is not there yet; Spark's own file streams work, from Python"
+_NO_LOADER = 'Auto Loader is read from Python, with `spark.readStream.format("cloudFiles")`'
 
 _FORMS: Mapping[str, tuple[Form, ...]] = {
     "Statements": (

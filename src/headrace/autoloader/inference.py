@@ -16,12 +16,14 @@ import pyarrow.json as pj
 from headrace.autoloader.ddl import JsonType, array_of, field_of
 from headrace.autoloader.reading.arrow_types import decimal_of, spark_type
 from headrace.autoloader.reading.json_scan import Leniency, Members, NotJson, Number, read_json
+from headrace.autoloader.reading.texts import type_of
 
 # The type of a place where nothing but null was seen.
 _NOTHING = "null"
 _BIG = 2**63
 _WHOLE = ("byte", "short", "integer", "long")
 _NUMBERS = {*_WHOLE, "float", "double"}
+_DIGITS: Mapping[str, tuple[int, int]] = {"byte": (3, 0), "short": (5, 0), "integer": (10, 0), "long": (20, 0)}
 _MOST_DIGITS = 38
 _EMPTY_STRUCT: Mapping[str, Any] = {"type": "struct", "fields": []}
 
@@ -46,9 +48,9 @@ def _wider(left: str, right: str) -> str:
         return max(left, right, key=_WHOLE.index)
     if left in _NUMBERS and right in _NUMBERS:
         return "double"
-    if {left, right} == {"date", "timestamp_ntz"}:
-        return "timestamp_ntz"
-    first, second = decimal_of(left), decimal_of(right)
+    if {left, right} in ({"date", "timestamp_ntz"}, {"date", "timestamp"}):
+        return right if left == "date" else left
+    first, second = (decimal_of(kind) or _DIGITS.get(kind) for kind in (left, right))
     if first and second:
         scale = max(first[1], second[1])
         digits = max(first[0] - first[1], second[0] - second[1]) + scale
@@ -66,9 +68,12 @@ def _merged_structs(left: JsonType, right: JsonType) -> JsonType:
     return {"type": "struct", "fields": list(fields.values())}
 
 
-def finished(struct: JsonType, *, typed: bool) -> JsonType:
-    """An inferred struct as a schema: fields by name, text where nothing was seen, or everywhere unless *typed*."""
-    fields = sorted(struct["fields"], key=lambda field: field["name"])
+def finished(struct: JsonType, *, typed: bool, ordered: bool = True) -> JsonType:
+    """An inferred struct as a schema: text where nothing was seen, or everywhere unless *typed*.
+
+    Fields are in the order of their names where that is asked for, else in that of the files.
+    """
+    fields = sorted(struct["fields"], key=lambda field: field["name"]) if ordered else struct["fields"]
     made = ((field["name"], _finished(field["type"], typed=typed)) for field in fields)
     return {"type": "struct", "fields": [field_of(name, kind) for name, kind in made if kind is not None]}
 
@@ -105,6 +110,15 @@ def _evolved(kind: JsonType, seen: JsonType) -> JsonType:
     if kind["type"] == "array":
         return {**kind, "elementType": _evolved(kind["elementType"], seen["elementType"])}
     return kind
+
+
+def csv_struct(tables: Iterable[pa.Table]) -> JsonType:
+    """What tables of texts have in common; a column's type is that of all its values, ``null`` where it has none."""
+    found: JsonType = dict(_EMPTY_STRUCT)
+    for table in tables:
+        kinds = ((name, type_of(table[name].combine_chunks())) for name in table.column_names)
+        found = merged(found, {"type": "struct", "fields": [field_of(name, kind) for name, kind in kinds]})
+    return found
 
 
 def parquet_struct(schemas: Iterable[pa.Schema]) -> JsonType:

@@ -83,6 +83,10 @@ _KEYS = "Credentials do not belong in the options of a stream"
 _FROM_ENVIRONMENT = "Remove it; the store's own chain of credentials (environment, profile, role) is used"
 _CLOUD_SETUP = "It sets up notifications in the vendor's cloud"
 
+_PATTERNS = "Dates and times are read as CAST reads them; patterns are not there yet"
+_CONVERT = "Read the column as STRING, and convert it in the query: to_timestamp(column, pattern)"
+_HINT = "Remove it, and give the columns' types as cloudFiles.schemaHints"
+
 _OPTIONS = (
     _used("format", Kind.TEXT, "What the files are", "", *FORMATS),
     _used("schemaLocation", Kind.TEXT, "The folder that keeps the schema's versions, and the ledger"),
@@ -150,13 +154,13 @@ _OPTIONS = (
     _generic("headrace.ledgerLocation", Kind.TEXT, "The folder of the ledger", "schemaLocation, else the session's"),
     _later("badRecordsPath", "Records that cannot be read are rescued instead of written to files", "Remove it"),
     _later("singleVariantColumn", "Variants are not written yet", "Read the format text, and parse_json(value)"),
-    _of_format("multiLine", Kind.SWITCH, "Whether a record may span lines", "false", "json", "csv"),
+    _of_format("multiLine", Kind.SWITCH, "Whether a record may span lines", "false", "json"),
     _of_format("encoding", Kind.TEXT, "The encoding of the files", "UTF-8", "json", "csv", "text"),
     _of_format("charset", Kind.TEXT, "As encoding", "UTF-8", "json", "csv", "text"),
-    _of_format("dateFormat", Kind.TEXT, "How dates are written", "as CAST reads them", "json", "csv"),
-    _of_format("timestampFormat", Kind.TEXT, "How times are written", "as CAST reads them", "json", "csv"),
-    _of_format("inferTimestamp", Kind.SWITCH, "Whether texts that are times get the type of one", "false", "json"),
-    _of_format("prefersDecimal", Kind.SWITCH, "Whether numbers with a point become decimals", "false", "json"),
+    _later("dateFormat", _PATTERNS, _CONVERT, "json", "csv"),
+    _later("timestampFormat", _PATTERNS, _CONVERT, "json", "csv"),
+    _later("inferTimestamp", "Texts stay texts where types are inferred", _HINT, "json"),
+    _later("prefersDecimal", "Numbers with a point are double where types are inferred", _HINT, "json"),
     _of_format("primitivesAsString", Kind.SWITCH, "As inferColumnTypes=false", "", "json"),
     _of_format("allowSingleQuotes", Kind.SWITCH, "Whether texts may be in single quotes", "true", "json"),
     _of_format("allowUnquotedFieldNames", Kind.SWITCH, "Whether names may be bare", "false", "json"),
@@ -171,7 +175,6 @@ _OPTIONS = (
     _of_format("quote", Kind.TEXT, "What stands around values", '"', "csv"),
     _of_format("escape", Kind.TEXT, "What stands before a quote inside of one", "\\", "csv"),
     _of_format("nullValue", Kind.TEXT, "What stands for NULL", "nothing", "csv"),
-    _of_format("emptyValue", Kind.TEXT, "What stands for an empty text", "nothing", "csv"),
     _of_format("comment", Kind.TEXT, "What begins a line to leave out", "", "csv"),
     _of_format("skipRows", Kind.NUMBER, "Lines to leave out at the beginning", "0", "csv"),
     _of_format("ignoreLeadingWhiteSpace", Kind.SWITCH, "Whether values lose spaces in front", "false", "csv"),

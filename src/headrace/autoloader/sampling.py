@@ -11,9 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from headrace.autoloader.ddl import JsonType, field_of
-from headrace.autoloader.inference import finished, json_struct, parquet_struct
+from headrace.autoloader.inference import csv_struct, finished, json_struct, parquet_struct
 from headrace.autoloader.options import LoaderOptions
 from headrace.autoloader.reading.arrow_types import NoArrowType
+from headrace.autoloader.reading.csv_blocks import header_of, texts_at_once
+from headrace.autoloader.reading.csv_lines import Dialect, is_left_out, values_of
 from headrace.autoloader.reading.lines import line_blocks
 from headrace.autoloader.reading.partitions import folder_values, same_keys
 from headrace.autoloader.reading.plain import FIXED
@@ -50,6 +52,9 @@ def inferred(files: Sequence[Split], options: LoaderOptions, most_bytes: int = S
         return struct if struct["fields"] else None
     encoding = options.format_options.get("encoding") or options.format_options.get("charset") or "utf-8"
     typed = options.infer_types and options.format_options.get("primitivesAsString") != "true"
+    if options.file_format == "csv":
+        struct = csv_struct(_tables(files, options, encoding, most_bytes))
+        return finished(struct, typed=typed, ordered=False) if struct["fields"] else None
     struct = json_struct(_blocks(files, encoding, most_bytes, options), options.format_options)
     return finished(struct, typed=typed) if struct["fields"] else None
 
@@ -81,6 +86,50 @@ def _type_of(values: Sequence[str], zone: str) -> str:
         # A year alone would be a date, but whole numbers come first.
         return kind
     return "string"
+
+
+def _tables(files: Iterable[Split], options: LoaderOptions, encoding: str, most_bytes: int) -> Iterator[pa.Table]:
+    """The values of files of CSV as texts, some lines at a time."""
+    given = options.format_options
+    dialect = Dialect.of(given)
+    left = most_bytes
+    for file in files:
+        try:
+            head = header_of(
+                file, dialect, given.get("header", "true") == "true", int(given.get("skipRows", "0")), encoding
+            )
+            lines = head.lines
+            for block in line_blocks(file, encoding=encoding):
+                text = block.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+                left -= len(text)
+                for _ in range(lines):
+                    text = text.partition(b"\n")[2]
+                lines = 0
+                yield _texts(text, head.names, dialect)
+                if left <= 0:
+                    return
+        except (OSError, pa.ArrowException):
+            continue
+
+
+def _texts(block: bytes, names: tuple[str, ...] | None, dialect: Dialect) -> pa.Table:
+    if names is None:
+        first = next((line for line in block.decode("utf-8", "replace").split("\n") if line.strip()), "")
+        names = tuple(f"_c{place}" for place in range(len(values_of(first, dialect)))) if first else ()
+    distinct = len(set(names)) == len(names)
+    table = texts_at_once(block, names, dialect) if block.strip() and distinct else None
+    if table is not None:
+        return table
+    lines = [line for line in block.decode("utf-8", "replace").split("\n") if not is_left_out(line, dialect)]
+    rows = [values_of(line, dialect) for line in lines]
+    columns = {
+        name: pa.array(
+            [row[place] if place < len(row) and row[place] not in ("", dialect.null) else None for row in rows],
+            pa.string(),
+        )
+        for place, name in enumerate(names)
+    }
+    return pa.table(columns)
 
 
 def _footers(files: Iterable[Split]) -> Iterator[pa.Schema]:

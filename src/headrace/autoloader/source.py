@@ -7,7 +7,7 @@ import os
 import re
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +94,9 @@ def prepare(
     tree = tree_of(local, options)
     if not os.path.isdir(tree.base):  # noqa: PTH112 - text, as in the ledger
         raise PipelineError("AUTO_LOADER.PATH_MISSING", path=path)
+    if options.file_format == "csv" and schema is None:
+        # As the vendor has it: where the columns are inferred, the first line names them.
+        options = replace(options, format_options={"header": "true", **options.format_options})
     columns = _given(schema, options) if schema is not None else _found(tree, options, place)
     names = set(options.partition_columns or ())
     partitions = [f for f in columns["fields"] if PARTITION in f.get("metadata", {}) or (schema and f["name"] in names)]

@@ -48,7 +48,8 @@ _ADVICE = {
     "UNRESOLVED_COLUMN": "Use one of the columns that the query's inputs have.",
     "UNRESOLVABLE_TABLE_VALUED_FUNCTION": (
         "Correct the function's name; the vendor's read_files, cloud_files, read_kafka and the like are not there yet: "
-        "read with spark.readStream from Python, with the connector named in the settings."
+        'read with spark.readStream from Python, files with format("cloudFiles"), others with their connector named in '
+        "the settings."
     ),
     "UNRESOLVED_ROUTINE": "Correct the function's name, or define the function in a file of the pipeline.",
     "PATH_NOT_FOUND": (

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from headrace.autoloader.reading.arrow_types import arrow_schema, arrow_type
 from headrace.autoloader.reading.columnar import parquet_rows
+from headrace.autoloader.reading.csv_blocks import csv_rows
 from headrace.autoloader.reading.json_blocks import JsonBlocks
 from headrace.autoloader.reading.json_records import read_records
 from headrace.autoloader.reading.lines import line_blocks
@@ -110,10 +111,11 @@ def _json(plan: ReadPlan, split: Split) -> Iterator[pa.RecordBatch]:
 
 
 _CONTENTS: Mapping[str, Contents] = {
+    "csv": csv_rows,
     "json": _json,
     "text": text_lines,
     "binaryFile": binary_files,
     "parquet": parquet_rows,
 }
 # Formats whose files can be read from any place in them.
-DIVISIBLE = frozenset({"json", "parquet", "text"})
+DIVISIBLE = frozenset({"csv", "json", "parquet", "text"})

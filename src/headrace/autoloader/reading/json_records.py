@@ -22,6 +22,7 @@ from headrace.autoloader.reading.json_scan import (
 from headrace.autoloader.reading.plan import MalformedRecord, ReadPlan, UnknownFields
 from headrace.autoloader.reading.rows import Rows
 from headrace.autoloader.reading.values import (
+    JSON_NAMES,
     Misfit,
     bytes_of,
     clock_face,
@@ -238,12 +239,12 @@ def _digits(value: Any) -> str:
 
 def _floating(value: Any) -> float:
     if isinstance(value, Number):
-        return floating(value)
+        return floating(value, JSON_NAMES)
     # Of texts, those alone that name what is no number.
     text = _text(value)
     if not text.lstrip("+-").isalpha():
         raise Misfit(text)
-    return floating(text)
+    return floating(text, JSON_NAMES)
 
 
 def _text(value: Any) -> str:

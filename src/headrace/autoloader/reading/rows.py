@@ -43,8 +43,12 @@ class Rows:
     def __len__(self) -> int:
         return self._count
 
-    def add(self, values: Mapping[str, Any], left: Members) -> None:
-        """A row; columns that are not named are NULL."""
+    def add(self, values: Mapping[str, Any], left: Members, *, malformed: str | None = None) -> None:
+        """A row; columns that are not named are NULL, and *malformed* is its text where it could not be read whole."""
+        if malformed is not None and self._plan.corrupt_column:
+            values = {**values, self._plan.corrupt_column: malformed}
+        elif malformed is not None:
+            left = Members([*left, (CORRUPT, malformed)])
         for name, column in self._columns.items():
             column.append(values.get(name))
         self._count += 1
@@ -53,10 +57,7 @@ class Rows:
 
     def add_malformed(self, record: str) -> None:
         """A record that could not be read: its text is in the corrupt column, else in the rescued one."""
-        if self._plan.corrupt_column:
-            self.add({self._plan.corrupt_column: record}, Members())
-        else:
-            self.add({}, Members([(CORRUPT, record)]))
+        self.add({}, Members(), malformed=record)
 
     def take(self) -> pa.RecordBatch:
         """The rows so far, in the order of the data columns, with the corrupt and the rescued column behind."""

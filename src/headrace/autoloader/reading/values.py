@@ -10,7 +10,7 @@ import base64
 import binascii
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import date, datetime, timedelta, timezone, tzinfo
 from decimal import ROUND_HALF_UP, Decimal, InvalidOperation, localcontext
 from functools import cache
@@ -23,15 +23,10 @@ from headrace.autoloader.reading.arrow_types import decimal_of
 _RANGES = {"byte": 2**7, "short": 2**15, "integer": 2**31, "long": 2**63}
 _WHOLE = re.compile(r"[+-]?\d+")
 _FLOATING = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?[dDfF]?")
-_NAMED_FLOATS = {
-    "NaN": math.nan,
-    "Infinity": math.inf,
-    "+Infinity": math.inf,
-    "INF": math.inf,
-    "+INF": math.inf,
-    "-Infinity": -math.inf,
-    "-INF": -math.inf,
-}
+_INFINITIES = {"Infinity": math.inf, "+Infinity": math.inf, "-Infinity": -math.inf}
+# What stands for what is no number in each of the formats.
+JSON_NAMES: Mapping[str, float] = {"NaN": math.nan, **_INFINITIES, "INF": math.inf, "+INF": math.inf, "-INF": -math.inf}
+CSV_NAMES: Mapping[str, float] = {"NaN": math.nan, **_INFINITIES, "Inf": math.inf, "-Inf": -math.inf}
 _DATE = re.compile(r"([+-]?\d{4,7})(?:-(\d{1,2})(?:-(\d{1,2})(?:[ T].*)?)?)?", re.DOTALL)
 _TIME = re.compile(
     r"([+-]?\d{4,6})(?:-(\d{1,2})(?:-(\d{1,2})"
@@ -56,14 +51,15 @@ def whole(text: str, kind: str) -> int:
     return value
 
 
-def floating(text: str) -> float:
+def floating(text: str, names: Mapping[str, float]) -> float:
     """A float, as Java's ``Double.parseDouble`` reads it, or one of the names for what is no number.
 
     Raises:
         Misfit: it is none.
     """
-    if text in _NAMED_FLOATS:
-        return _NAMED_FLOATS[text]
+    if text in names:
+        return names[text]
+    text = text.strip()
     if not _FLOATING.fullmatch(text):
         raise Misfit(text)
     return float(text.rstrip("dDfF"))
@@ -78,7 +74,8 @@ def decimal(text: str, precision: int, scale: int) -> Decimal:
     with localcontext() as context:
         context.prec = 100
         try:
-            value = Decimal(text.strip())
+            # Commas are those of thousands, as in the locale that Spark reads in unless it is told another.
+            value = Decimal(_unspaced(text).replace(",", ""))
             if not value.is_finite():
                 raise Misfit(text)
             rounded = value.quantize(Decimal(1).scaleb(-scale), rounding=ROUND_HALF_UP)
@@ -87,6 +84,13 @@ def decimal(text: str, precision: int, scale: int) -> Decimal:
     if len(rounded.as_tuple().digits) > precision:
         raise Misfit(text)
     return rounded
+
+
+def _unspaced(text: str) -> str:
+    """The text, for a reader that would pass over spaces around it."""
+    if text != text.strip():
+        raise Misfit(text)
+    return text
 
 
 def day(text: str) -> date:
@@ -203,8 +207,8 @@ def text_converter(kind: JsonType, zone: tzinfo) -> Callable[[str], Any] | None:
     return {
         "string": lambda text: text,
         "boolean": _boolean,
-        "float": floating,
-        "double": floating,
+        "float": lambda text: floating(text, CSV_NAMES),
+        "double": lambda text: floating(text, CSV_NAMES),
         "date": day,
         "timestamp": lambda text: moment(text, zone),
         "timestamp_ntz": clock_face,

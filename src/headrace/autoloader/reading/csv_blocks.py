@@ -1,0 +1,241 @@
+"""CSV a block of lines at a time, by Arrow's reader where it reads what Spark would, else line by line.
+
+Columns are known by the names in a file's first line, where it has one, and by their places otherwise. Arrow reads all
+of them as text, and the texts are converted at once; a block with a quote where none belongs, an escape, a line of
+another number of values, or a value that does not fit is read line by line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pcsv
+
+from headrace.autoloader.ddl import field_of
+from headrace.autoloader.reading.arrow_types import arrow_schema
+from headrace.autoloader.reading.csv_lines import Dialect, is_left_out, values_of
+from headrace.autoloader.reading.json_scan import Members
+from headrace.autoloader.reading.lines import line_blocks
+from headrace.autoloader.reading.plan import MalformedRecord, ReadPlan, UnknownFields
+from headrace.autoloader.reading.rows import Rows
+from headrace.autoloader.reading.splits import Split
+from headrace.autoloader.reading.texts import typed
+from headrace.autoloader.reading.times import NotVectorised
+from headrace.autoloader.reading.values import Misfit, text_converter, zone_of
+
+_ROWS = 10_000
+_LEAST_BYTES = 64 * 1024
+_PARTS = 8
+_BOM = b"\xef\xbb\xbf"
+_LINE_FEED = 0x0A
+
+
+def csv_rows(plan: ReadPlan, split: Split) -> Iterator[pa.RecordBatch]:
+    """The rows of a part of a file.
+
+    Raises:
+        UnknownFields: its first line names columns that the schema lacks, and the stream is to end with that.
+        MalformedRecord: a line has another number of values than the first, and the mode is FAILFAST.
+    """
+    options = plan.format_options
+    dialect = Dialect.of(options)
+    encoding = options.get("encoding") or options.get("charset") or "utf-8"
+    head = header_of(split, dialect, options.get("header") == "true", int(options.get("skipRows", "0")), encoding)
+    reader = CsvBlocks(plan, split.path, dialect, head.names)
+    left = head.lines if split.start == 0 else 0
+    for block in line_blocks(split, encoding=encoding):
+        text = block.replace(b"\r\n", b"\n").replace(b"\r", b"\n") if b"\r" in block else block
+        while left and text:
+            _, _, text = text.partition(b"\n")
+            left -= 1
+        if text.strip():
+            yield from reader.read(text.removeprefix(_BOM))
+
+
+class Header:
+    """The names of a file's columns, where its first line says them, and how many lines come before the rows."""
+
+    def __init__(self, names: tuple[str, ...] | None, lines: int) -> None:
+        self.names = names
+        self.lines = lines
+
+
+def header_of(split: Split, dialect: Dialect, named: bool, skipped: int, encoding: str) -> Header:  # noqa: FBT001 - an option
+    """What comes before the rows of a file."""
+    if not (named or skipped):
+        return Header(None, 0)
+    lines = 0
+    for line in _first_lines(split, encoding):
+        lines += 1
+        if lines <= skipped:
+            continue
+        if not named:
+            return Header(None, skipped)
+        if not is_left_out(line, dialect):
+            names = values_of(line, dialect)
+            return Header(tuple(name or f"_c{place}" for place, name in enumerate(names)), lines)
+    return Header(() if named else None, lines)
+
+
+def _first_lines(split: Split, encoding: str) -> Iterator[str]:
+    whole = Split(split.path, split.size, split.mtime_ns, 0, split.size)
+    for number, block in enumerate(line_blocks(whole, encoding=encoding, block_bytes=_LEAST_BYTES)):
+        text = block.removeprefix(_BOM) if number == 0 else block
+        yield from text.decode("utf-8", "replace").splitlines()
+
+
+class CsvBlocks:
+    """Reads blocks of whole lines of one file.
+
+    Args:
+        plan: the columns to make.
+        path: the file.
+        dialect: how values are separated and quoted.
+        names: of the file's columns in order; None where they are known by their places.
+    """
+
+    def __init__(self, plan: ReadPlan, path: str, dialect: Dialect, names: tuple[str, ...] | None) -> None:
+        self._plan = plan
+        self._path = path
+        self._dialect = dialect
+        fields = [field for field in plan.data["fields"] if field["name"] != plan.corrupt_column]
+        self._names = tuple(field["name"] for field in fields) if names is None else names
+        known = {_folded(field["name"], plan): field for field in fields}
+        # For each value of a line the column that it is of, or None.
+        self._fields = [known.get(_folded(name, plan)) for name in self._names]
+        zone = zone_of(plan.time_zone)
+        self._converters = [field and text_converter(field["type"], zone) for field in self._fields]
+        everything = {field["name"].casefold() for field in fields}
+        self._unknown = [name for name in self._names if name.casefold() not in everything]
+        self._fast = (
+            len(dialect.separator) == 1
+            and len(dialect.quote) == 1
+            and not (dialect.comment or dialect.trims_left or dialect.trims_right)
+            and all(self._fields)
+            and len(set(self._names)) == len(self._names)
+        )
+
+    def read(self, block: bytes) -> Iterator[pa.RecordBatch]:
+        """The rows of a block.
+
+        Raises:
+            UnknownFields: the file has columns that the schema lacks, and the stream is to end with that.
+            MalformedRecord: a line has another number of values than the first, and the mode is FAILFAST.
+        """
+        if self._unknown and self._plan.evolves:
+            raise UnknownFields(tuple(sorted(self._unknown)), self._path)
+        batch = self._by_arrow(block) if self._fast else None
+        if batch is not None:
+            yield batch
+        elif self._fast and len(block) > _LEAST_BYTES:
+            begin, step = 0, len(block) // _PARTS
+            while begin < len(block):
+                end = block.find(b"\n", begin + step) + 1 or len(block)
+                yield from self.read(block[begin:end])
+                begin = end
+        else:
+            yield from self._by_line(block)
+
+    def _by_arrow(self, block: bytes) -> pa.RecordBatch | None:
+        table = texts_at_once(block, self._names, self._dialect)
+        if table is None:
+            return None
+        made = {}
+        for field, column in zip(self._fields, table.columns, strict=True):
+            assert field is not None  # noqa: S101 - else nothing is read at once
+            try:
+                made[field["name"]] = typed(column.combine_chunks(), field["type"], self._plan.time_zone)
+            except NotVectorised:
+                return None
+        return self._batch(made, table.num_rows)
+
+    def _batch(self, made: dict[str, pa.Array], count: int) -> pa.RecordBatch:
+        fields = list(self._plan.data["fields"])
+        names = {field["name"] for field in fields}
+        extra = [name for name in (self._plan.corrupt_column, self._plan.rescued_column) if name and name not in names]
+        schema = arrow_schema({"type": "struct", "fields": [*fields, *(field_of(name, "string") for name in extra)]})
+        columns = [made.get(field.name, pa.nulls(count, field.type)) for field in schema]
+        return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+    def _by_line(self, block: bytes) -> Iterator[pa.RecordBatch]:
+        rows = Rows(self._plan, self._path)
+        for line in block.decode("utf-8", "replace").split("\n"):
+            if not is_left_out(line, self._dialect):
+                self._add(line, rows)
+            if len(rows) >= _ROWS:
+                yield rows.take()
+        if len(rows):
+            yield rows.take()
+
+    def _add(self, line: str, rows: Rows) -> None:
+        values = values_of(line, self._dialect)
+        malformed = len(values) != len(self._names)
+        if malformed and self._plan.mode == "FAILFAST":
+            raise MalformedRecord(self._path, line)
+        if malformed and self._plan.mode == "DROPMALFORMED":
+            return
+        found, left = {}, Members()
+        for name, field, convert, text in zip(self._names, self._fields, self._converters, values, strict=False):
+            if text in (self._dialect.null, ""):
+                continue
+            if field is None or convert is None:
+                left.append((name, text))
+                continue
+            try:
+                found[field["name"]] = convert(text)
+            except Misfit:
+                left.append((name, text))
+        rows.add(found, left, malformed=line if malformed else None)
+
+
+def texts_at_once(block: bytes, names: Sequence[str], dialect: Dialect) -> pa.Table | None:
+    """The values of a block as columns of text, NULL where they are empty; None when it is to be read line by line."""
+    if not names or (dialect.escape and dialect.escape.encode() in block and dialect.escape != dialect.quote):
+        return None
+    if not block.isascii():
+        try:
+            block.decode("utf-8")
+        except UnicodeDecodeError:
+            return None
+    if not _quotes_are_plain(block, dialect) or b"\n " in block or block[:1] in b" \t":
+        return None
+    try:
+        return pcsv.read_csv(
+            pa.BufferReader(block),
+            pcsv.ReadOptions(use_threads=False, block_size=len(block) + 1, column_names=list(names)),
+            pcsv.ParseOptions(delimiter=dialect.separator, quote_char=dialect.quote, double_quote=False),
+            pcsv.ConvertOptions(
+                column_types=dict.fromkeys(names, pa.string()),
+                null_values=list({"", dialect.null}),
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=True,
+                check_utf8=False,
+            ),
+        )
+    except pa.ArrowInvalid:
+        return None
+
+
+def _quotes_are_plain(block: bytes, dialect: Dialect) -> bool:
+    """Whether each quote begins or ends a value, and no value in quotes goes over a line."""
+    if dialect.quote.encode() not in block:
+        return True
+    letters = np.frombuffer(block + b"\n", dtype=np.uint8)
+    quotes = np.flatnonzero(letters == ord(dialect.quote))
+    if len(quotes) % 2:
+        return False
+    opens, closes = quotes[0::2], quotes[1::2]
+    edges = (ord(dialect.separator), _LINE_FEED)
+    before = letters[opens - 1]
+    begins = (opens == 0) | (before == edges[0]) | (before == edges[1])
+    after = letters[closes + 1]
+    ends = (after == edges[0]) | (after == edges[1])
+    lines = np.flatnonzero(letters == _LINE_FEED)
+    same_line = np.searchsorted(lines, opens) == np.searchsorted(lines, closes)
+    return bool(begins.all() and ends.all() and same_line.all())
+
+
+def _folded(name: str, plan: ReadPlan) -> str:
+    return name if plan.case_sensitive else name.casefold()

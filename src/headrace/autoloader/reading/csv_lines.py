@@ -1,0 +1,114 @@
+"""Lines of CSV as values, one line at a time, as Spark reads them.
+
+A value in quotes ends at the quote that a separator, spaces or the line's end follows; inside, the escape character
+takes the next quote, or itself, as it is. A quote that is none of these makes the whole value, its quotes included,
+stand as it was written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+class InvalidDialect(ValueError):
+    """Options that no reader can follow; the message says why."""
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How values are separated and quoted; ``escape`` and ``quote`` may be empty for none."""
+
+    separator: str = ","
+    quote: str = '"'
+    escape: str = "\\"
+    null: str = ""
+    comment: str = ""
+    trims_left: bool = False
+    trims_right: bool = False
+
+    @classmethod
+    def of(cls, options: Mapping[str, str]) -> Dialect:
+        """What the options of a reader say.
+
+        Raises:
+            InvalidDialect: a separator is empty, or a quote is longer than one character.
+        """
+        separator = options.get("sep", options.get("delimiter", ",")).replace("\\t", "\t")
+        quote, escape = options.get("quote", '"'), options.get("escape", "\\")
+        if not separator:
+            raise InvalidDialect("the separator of CSV is empty")
+        if len(quote) > 1 or len(escape) > 1:
+            raise InvalidDialect("a quote, and what escapes it, is one character")
+        return cls(
+            separator,
+            quote,
+            escape,
+            options.get("nullValue", ""),
+            options.get("comment", ""),
+            options.get("ignoreLeadingWhiteSpace") == "true",
+            options.get("ignoreTrailingWhiteSpace") == "true",
+        )
+
+
+def values_of(line: str, dialect: Dialect) -> list[str]:
+    """The values of a line."""
+    if dialect.quote not in line or not dialect.quote:
+        return [_trimmed(value, dialect) for value in line.split(dialect.separator)]
+    values, at = [], 0
+    while True:
+        value, at = _value(line, at, dialect)
+        values.append(value)
+        if at >= len(line):
+            return values
+        at += len(dialect.separator)
+        if at == len(line):
+            return [*values, ""]
+
+
+def is_left_out(line: str, dialect: Dialect) -> bool:
+    """Whether a line holds nothing, or a comment."""
+    return not line.strip() or (bool(dialect.comment) and line.startswith(dialect.comment))
+
+
+def _value(line: str, begin: int, dialect: Dialect) -> tuple[str, int]:
+    """The value that begins at a place, and where the separator behind it is, or the end."""
+    first = begin
+    while dialect.trims_left and line[first : first + 1] == " ":
+        first += 1
+    if line[first : first + 1] == dialect.quote:
+        found = _quoted(line, first + 1, dialect)
+        if found is not None:
+            return found
+    end = line.find(dialect.separator, begin)
+    end = len(line) if end < 0 else end
+    return _trimmed(line[begin:end], dialect), end
+
+
+def _quoted(line: str, at: int, dialect: Dialect) -> tuple[str, int] | None:
+    """The value behind an opening quote; None when another quote is in its way."""
+    pieces = []
+    while at < len(line):
+        letter = line[at]
+        following = line[at + 1 : at + 2]
+        if letter == dialect.escape and following and following in (dialect.quote, dialect.escape):
+            pieces.append(following)
+            at += 2
+        elif letter == dialect.quote:
+            after = at + 1
+            while line[after : after + 1] == " ":
+                after += 1
+            if after < len(line) and not line.startswith(dialect.separator, after):
+                return None
+            return "".join(pieces), after
+        else:
+            pieces.append(letter)
+            at += 1
+    # It is open at the end of the line, and ends there.
+    return "".join(pieces), at
+
+
+def _trimmed(value: str, dialect: Dialect) -> str:
+    if dialect.trims_left:
+        value = value.lstrip(" ")
+    return value.rstrip(" ") if dialect.trims_right else value

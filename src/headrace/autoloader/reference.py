@@ -1,0 +1,110 @@
+"""The reference page of Auto Loader, made from the table of options."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from headrace.autoloader.option_table import FORMATS, FORMATS_TO_COME, OPTIONS, Option, Treatment
+
+_INTRODUCTION = """\
+# Auto Loader
+
+Files of a folder as a stream, each exactly once, with a schema that is inferred and grows:
+
+    @dp.table
+    def bronze():
+        return (
+            spark.readStream.format("cloudFiles")
+            .option("cloudFiles.format", "json")
+            .load("/data/landing")
+        )
+
+It works in the files of a pipeline, where the schema's versions and the ledger of the files seen lie beside the flow's
+checkpoints, and in scripts with a session of `headrace.spark_session()`, where `cloudFiles.schemaLocation` says where.
+Names and defaults are the vendor's. Formats: {formats}; {to_come} are refused by name until they can be had. Local disks
+alone, and what is mounted there.
+
+## Which files
+
+- A path may have wildcards and alternatives (`/data/{{a,b}}/*.json`); what it means is read at every depth. Files and
+  folders whose names begin with `.` or `_` are left out, `_x=1` is not.
+- A file is known by its path: it is read once, and an old time of change does not hide one that came late. With
+  `cloudFiles.allowOverwrites` one with another size or time is another file, and is read again, whole.
+- A file waits until it is written: until its size and time have been the same for a second. A triggered update waits for
+  it, a minute at most. An empty file has not been written yet.
+- A look costs what changed: a folder whose own time is what it was is not listed again. Everything is listed once a day
+  all the same (`cloudFiles.backfillInterval`), for file systems that keep no such times.
+- A triggered update reads exactly what was there when it began.
+
+The ledger is a file of SQLite. Its id is in the stream's offset: a checkpoint that is deleted begins with a ledger of its
+own, and a ledger that is deleted is an error, not a second reading.
+
+## Which columns
+
+- Without a schema it is inferred from the newest files (1,000 of them and 1 GiB at most) and kept in
+  `_schemas/0` below the schema location; the vendor's own versions there are read too. JSON and CSV columns are texts unless
+  `cloudFiles.inferColumnTypes` is on; Parquet brings its types, and of several the widest counts.
+- `cloudFiles.schemaHints` gives types for columns and for places inside of them: `user.born DATE, tags.element INT`,
+  `prices.value DECIMAL(10,2)`. Hints that come later make a new version.
+- Folders named `key=value` give columns.
+- `_metadata` is there when the function, or the script, that reads names it, and is no column of `*`.
+
+`cloudFiles.schemaEvolutionMode` says what a field does that the schema lacks:
+
+| mode | new field | value of another type |
+|---|---|---|
+| `addNewColumns`, the default where a schema is inferred | a new version of the schema has it, behind the others; the flow goes on with it in the same update, and reads the same files | NULL, and rescued |
+| `rescue` | rescued | NULL, and rescued |
+| `failOnNewColumns` | the flow fails until hints name it, or the file is gone | NULL, and rescued |
+| `none`, the default where a schema is given | left out; rescued where `rescuedDataColumn` is set | NULL; rescued where it is set |
+
+In a script a new field ends the query once, with `UNKNOWN_FIELD_EXCEPTION.NEW_FIELDS_IN_RECORD_WITH_FILE_PATH`, after the
+new version was stored: whoever starts it again gets the new schema and the same files. A full refresh keeps the versions
+of the schema; delete `auto_loader` beside the flow's checkpoints to have it inferred anew.
+
+## What does not fit
+
+`_rescued_data` holds, as JSON, what a row has and the schema has no place for: unknown fields, values of another type,
+names of another case; and the file's path as `_file_path`. Numbers stand there as they were written. A record that cannot
+be read at all is there too, under `_corrupt_record`, unless the schema has a column of that name. A rule sets such rows
+aside: `@dp.expect_or_quarantine("clean", "_rescued_data IS NULL")`.
+
+## Options
+"""
+
+
+def auto_loader_reference() -> str:
+    """docs/reference/auto-loader.md as it must be."""
+    options = list(OPTIONS.values())
+    used = (o for o in options if o.treatment is Treatment.USED)
+    inert = (o for o in options if o.treatment is Treatment.INERT)
+    refused = (o for o in options if o.treatment is Treatment.REFUSED)
+    return "\n".join(
+        (
+            _INTRODUCTION.format(formats=", ".join(FORMATS), to_come=", ".join(FORMATS_TO_COME)),
+            _table(("option", "value", "default", "what it is"), map(_used_row, used)),
+            "\n### Accepted without effect\n",
+            _table(("option", "why"), ((f"`{o.name}`", _sentence(o.about)) for o in inert)),
+            "\n### Refused\n",
+            _table(
+                ("option", "why", "instead"),
+                ((f"`{o.name}`", _sentence(o.about), _sentence(o.instead)) for o in refused),
+            ),
+            "",
+        )
+    )
+
+
+def _used_row(option: Option) -> tuple[str, ...]:
+    kind = ", ".join(f"`{value}`" for value in option.values) or option.kind.value
+    formats = f" ({', '.join(option.formats)})" if option.formats else ""
+    return f"`{option.name}`{formats}", kind, option.default.replace("|", "\\|"), option.about
+
+
+def _sentence(text: str) -> str:
+    return f"{text}."
+
+
+def _table(heads: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    lines = [heads, tuple("---" for _ in heads), *rows]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)

@@ -1,0 +1,185 @@
+"""CSV through Auto Loader; that Spark reads the same is in tests/spark/test_auto_loader_parity.py."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headrace.autoloader.ddl import parse_struct
+from headrace.autoloader.reading.csv_blocks import CsvBlocks
+from headrace.autoloader.reading.csv_lines import Dialect, values_of
+from headrace.autoloader.reading.files import read_splits
+from headrace.autoloader.reading.plan import MalformedRecord, ReadPlan, UnknownFields
+from headrace.autoloader.reading.splits import Split, splits_of
+from headrace.autoloader.source import Place, prepare
+from headrace.model.schema import type_text
+
+PATH = "/in/a.csv"
+
+
+def plan_of(columns, **changes):
+    return ReadPlan("csv", parse_struct(columns), "/in", **{"rescued_column": "_rescued_data", **changes})
+
+
+def rows_of(text, columns, names=None, **changes):
+    plan = plan_of(columns, **changes)
+    reader = CsvBlocks(plan, PATH, Dialect.of(plan.format_options), names)
+    return [row for batch in reader.read(text.encode()) for row in batch.to_pylist()]
+
+
+@pytest.mark.parametrize(
+    ("line", "values"),
+    [
+        ("1,x", ["1", "x"]),
+        ('2,"a,b"', ["2", "a,b"]),
+        ('3,"a""b"', ["3", '"a""b"']),
+        ('4,"a\\"b"', ["4", 'a"b']),
+        ('5,a"b', ["5", 'a"b']),
+        ('6,"a"b', ["6", '"a"b']),
+        ("7, x ", ["7", " x "]),
+        ("8,", ["8", ""]),
+        ('9,""', ["9", ""]),
+        ("10", ["10"]),
+        ('12,"open', ["12", "open"]),
+        ("13,\\x", ["13", "\\x"]),
+        ('14,"a\\\\b"', ["14", "a\\b"]),
+        ('15,"a\\nb"', ["15", "a\\nb"]),
+        ('18,""x""', ["18", '""x""']),
+        ('19,"x"y"', ["19", '"x"y"']),
+        ('20,"",', ["20", "", ""]),
+        ('21," x "', ["21", " x "]),
+        ('"23","x"', ["23", "x"]),
+        ('25,"a\\"', ["25", 'a"']),
+        ('28,"a" ,b', ["28", "a", "b"]),
+        ('29, "a"', ["29", ' "a"']),
+    ],
+)
+def test_a_line_has_the_values_that_spark_finds(line, values):
+    assert values_of(line, Dialect()) == values
+
+
+def test_other_separators_and_quotes_and_spaces():
+    assert values_of("a\tb", Dialect.of({"sep": "\\t"})) == ["a", "b"]
+    assert values_of("a||'b||c'", Dialect.of({"sep": "||", "quote": "'"})) == ["a", "b||c"]
+    trimmed = Dialect.of({"ignoreLeadingWhiteSpace": "true", "ignoreTrailingWhiteSpace": "true"})
+    assert values_of(' a , "b" ', trimmed) == ["a", "b"]
+
+
+def test_types_are_read_as_spark_reads_them_and_the_rest_is_rescued():
+    text = "+3,.5,True,2024-1-2,1e3\n 2 , 1.5 ,false,2024-01-02,007\n4.0,x,yes,2024-13-01,1234567890.5\n"
+
+    rows = rows_of(text, "a INT, b DOUBLE, c BOOLEAN, d DATE, e DECIMAL(10,2)")
+
+    assert [(row["a"], row["b"], row["c"], str(row["d"]), str(row["e"])) for row in rows] == [
+        (3, 0.5, True, "2024-01-02", "1000.00"),
+        (None, 1.5, False, "2024-01-02", "7.00"),
+        (None, None, None, "None", "None"),
+    ]
+    assert json.loads(rows[1]["_rescued_data"])["a"] == " 2 "
+    assert set(json.loads(rows[2]["_rescued_data"])) == {"a", "b", "c", "d", "e", "_file_path"}
+
+
+def test_a_line_of_another_number_of_values_keeps_what_it_has_and_is_rescued_whole():
+    rows = rows_of("1,2,3\n4,5\n6,7,8,9\n\n   \n,,\n", "a STRING, b STRING, c STRING")
+
+    assert [(row["a"], row["b"], row["c"]) for row in rows] == [
+        ("1", "2", "3"),
+        ("4", "5", None),
+        ("6", "7", "8"),
+        (None, None, None),
+    ]
+    told = [row["_rescued_data"] and json.loads(row["_rescued_data"])["_corrupt_record"] for row in rows]
+    assert told == [None, "4,5", "6,7,8,9", None]
+
+
+def test_such_a_line_is_in_the_column_that_the_schema_has_for_it_or_dropped_or_the_end():
+    columns = "a INT, b INT, _corrupt_record STRING"
+
+    (row,) = rows_of("1", columns, corrupt_column="_corrupt_record")
+    assert (row["a"], row["_corrupt_record"], row["_rescued_data"]) == (1, "1", None)
+    assert rows_of("1", "a INT, b INT", mode="DROPMALFORMED") == []
+    with pytest.raises(MalformedRecord):
+        rows_of("1", "a INT, b INT", mode="FAILFAST")
+
+
+def test_columns_are_known_by_the_names_of_the_first_line():
+    rows = rows_of("x,1,new\n", "id INT, name STRING, other STRING", names=("name", "id", "more"))
+
+    assert rows == [{"id": 1, "name": "x", "other": None, "_rescued_data": f'{{"more":"new","_file_path":"{PATH}"}}'}]
+    with pytest.raises(UnknownFields) as raised:
+        rows_of("x,1,new\n", "id INT, name STRING", names=("name", "id", "more"), evolves=True)
+    assert raised.value.names == ("more",)
+
+
+def test_a_first_line_belongs_to_its_file_in_whatever_parts_that_is_read(tmp_path):
+    file = tmp_path / "a.csv"
+    file.write_text("# made by hand\nb,a\n" + "".join(f'"x{number}",{number}\n' for number in range(20)))
+    options = {"header": "true", "comment": "#"}
+    plan = plan_of("a INT, b STRING", format_options=options)
+    parts = splits_of([(str(file), file.stat().st_size, 0)], divisible=True, most_bytes=23)
+
+    rows = [row for batch in read_splits(plan, parts) for row in batch.to_pylist()]
+
+    assert [(row["a"], row["b"]) for row in rows] == [(number, f"x{number}") for number in range(20)]
+
+
+def test_skipped_lines_and_files_without_names(tmp_path):
+    file = tmp_path / "a.csv"
+    file.write_text("one\ntwo\n1,2\n")
+    split = Split(str(file), file.stat().st_size, 0, 0, file.stat().st_size)
+    plan = plan_of("a INT, b INT", format_options={"skipRows": "2"}, rescued_column=None)
+
+    assert [row for batch in read_splits(plan, [split]) for row in batch.to_pylist()] == [{"a": 1, "b": 2}]
+
+
+@pytest.mark.parametrize(
+    ("typed", "columns"),
+    [
+        ("false", "i string, d string, day string, at string, yes string, empty string, big string"),
+        ("true", "i int, d double, day date, at timestamp, yes boolean, empty string, big decimal(20,0)"),
+    ],
+)
+def test_columns_and_types_are_inferred_from_names_and_values(tmp_path, typed, columns):
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / "a.csv").write_text(
+        "i,d,day,at,yes,empty,big\n"
+        "1,1.5,2024-01-02,2024-01-02 03:04:05,true,,12345678901234567890\n"
+        "2,2,2024-01-03,2024-01-02,FALSE,,1\n"
+    )
+    given = {"cloudFiles.format": "csv", "cloudFiles.inferColumnTypes": typed}
+
+    source = prepare(given, str(data), None, Place(tmp_path, tmp_path / "place"))
+
+    found = [f"{field['name']} {type_text(field['type'])}" for field in source.plan.data["fields"]]
+    assert ", ".join(found) == columns
+    assert source.plan.format_options["header"] == "true"
+
+
+_TEXTS = st.one_of(
+    st.text(alphabet='ab ,"\\é', max_size=6),
+    st.sampled_from(["1", "-5", "2.5", "true", "2024-01-02", '"x"', '"a,b"', '""', "+1", " 1"]),
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(lines=st.lists(st.lists(_TEXTS, min_size=2, max_size=4).map(",".join), max_size=6))
+def test_a_block_that_arrow_reads_has_the_rows_that_single_lines_have(lines):
+    columns = "a STRING, b BIGINT, c DATE"
+    block = "\n".join(lines)
+    at_once = rows_of(block, columns)
+    reader = CsvBlocks(plan_of(columns), PATH, Dialect(), None)
+    singly = [row for batch in reader._by_line(block.encode()) for row in batch.to_pylist()]
+
+    assert at_once == singly
+
+
+def test_a_block_of_plain_lines_is_read_at_once(monkeypatch):
+    monkeypatch.setattr(CsvBlocks, "_by_line", lambda *_: pytest.fail("line by line"))
+
+    assert rows_of('1,x,2024-01-02\n2,"a,b",\n', "a INT, b STRING, c DATE")[1] == {
+        "a": 2, "b": "a,b", "c": None, "_rescued_data": None
+    }  # fmt: skip
