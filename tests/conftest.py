@@ -6,10 +6,15 @@ import os
 import textwrap
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 # For every short-lived Java that a test starts: the second compiler takes half of the work on small data, and the first
 # one alone sets aside 48 MB for code, which may not do.
 os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m")
+
+# How long an example takes is this machine's affair.
+settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("patient")
 
 HEAD = "from headrace import pipelines as dp\nfrom pyspark.sql import functions as F\n\n"
 

@@ -70,7 +70,7 @@ _COLUMNS = "CREATE STREAMING TABLE t ({}) AS SELECT * FROM STREAM s"
 _VIEW = "CREATE MATERIALIZED VIEW v {} AS SELECT 1 AS a"
 _QUERY = "CREATE MATERIALIZED VIEW v AS SELECT * FROM {}"
 _FLOW = "CREATE FLOW f AS {}"
-_NO_LOADER = 'Auto Loader is read from Python, with `spark.readStream.format("cloudFiles")`'
+_LOADER = "with STREAM in front [Auto Loader](auto-loader.md), else what is there; literals alone as arguments"
 
 _FORMS: Mapping[str, tuple[Form, ...]] = {
     "Statements": (
@@ -162,8 +162,8 @@ _FORMS: Mapping[str, tuple[Form, ...]] = {
         Form(":name", _QUERY.format("t WHERE a > :floor"), "from `parameters`; always a string, cast it where needed"),
         Form("IDENTIFIER(:name)", _QUERY.format("IDENTIFIER(:floor)"), "the value as a name; also of datasets"),
         Form("IDENTIFIER('t')", _QUERY.format("IDENTIFIER('t')")),
-        Form("read_files('path', ...)", _QUERY.format("read_files('/x')"), _NO_LOADER, "refused"),
-        Form("cloud_files('path', 'format')", _QUERY.format("cloud_files('/x', 'json')"), _NO_LOADER, "refused"),
+        Form("read_files('path', ...)", _QUERY.format("read_files('/x', format => 'json')"), _LOADER),
+        Form("cloud_files('path', 'format', map(...))", _QUERY.format("cloud_files('/x', 'json')"), _LOADER),
         Form(
             "read_kafka, read_kinesis, read_pubsub, read_pulsar",
             _QUERY.format("read_kafka(subscribe => 't')"),

@@ -59,6 +59,10 @@ def test_files_become_rows_once_and_an_update_without_new_ones_starts_nothing(pr
         *("COMPLETED", "UP_TO_DATE", "COMPLETED")
     ]
     assert [result.written for result in (first, again, third)] == [2, 0, 1]
+    seen = pipeline.project.files("bronze").to_json()
+    assert [(row["path"][-6:], row["flow_name"], row["ingestion_state"]) for row in seen] == [
+        *(("a.json", "bronze", "INGESTED"), ("b.json", "bronze", "INGESTED"))
+    ]
     assert [row["id"] for row in third.rows("bronze")] == [1, 2, 3]
 
 
@@ -139,3 +143,32 @@ def test_a_check_of_the_project_stores_no_schema(project, data, land):
     pipeline.project.validate()
 
     assert not list(pipeline.folder.rglob("_schemas"))
+
+
+def test_sql_reads_files_as_streams_and_as_batches(project, data, land):
+    land("x/a.json", {"id": 1, "name": "x"})
+    pipeline = project(
+        files={
+            "transformations/files.sql": f"""
+            CREATE OR REFRESH STREAMING TABLE bronze AS
+            SELECT id, name, _metadata.file_name AS file
+            FROM STREAM read_files('{data}', format => 'json', maxFilesPerTrigger => 10);
+
+            CREATE OR REFRESH STREAMING TABLE older AS
+            SELECT * FROM STREAM(cloud_files('{data}', 'json', map('cloudFiles.schemaHints', 'id INT')));
+
+            CREATE OR REFRESH MATERIALIZED VIEW counted AS
+            SELECT count(*) AS n FROM read_files('{data}', format => 'json', schema => 'id INT');
+            """
+        }
+    )
+
+    pipeline.run()
+    land("x/b.json", {"id": 2})
+    result = pipeline.run()
+
+    assert [(row["id"], row["name"], row["file"]) for row in result.rows("bronze")] == [
+        *((1, "x", "a.json"), (2, None, "b.json"))
+    ]
+    assert sorted(row["id"] for row in result.rows("older")) == [1, 2]
+    assert list(result.rows("counted")) == [{"n": 2}]

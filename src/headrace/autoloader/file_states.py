@@ -47,14 +47,14 @@ def forget(ledger: Ledger, found_before_ms: int, upto: int) -> int:
     ).rowcount
 
 
-def file_states(ledger: Ledger) -> Iterator[FileState]:
-    """Every file, in the order in which they are read."""
+def file_states(ledger: Ledger) -> Iterator[tuple[int, FileState]]:
+    """Every file with its number, in the order in which they are read."""
     rows = ledger.connection.execute(
-        "select folders.path, name, size, files.mtime_ns, found_ms,"
+        "select files.number, folders.path, name, size, files.mtime_ns, found_ms,"
         " (select committed_ms from commits where commits.number >= files.number order by commits.number limit 1),"
         " cleaned_ms, moved_to from files join folders on folders.id = folder"
         " left join cleaned on cleaned.number = files.number order by files.number"
     )
-    for folder, name, size, mtime_ns, found_ms, committed_ms, cleaned_ms, moved_to in rows:
+    for number, folder, name, size, mtime_ns, found_ms, committed_ms, cleaned_ms, moved_to in rows:
         path = joined(folder, name)
-        yield FileState(path, size, mtime_ns // 1_000_000, found_ms, committed_ms, cleaned_ms, moved_to)
+        yield number, FileState(path, size, mtime_ns // 1_000_000, found_ms, committed_ms, cleaned_ms, moved_to)

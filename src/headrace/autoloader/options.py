@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Any
@@ -240,12 +240,10 @@ def _text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def split_path(paths: Sequence[str]) -> str:
-    """The one path of a reader.
-
-    Raises:
-        Problems: there is none, or more than one.
-    """
-    if len(paths) != 1:
-        raise Problems([PipelineError("AUTO_LOADER.PATH", given=str(len(paths)))])
-    return paths[0]
+def options_of_function(given: Mapping[str, str]) -> dict[str, str]:
+    """What ``read_files`` is told as the options of a reader: there, names have no prefix, and types are inferred."""
+    options = {PREFIX + "inferColumnTypes": "true"}
+    for name, value in given.items():
+        prefixed = OPTIONS.get(f"{PREFIX}{name}".casefold())
+        options[name if prefixed is None else prefixed.name] = value
+    return options

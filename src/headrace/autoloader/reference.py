@@ -19,6 +19,9 @@ Files of a folder as a stream, each exactly once, with a schema that is inferred
             .load("/data/landing")
         )
 
+In SQL: `SELECT * FROM STREAM read_files('/data/landing', format => 'json')`, which infers types unless it is told
+otherwise, or the older `cloud_files('/data/landing', 'json', map(...))`; without `STREAM` it reads what is there, once.
+
 It works in the files of a pipeline, where the schema's versions and the ledger of the files seen lie beside the flow's
 checkpoints, and in scripts with a session of `headrace.spark_session()`, where `cloudFiles.schemaLocation` says where.
 Names and defaults are the vendor's. Formats: {formats}; {to_come} are refused by name until they can be had. Local disks
@@ -47,7 +50,8 @@ own, and a ledger that is deleted is an error, not a second reading.
 - `cloudFiles.schemaHints` gives types for columns and for places inside of them: `user.born DATE, tags.element INT`,
   `prices.value DECIMAL(10,2)`. Hints that come later make a new version.
 - Folders named `key=value` give columns.
-- `_metadata` is there when the function, or the script, that reads names it, and is no column of `*`.
+- `_metadata` is there when the function, or the script, that reads names it, and is no column of `*`; in SQL it is one
+  where the query names it.
 
 `cloudFiles.schemaEvolutionMode` says what a field does that the schema lacks:
 

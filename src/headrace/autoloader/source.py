@@ -24,6 +24,8 @@ from headrace.autoloader.tree import Selection, Tree
 from headrace.errors import PipelineError
 
 LEDGERS = "_ledgers"
+# Where a person has named the place of the schema, this file of the flow says where its ledgers are.
+LEDGERS_ELSEWHERE = "ledgers_are_in"
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]*):", re.IGNORECASE)
 _EMPTY: Mapping[str, Any] = {"type": "struct", "fields": []}
 

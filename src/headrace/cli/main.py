@@ -20,7 +20,7 @@ from headrace.cli.failures import DONE, INTERRUPTED, Terminated, report, report_
 from headrace.cli.init import init
 from headrace.cli.invocation import Invocation, Loudness, Output, invocation_of
 from headrace.cli.open_project import Opener, Place, open_project
-from headrace.cli.show import explain, graph, preview, sql
+from headrace.cli.show import explain, files, graph, preview, sql
 from headrace.cli.update import plan, run, validate
 from headrace.cli.watch import events, status
 from headrace.errors import HeadraceError, PipelineError, Problems
@@ -36,6 +36,7 @@ _VERBS: tuple[tuple[str, Callable[..., None]], ...] = (
     ("events", events),
     ("sql", sql),
     ("preview", preview),
+    ("files", files),
     ("explain", explain),
 )
 

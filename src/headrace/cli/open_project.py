@@ -90,6 +90,9 @@ class OpenProject(Protocol):
     def quarantine_list(self) -> Sequence[tuple[str, int, Mapping[str, int]]]:
         """Dataset, rows set aside, and how many broke each rule."""
 
+    def files(self, name: str) -> Rows:
+        """The files that Auto Loader has seen for a dataset."""
+
     def quarantine_show(self, name: str, rows: int) -> Rows:
         """Rows that were set aside."""
 

@@ -69,6 +69,15 @@ def preview(
         invocation.say(invocation.redact(remark))
 
 
+def files(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A table that is fed with files.")],
+) -> None:
+    """Show the files that Auto Loader has seen for a table, and what became of each; starts no JVM."""
+    invocation = invocation_of(context)
+    show_rows(invocation, invocation.open().files(name))
+
+
 def explain(
     context: typer.Context,
     name: Annotated[str, typer.Argument(metavar="NAME", help="A dataset, or the code of an error.")],

@@ -10,6 +10,7 @@ from headrace.model.outcome import Outcome
 from headrace.model.rows import Rows
 from headrace.project.asking import hidden_tables
 from headrace.project.stored import quarantined, quarantines, row_count
+from headrace.project.taken import taken_files
 from headrace.settings.settings import Settings
 
 
@@ -38,6 +39,14 @@ class StoredProject:
             PipelineError: QUARANTINE.NONE.
         """
         return quarantined(self.settings.layout, self.settings.naming, name, rows)
+
+    def files(self, name: str) -> Rows:
+        """The files that Auto Loader has seen for a dataset, in the order in which they are read.
+
+        Raises:
+            PipelineError: FILES.NONE.
+        """
+        return taken_files(self.settings.layout, self.settings.naming, name)
 
     def tables(self, *, private: bool = False) -> tuple[tuple[str, str, int | None], ...]:
         """Name, path and rows of every table in the storage, private ones only when asked for."""

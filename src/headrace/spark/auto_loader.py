@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import wraps
@@ -14,13 +14,17 @@ from types import CodeType, FrameType
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.readwriter import DataFrameReader
+from pyspark.sql.streaming.readwriter import DataStreamReader
 from pyspark.sql.types import StructType
 
 from headrace.autoloader.ddl import InvalidDdl, parse_struct
+from headrace.autoloader.options import options_of_function
 from headrace.autoloader.reading.plan import METADATA
-from headrace.autoloader.source import Place, prepare
+from headrace.autoloader.source import LEDGERS_ELSEWHERE, Place, prepare
 from headrace.errors import PipelineError, Problems
 from headrace.spark.cloud_files import NAME, SOURCE_OPTION, CloudFiles
+from headrace.sql.file_functions import READ_FILES, FilesCall, files_calls
 
 FORMAT = "cloudfiles"
 # Gives each reader of a query function the folder for its schemas and ledgers; None in a script, whose options say it.
@@ -28,6 +32,8 @@ FOLDERS: ContextVar[Iterator[Path] | None] = ContextVar("headrace_auto_loader_fo
 # Whether a query function is called to be run, and what its readers find out is to be kept.
 _STORES: ContextVar[bool] = ContextVar("headrace_auto_loader_stores", default=False)
 _FORMAT, _SCHEMA, _OPTIONS = "_headrace_format", "_headrace_schema", "_headrace_options"
+# So that two queries that are analyzed at a time read different views.
+_views = count()
 _OWN = f"{os.sep}headrace{os.sep}"
 _SPARKS = f"{os.sep}pyspark{os.sep}"
 
@@ -59,9 +65,52 @@ def reading(load: Any) -> Any:
         wanted = path if path is not None else next((v for k, v in given.items() if k.casefold() == "path"), None)
         if not isinstance(wanted, str) or not wanted:
             raise PipelineError("AUTO_LOADER.PATH", given=repr(wanted))
-        return _frame(self, given, wanted, schema if schema is not None else noted.get(_SCHEMA))
+        schema = schema if schema is not None else noted.get(_SCHEMA)
+        return _frame(self, given, wanted, schema, metadata=_names_metadata())
 
     return loading
+
+
+def reading_files(sql: Any) -> Any:
+    """Of a session's ``sql``: ``read_files`` and ``cloud_files`` are views of what is read, for as long as it takes."""
+
+    @wraps(sql)
+    def querying(self: SparkSession, text: str, *arguments: Any, **options: Any) -> Any:
+        calls = files_calls(text)
+        if not calls:
+            return sql(self, text, *arguments, **options)
+        views = [f"headrace_files_{next(_views)}" for _ in calls]
+        try:
+            for call, view in zip(calls, views, strict=True):
+                _frame_of(self, call, metadata=METADATA in text).createOrReplaceTempView(view)
+            return sql(self, _with_views(text, calls, views), *arguments, **options)
+        finally:
+            for view in views:
+                self.catalog.dropTempView(view)
+
+    return querying
+
+
+def _with_views(text: str, calls: Sequence[FilesCall], views: Sequence[str]) -> str:
+    pieces, position = [], 0
+    for call, view in zip(calls, views, strict=True):
+        pieces += [text[position : call.start], view]
+        position = call.end
+    return "".join((*pieces, text[position:]))
+
+
+def _frame_of(session: SparkSession, call: FilesCall, *, metadata: bool) -> DataFrame:
+    given = dict(call.options)
+    schema = given.pop("schema", None)
+    if call.function == READ_FILES:
+        given = options_of_function(given)
+    elif call.format is not None:
+        given["cloudFiles.format"] = call.format
+    reader: Any = session.readStream if call.streams else session.read
+    if isinstance(reader, (DataStreamReader, DataFrameReader)):
+        return _frame(reader, given, call.path, schema, metadata=metadata, hides=False)
+    # While a stream is read as a batch, what stands in for its reader.
+    return _frame(session.read, given, call.path, schema, metadata=metadata, hides=False)
 
 
 def noting(name: str) -> Callable[[Any], Any]:
@@ -90,15 +139,23 @@ def _note(noted: dict[str, Any], name: str, arguments: tuple[Any, ...], options:
         noted.setdefault(_OPTIONS, {}).update(options)
 
 
-def _frame(reader: Any, given: dict[str, Any], path: str, schema: Any) -> DataFrame:
+def _frame(
+    reader: Any, given: dict[str, Any], path: str, schema: Any, *, metadata: bool, hides: bool = True
+) -> DataFrame:
     session: SparkSession = reader._spark  # noqa: SLF001 - has no public form
-    source = prepare(_texts(given), path, _struct(schema), _place(session), metadata=_names_metadata())
+    place = _place(session)
+    source = prepare(_texts(given), path, _struct(schema), place, metadata=metadata)
+    folder = place.schema_location
+    if FOLDERS.get() is not None and place.stores and folder and not Path(source.ledgers).is_relative_to(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / LEDGERS_ELSEWHERE).write_text(source.ledgers, encoding="utf-8")
     session.dataSource.register(CloudFiles)
     # The kind of the reader that was asked: a stream, or the files that are there.
     fresh = type(reader)(session)
     columns = StructType.fromJson(source.plan.whole)
     frame: DataFrame = fresh.format(NAME).schema(columns).option(SOURCE_OPTION, source.to_json()).load()
-    return _with_hidden(frame) if source.plan.metadata else frame
+    # What a view hides cannot be named: in SQL, a query that names the column has it in its ``*`` too.
+    return _with_hidden(frame) if source.plan.metadata and hides else frame
 
 
 def _texts(given: dict[str, Any]) -> dict[str, str]:

@@ -47,7 +47,7 @@ _CALLED_FROM = re.compile(r"was called from\s+(?P<file>\S[^\n]*):(?P<line>\d+)$"
 _ADVICE = {
     "UNRESOLVED_COLUMN": "Use one of the columns that the query's inputs have.",
     "UNRESOLVABLE_TABLE_VALUED_FUNCTION": (
-        "Correct the function's name; the vendor's read_files, cloud_files, read_kafka and the like are not there yet: "
+        "Correct the function's name; the vendor's read_kafka and the like are not there yet: "
         'read with spark.readStream from Python, files with format("cloudFiles"), others with their connector named in '
         "the settings."
     ),

@@ -320,7 +320,7 @@ def test_the_ledger_tells_what_became_of_each_file(ledger):
     ledger.committed(2, now_ms=7)
     note_cleaned(ledger, [(1, "/moved/a")], now_ms=9)
 
-    states = [(state.path, state.committed_ms, state.cleaned_ms, state.moved_to) for state in file_states(ledger)]
+    states = [(state.path, state.committed_ms, state.cleaned_ms, state.moved_to) for _, state in file_states(ledger)]
 
     assert states == [("/d/a", 7, 9, "/moved/a"), ("/d/b", 7, None, None), ("/d/c", None, None, None)]
 

@@ -1,0 +1,86 @@
+"""The files that Auto Loader has seen for a table, from its ledgers; no session is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timezone
+from pathlib import Path
+
+from headrace.autoloader.file_states import FileState, file_states
+from headrace.autoloader.ledger import SUFFIX, Ledger
+from headrace.autoloader.source import LEDGERS, LEDGERS_ELSEWHERE
+from headrace.checkpoints.inventory import StoredFlow, flows_of, stored_tables
+from headrace.checkpoints.offsets import read_progress
+from headrace.errors import PipelineError
+from headrace.graph.build import did_you_mean
+from headrace.model.names import InvalidName, Naming
+from headrace.model.rows import Rows
+from headrace.settings.storage import StorageLayout
+
+# As the vendor's cloud_files_state names them.
+COLUMNS = (
+    *("path", "size", "modification_time", "discovery_time", "commit_time", "archive_time", "archive_mode"),
+    *("move_location", "source_id", "flow_name", "ingestion_state"),
+)
+_INGESTED, _PROCESSING = "INGESTED", "PROCESSING"
+
+
+def taken_files(layout: StorageLayout, naming: Naming, text: str) -> Rows:
+    """Every file that the flows of a dataset have seen, in the order in which they read them.
+
+    A file is ``INGESTED`` once its batch is done, ``PROCESSING`` while its batch is planned, and has no state before.
+
+    Raises:
+        PipelineError: FILES.NONE when no flow of the dataset has read files through Auto Loader.
+    """
+    try:
+        name = naming.canonical(text)
+    except InvalidName:
+        name = None
+    flows = flows_of(layout, naming, name) if name is not None else ()
+    rows = [row for flow in flows for row in _rows(layout, flow)]
+    if not rows and not any(True for flow in flows for _ in _ledgers(layout, flow)):
+        known = [str(table) for table, _ in stored_tables(layout, naming)]
+        raise PipelineError("FILES.NONE", name=text, suggestion=did_you_mean(text, known))
+    return Rows(COLUMNS, tuple(rows))
+
+
+def _rows(layout: StorageLayout, flow: StoredFlow) -> Iterator[tuple[object, ...]]:
+    for source, ledger, upto, completed in _ledgers(layout, flow):
+        try:
+            for number, state in file_states(ledger):
+                done = state.committed_ms is not None or (number <= upto and completed)
+                planned = _PROCESSING if number <= upto else None
+                yield _row(flow, source, state, _INGESTED if done else planned)
+        finally:
+            ledger.close()
+
+
+def _row(flow: StoredFlow, source: int, state: FileState, ingestion: str | None) -> tuple[object, ...]:
+    mode = None if state.cleaned_ms is None else "MOVE" if state.moved_to else "DELETE"
+    times = (_moment(ms) for ms in (state.mtime_ms, state.found_ms, state.committed_ms, state.cleaned_ms))
+    return (state.path, state.size, *times, mode, state.moved_to, str(source), flow.name, ingestion)
+
+
+def _ledgers(layout: StorageLayout, flow: StoredFlow) -> Iterator[tuple[int, Ledger, int, bool]]:
+    """For each source that has one its place, its ledger, and how far the checkpoint has planned and done."""
+    progress = read_progress(flow.file.parent / str(flow.record.epoch))
+    for place, offset in enumerate(progress.offsets if progress else ()):
+        if isinstance(offset, dict) and "ledger" in offset:
+            for root in _roots(layout):
+                if (root / f"{offset['ledger']}{SUFFIX}").is_file():
+                    ledger = Ledger.open(root, offset["ledger"], read_only=True)
+                    yield place, ledger, int(offset["number"]), bool(progress and progress.completed)
+                    break
+
+
+def _roots(layout: StorageLayout) -> Iterator[Path]:
+    checkpoints = Path(layout.root) / "checkpoints"
+    for depth in ("*/*/*", "*/*/*/*"):
+        yield from checkpoints.glob(f"{depth}/auto_loader/*/{LEDGERS}")
+        for note in checkpoints.glob(f"{depth}/auto_loader/*/{LEDGERS_ELSEWHERE}"):
+            yield Path(note.read_text(encoding="utf-8"))
+
+
+def _moment(milliseconds: int | None) -> datetime | None:
+    return None if milliseconds is None else datetime.fromtimestamp(milliseconds / 1000, timezone.utc)

@@ -1,0 +1,132 @@
+"""``read_files`` and ``cloud_files`` in a query: where they stand, and what they are told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from headrace.errors import PipelineError
+from headrace.sql.lexer import Kind, Token, closings, lex, unquoted
+
+READ_FILES, CLOUD_FILES = "READ_FILES", "CLOUD_FILES"
+
+
+@dataclass(frozen=True)
+class FilesCall:
+    """One call. ``start`` and ``end`` are where it stands in the text, with STREAM and its brackets in front.
+
+    ``options`` are as they were given, ``format`` is what the second argument of ``cloud_files`` says.
+    """
+
+    function: str
+    start: int
+    end: int
+    streams: bool
+    path: str
+    format: str | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+def files_calls(text: str) -> tuple[FilesCall, ...]:
+    """The calls of a query, in order.
+
+    Raises:
+        PipelineError: ``SQL.FILES_ARGUMENT``: an argument is not a literal, or has no name where it needs one.
+    """
+    if "_files" not in text.casefold():
+        return ()
+    tokens = lex(text).tokens
+    return tuple(_calls(tokens, closings(tokens)))
+
+
+def _calls(tokens: Sequence[Token], pairs: Mapping[int, int]) -> Iterator[FilesCall]:
+    for index, token in enumerate(tokens[:-1]):
+        if not token.is_word(READ_FILES, CLOUD_FILES) or not tokens[index + 1].is_symbol("(") or index + 1 not in pairs:
+            continue
+        if index and tokens[index - 1].is_symbol("."):
+            continue
+        closing = pairs[index + 1]
+        first, last, streams = _with_stream(tokens, index, closing, pairs)
+        function = token.text.upper()
+        path, kind, options = _arguments(function, tokens[index + 2 : closing])
+        yield FilesCall(function, tokens[first].start, tokens[last].end, streams, path, kind, options)
+
+
+def _with_stream(tokens: Sequence[Token], index: int, closing: int, pairs: Mapping[int, int]) -> tuple[int, int, bool]:
+    """First and last token of a call with its STREAM, and whether it has one."""
+    if index and tokens[index - 1].is_word("STREAM"):
+        return index - 1, closing, True
+    within = index > 1 and tokens[index - 1].is_symbol("(") and tokens[index - 2].is_word("STREAM")
+    if within and pairs.get(index - 1) == closing + 1:
+        return index - 2, closing + 1, True
+    return index, closing, False
+
+
+def _arguments(function: str, tokens: Sequence[Token]) -> tuple[str, str | None, Mapping[str, str]]:
+    path: str | None = None
+    kind: str | None = None
+    options: dict[str, str] = {}
+    for place, argument in enumerate(_split(tokens)):
+        arrow = next((at for at in range(len(argument) - 1) if _is_arrow(argument, at)), None)
+        if arrow is not None:
+            name = "".join(token.text.strip("`") for token in argument[:arrow])
+            value = _literal(function, argument[arrow + 2 :])
+            if name.casefold() == "path":
+                path = value
+            else:
+                options[name] = value
+        elif place == 0:
+            path = _literal(function, argument)
+        elif place == 1 and function == CLOUD_FILES:
+            kind = _literal(function, argument)
+        elif place == 2 and function == CLOUD_FILES:
+            options |= _map(function, argument)
+        else:
+            raise _wrong(function, "an argument behind the path has no name")
+    if path is None:
+        raise _wrong(function, "there is no path")
+    return path, kind, options
+
+
+def _split(tokens: Sequence[Token]) -> Iterator[Sequence[Token]]:
+    depth, begin = 0, 0
+    for place, token in enumerate(tokens):
+        if token.is_symbol("(", "["):
+            depth += 1
+        elif token.is_symbol(")", "]"):
+            depth -= 1
+        elif token.is_symbol(",") and depth == 0:
+            yield tokens[begin:place]
+            begin = place + 1
+    if tokens[begin:]:
+        yield tokens[begin:]
+
+
+def _is_arrow(tokens: Sequence[Token], at: int) -> bool:
+    return tokens[at].is_symbol("=") and tokens[at + 1].is_symbol(">")
+
+
+def _literal(function: str, tokens: Sequence[Token]) -> str:
+    if len(tokens) == 1:
+        (token,) = tokens
+        if token.kind is Kind.STRING:
+            return unquoted(token)
+        if token.kind is Kind.NUMBER or token.text.isdecimal():
+            return token.text
+        if token.is_word("TRUE", "FALSE"):
+            return token.text.lower()
+    said = " ".join(token.text for token in tokens)
+    raise _wrong(function, f"{said or 'nothing'} is no literal")
+
+
+def _map(function: str, tokens: Sequence[Token]) -> Mapping[str, str]:
+    if len(tokens) < 3 or not tokens[0].is_word("MAP") or not tokens[1].is_symbol("("):
+        raise _wrong(function, "the third argument is no map(...)")
+    values = [_literal(function, part) for part in _split(tokens[2:-1])]
+    if len(values) % 2:
+        raise _wrong(function, "an option of map(...) has no value")
+    return dict(zip(values[0::2], values[1::2], strict=True))
+
+
+def _wrong(function: str, reason: str) -> PipelineError:
+    return PipelineError("SQL.FILES_ARGUMENT", function=function.lower(), reason=reason)
