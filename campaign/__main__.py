@@ -26,6 +26,8 @@ from campaign.zombies import race_all, stop_all
 
 WORK = ROOT / ".campaign"
 PAGE = ROOT / "docs" / "reference" / "campaign.md"
+# Beside the page, so that sections which are run at other times are added to it.
+RESULTS = PAGE.with_suffix(".json")
 MASTERS = ("local[2]", "local-cluster[2,1,1024]")
 # How many points a section has.
 SECTIONS = {"kill": 48, "term": 12, "zombie": 8, "race": 4, "sequences": 300}
@@ -157,7 +159,7 @@ def _store(section: str, master: str, asked: Asked, verdicts: Sequence[Verdict],
     new = entry(section, master, asked.seed, verdicts, datetime.now(timezone.utc).isoformat(), points)
     print(f"{section} on {master}: {new['points']} points, {new['struck']} hit in time, {new['failed']} failed")
     if asked.point is None:
-        results = stored(WORK / "results.json", new, _machine())
+        results = stored(RESULTS if asked.publish else WORK / "results.json", new, _machine())
         if asked.publish:
             PAGE.write_text(page(results), encoding="utf-8")
     return int(new["failed"])

@@ -24,15 +24,18 @@ def landed(name: str) -> str:
     return str(PROJECT / spark.conf.get("flights.landing", "landing") / name)
 
 
-@dp.streaming_table(comment="Every line of the feed, once, as it landed; what is not JSON is in _corrupt_record")
+@dp.streaming_table(comment="Every line of the feed, once, as it landed; what does not fit is in _rescued_data")
 def flights_raw() -> DataFrame:
     return (
-        spark.readStream
-        # A line that does not fit this schema is not an error: what fits is filled in, and the line itself is kept.
-        .schema(f"{FLIGHT}, _corrupt_record STRING")
-        .json(landed("flights/*"))
-        # Text in Parquet is UTF-8, and what other readers of the table choke on is not worth keeping as it was.
-        .withColumn("_corrupt_record", F.make_valid_utf8("_corrupt_record"))
+        # Auto Loader: each file once, whenever it lands. The columns are inferred from the files, a field that turns up
+        # later becomes a column, and what does not fit, down to a line that is no JSON, is kept as it was written.
+        spark.readStream.format("cloudFiles")
+        .option("cloudFiles.format", "json")
+        # Types that are known need not be guessed.
+        .option("cloudFiles.schemaHints", FLIGHT)
+        # Files of an hour are small.
+        .option("cloudFiles.maxFilesPerTrigger", 10_000)
+        .load(landed("flights"))
         .withColumn("source_file", F.col("_metadata.file_path"))
     )
 

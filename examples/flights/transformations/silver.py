@@ -36,7 +36,7 @@ def flights() -> DataFrame:
     planes = dlt.read("planes").select("tailnum", "manufacturer", "model", "seats")
     return (
         dlt.read_stream("flights_raw")
-        .withColumnRenamed("_corrupt_record", "unreadable")
+        .withColumnRenamed("_rescued_data", "unreadable")
         .join(airlines, "carrier", "left")
         .join(airports, "dest", "left")
         .join(planes, "tailnum", "left")
