@@ -5,7 +5,12 @@ from __future__ import annotations
 import json
 import os
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from pyspark.errors import StreamingQueryException
+
+from headrace.spark.failures import whole_text
 
 pytestmark = pytest.mark.spark
 
@@ -172,3 +177,53 @@ def test_sql_reads_files_as_streams_and_as_batches(project, data, land):
     ]
     assert sorted(row["id"] for row in result.rows("older")) == [1, 2]
     assert list(result.rows("counted")) == [{"n": 2}]
+
+
+def test_a_script_meets_a_new_field_once_and_goes_on_where_it_was(headrace_session, tmp_path, data, land):
+    def run():
+        frame = (
+            headrace_session.readStream.format("cloudFiles")
+            .option("cloudFiles.format", "json")
+            .option("cloudFiles.schemaLocation", str(tmp_path / "checkpoint"))
+            .load(str(data))
+        )
+        writer = frame.writeStream.format("delta").option("checkpointLocation", str(tmp_path / "checkpoint"))
+        query = writer.option("mergeSchema", "true").trigger(availableNow=True).start(str(tmp_path / "table"))
+        query.awaitTermination()
+
+    land("a.json", {"id": 1})
+    run()
+    land("b.json", {"id": 2, "extra": "x"})
+
+    with pytest.raises(StreamingQueryException) as raised:
+        run()
+    assert "UNKNOWN_FIELD_EXCEPTION.NEW_FIELDS_IN_RECORD_WITH_FILE_PATH" in whole_text(raised.value)
+    run()
+    run()
+
+    rows = headrace_session.read.format("delta").load(str(tmp_path / "table")).select("id", "extra").collect()
+    assert sorted(map(tuple, rows)) == [("1", None), ("2", "x")]
+
+
+def test_csv_and_parquet_are_streams_too(project, data):
+    (data / "csv").mkdir()
+    (data / "csv" / "a.csv").write_text('name,id\n"a, b",1\nc,x\n')
+    (data / "parquet").mkdir()
+    pq.write_table(pa.table({"id": [1, 2], "name": ["x", None]}), data / "parquet" / "a.parquet")
+    pipeline = project(
+        f"""
+        @dp.table
+        def lines():
+            reader = spark.readStream.format("cloudFiles").option("cloudFiles.format", "csv")
+            return reader.option("cloudFiles.schemaHints", "id INT").load("{data}/csv")
+
+        @dp.table
+        def columns():
+            return spark.readStream.format("cloudFiles").option("cloudFiles.format", "parquet").load("{data}/parquet")
+        """
+    )
+
+    result = pipeline.run()
+
+    assert [(row["name"], row["id"]) for row in result.rows("lines")] == [("a, b", 1), ("c", None)]
+    assert [(row["id"], row["name"]) for row in result.rows("columns")] == [(1, "x"), (2, None)]

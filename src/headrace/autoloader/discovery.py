@@ -59,16 +59,19 @@ class LocalDiscovery:
         self._full_look_s = full_look_s
         self._clock = clock or Clock()
         self._seen = SeenFiles(ledger)
-        self._known = self._seen.folders()
-        # Files that were seen and have not settled: what they were like, and when they became so.
-        self._unsettled: dict[tuple[str, str], tuple[FoundFile, int]] = {}
+        # Times up to which the entries of folders are known: as stored, and to this process.
+        self._stored = self._seen.folders()
+        self._known = dict(self._stored)
+        # By folder and name, files that were seen and have not settled: what they were like, and since when.
+        self._unsettled: dict[str, dict[str, tuple[FoundFile, int]]] = {}
 
     @property
     def waits_for(self) -> tuple[str, ...]:
         """Paths of files with content that keep changing."""
         return tuple(
             os.path.join(folder, name)  # noqa: PTH118 - text, as in the ledger
-            for (folder, name), (file, _) in self._unsettled.items()
+            for folder, files in self._unsettled.items()
+            for name, (file, _) in files.items()
             if file.size or self._tree.selection.empty_files
         )
 
@@ -104,9 +107,10 @@ class LocalDiscovery:
         finds, new = _Finds(), 0
         for folder, mtime_ns, inner in self._changed(full=full):
             finds.files += ((folder, file) for file in self._new_files(folder, now_ns, inner))
-            trusted = now_ns - mtime_ns > _GRANULARITY_S * _NS
-            unsettled = any(where == folder for where, _ in self._unsettled)
-            finds.listed[folder] = mtime_ns if trusted and not unsettled else 0
+            trusted_ns = mtime_ns if now_ns - mtime_ns > _GRANULARITY_S * _NS else 0
+            self._known[folder] = trusted_ns
+            # Another process knows nothing of files that have not settled, and has to list the folder to find them.
+            finds.listed[folder] = 0 if folder in self._unsettled else trusted_ns
             if len(finds.files) >= _RECORDED_AT_ONCE:
                 new += self._record(finds)
         return new + self._record(finds) + self._settled()
@@ -134,16 +138,17 @@ class LocalDiscovery:
     def _settled(self) -> int:
         """Record files that have settled since an earlier look."""
         finds, now_ns = _Finds(), self._clock.now_ns()
-        for (folder, name), (was, since_ns) in list(self._unsettled.items()):
-            found = stat_of(folder, name)
-            if found is None:
-                del self._unsettled[folder, name]
-            elif found != was:
-                self._unsettled[folder, name] = (found, now_ns)
-            elif self._is_settled(found, now_ns, since_ns):
-                del self._unsettled[folder, name]
-                if self._tree.selection.admits_time(found.mtime_ns, now_ns):
-                    finds.files.append((folder, found))
+        for folder, files in list(self._unsettled.items()):
+            for name, (was, since_ns) in list(files.items()):
+                found = stat_of(folder, name)
+                if found is not None and found != was:
+                    files[name] = (found, now_ns)
+                elif found is None or self._is_settled(found, now_ns, since_ns):
+                    del files[name]
+                    if found is not None and self._tree.selection.admits_time(found.mtime_ns, now_ns):
+                        finds.files.append((folder, found))
+            if not files:
+                del self._unsettled[folder]
         return self._record(finds)
 
     def _is_settled(self, file: FoundFile, now_ns: int, since_ns: int) -> bool:
@@ -151,13 +156,13 @@ class LocalDiscovery:
         return max(now_ns - file.mtime_ns, now_ns - since_ns) >= wait_s * _NS
 
     def _record(self, finds: _Finds) -> int:
-        if not finds.files and all(self._known.get(folder) == mtime_ns for folder, mtime_ns in finds.listed.items()):
+        if not finds.files and all(self._stored.get(folder) == mtime_ns for folder, mtime_ns in finds.listed.items()):
             return 0
         finds.files.sort(key=lambda entry: (entry[1].mtime_ns, entry[0], entry[1].name))
         now_ms = self._clock.now_ns() // 1_000_000
         overwrites = self._tree.selection.overwrites
         new = self._seen.record(finds.files, finds.listed, now_ms=now_ms, overwrites=overwrites)
-        self._known.update(finds.listed)
+        self._stored.update(finds.listed)
         finds.files.clear()
         finds.listed.clear()
         return new
@@ -183,9 +188,11 @@ class LocalDiscovery:
             unknown = self._seen.unknown(folder, names)
             candidates = (file for name in unknown if (file := stat_of(folder, name)))
         for file in candidates:
-            if (folder, file.name) in self._unsettled or not self._tree.selection.admits_time(file.mtime_ns, now_ns):
+            if file.name in self._unsettled.get(folder, ()) or not self._tree.selection.admits_time(
+                file.mtime_ns, now_ns
+            ):
                 continue
             if self._is_settled(file, now_ns, now_ns):
                 yield file
             else:
-                self._unsettled[folder, file.name] = (file, now_ns)
+                self._unsettled.setdefault(folder, {})[file.name] = (file, now_ns)
