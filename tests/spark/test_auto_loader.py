@@ -227,3 +227,14 @@ def test_csv_and_parquet_are_streams_too(project, data):
 
     assert [(row["name"], row["id"]) for row in result.rows("lines")] == [("a, b", 1), ("c", None)]
     assert [(row["id"], row["name"]) for row in result.rows("columns")] == [(1, "x"), (2, None)]
+
+
+def test_a_stream_of_files_is_recomputed_as_a_batch_over_all_of_them(project, data, land):
+    land("a.json", {"id": 1})
+    pipeline = project(BRONZE.format(data=data))
+    pipeline.run()
+    land("b.json", {"id": 2})
+    result = pipeline.run()
+
+    assert sorted(row["id"] for row in pipeline.recomputed("bronze")) == [1, 2]
+    assert list(pipeline.recomputed("bronze")) == list(result.rows("bronze"))

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import replace
 from functools import wraps
 from itertools import count
 from pathlib import Path
@@ -145,6 +146,9 @@ def _frame(
     session: SparkSession = reader._spark  # noqa: SLF001 - has no public form
     place = _place(session)
     source = prepare(_texts(given), path, _struct(schema), place, metadata=metadata)
+    if not isinstance(reader, DataStreamReader):
+        # Nobody starts a batch again with another schema: there, what is new is rescued.
+        source = replace(source, plan=replace(source.plan, evolves=False))
     folder = place.schema_location
     if FOLDERS.get() is not None and place.stores and folder and not Path(source.ledgers).is_relative_to(folder):
         folder.mkdir(parents=True, exist_ok=True)

@@ -245,6 +245,24 @@ def test_an_empty_file_is_not_yet_there(data, land, looking, time):
     assert discovery.look() == 1
 
 
+def test_a_file_that_had_not_settled_is_found_by_the_next_process(data, land, looking):
+    land("a.json", "")
+    looking().look()
+    (data / "a.json").write_text("{}")
+    os.utime(data / "a.json", (NOW_S - 5, NOW_S - 5))
+
+    assert looking().look() == 1
+
+
+def test_a_folder_with_a_file_that_has_not_settled_is_not_listed_at_each_look(data, land, looking):
+    land("a.json", "")
+    discovery = looking()
+    discovery.look()
+    land("b.json")
+
+    assert discovery.look() == 0
+
+
 def test_a_file_that_is_changed_is_another_one_where_overwrites_are_allowed(land, looking, ledger):
     land("a.json", "{}")
     discovery = looking(overwrites=True)
