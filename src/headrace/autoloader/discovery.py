@@ -24,7 +24,7 @@ from headrace.errors import PipelineError
 # Seconds for which a file keeps its size and time before it counts as written.
 SETTLED_S = 1.0
 # Seconds that a triggered update waits for files that keep changing; they are for a later one then.
-WAIT_S = 60.0
+WAIT_S = 30.0
 # The time of a folder is trusted when it was older than this at the listing: some file systems keep whole seconds.
 _GRANULARITY_S = 2.0
 # An empty file may be one whose writer has not flushed yet; after this time it counts as empty.
@@ -85,7 +85,7 @@ class LocalDiscovery:
         return new
 
     def look_until_settled(self) -> int:
-        """As :meth:`look`, and again while files are being written, for a minute at most."""
+        """As :meth:`look`, and again while files are being written, for half a minute at most."""
         began_ns = self._clock.now_ns()
         new = self.look()
         while self._unsettled and self._clock.now_ns() - began_ns < WAIT_S * _NS:

@@ -34,7 +34,7 @@ alone, and what is mounted there.
 - A file is known by its path: it is read once, and an old time of change does not hide one that came late. With
   `cloudFiles.allowOverwrites` one with another size or time is another file, and is read again, whole.
 - A file waits until it is written: until its size and time have been the same for a second. A triggered update waits for
-  it, a minute at most. An empty file has not been written yet.
+  it, half a minute at most. An empty file has not been written yet.
 - A look costs what changed: a folder whose own time is what it was is not listed again. Everything is listed once a day
   all the same (`cloudFiles.backfillInterval`), for file systems that keep no such times.
 - A triggered update reads exactly what was there when it began.
