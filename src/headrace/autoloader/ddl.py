@@ -118,6 +118,18 @@ def map_of(key: JsonType, value: JsonType) -> JsonType:
     return {"type": "map", "keyType": key, "valueType": value, "valueContainsNull": True}
 
 
+def nullable(kind: JsonType) -> JsonType:
+    """The type with everything in it allowed to be null, as Spark's file sources read what they are given."""
+    if isinstance(kind, list):
+        return [nullable(entry) for entry in kind]
+    if not isinstance(kind, dict):
+        return kind
+    flags = ("nullable", "containsNull", "valueContainsNull")
+    return {
+        key: True if key in flags else value if key == "metadata" else nullable(value) for key, value in kind.items()
+    }
+
+
 class _Reading:
     """A text, read from its beginning to its end."""
 

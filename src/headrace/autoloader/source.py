@@ -11,12 +11,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from headrace.autoloader.ddl import JsonType
+from headrace.autoloader.ddl import JsonType, nullable
 from headrace.autoloader.globs import name_pattern
 from headrace.autoloader.hints import HintMismatch, with_hints
 from headrace.autoloader.inference import evolved
 from headrace.autoloader.options import RESCUED, LoaderOptions, loader_options
 from headrace.autoloader.reading.arrow_types import NoArrowType, arrow_schema
+from headrace.autoloader.reading.partitions import folder_values
 from headrace.autoloader.reading.plan import ReadPlan
 from headrace.autoloader.sampling import PARTITION, inferred, newest, partition_columns
 from headrace.autoloader.schema_store import SchemaStore, SchemaVersion
@@ -100,7 +101,7 @@ def prepare(
         # As the vendor has it: where the columns are inferred, the first line names them.
         options = replace(options, format_options={"header": "true", **options.format_options})
     columns = _given(schema, options) if schema is not None else _found(tree, options, place)
-    names = set(options.partition_columns or ())
+    names = set(options.partition_columns or ()) if schema is None else _folder_keys(tree, options)
     partitions = [f for f in columns["fields"] if PARTITION in f.get("metadata", {}) or (schema and f["name"] in names)]
     data = [field for field in columns["fields"] if field not in partitions]
     corrupt = any(f["name"] == options.corrupt_column and f["type"] == "string" for f in data)
@@ -182,7 +183,16 @@ def _given(schema: JsonType, options: LoaderOptions) -> JsonType:
     if options.evolution_mode == "addNewColumns":
         raise PipelineError("AUTO_LOADER.GIVEN_SCHEMA_EVOLVES")
     rescued = options.rescued_column
-    return {**schema, "fields": [field for field in schema["fields"] if field["name"] != rescued]}
+    fields = [field for field in nullable(schema["fields"]) if field["name"] != rescued]
+    return {**schema, "fields": fields}
+
+
+def _folder_keys(tree: Tree, options: LoaderOptions) -> set[str]:
+    """Columns that the folders of files have, where a schema is given: those that were named, or that a file shows."""
+    if options.partition_columns is not None or options.recursive:
+        return set(options.partition_columns or ())
+    first = next(tree.files(), None)
+    return set() if first is None else set(folder_values(tree.base, first[0]))
 
 
 def _found(tree: Tree, options: LoaderOptions, place: Place) -> JsonType:

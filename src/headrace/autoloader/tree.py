@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headrace.autoloader.globs import PathPattern, one_file, path_pattern
+from headrace.errors import PipelineError
 
 _NS = 1_000_000_000
 
@@ -93,9 +94,9 @@ class Tree:
                 if entry.is_dir():
                     admitted = self.selection.admits_folder(name) and self.pattern.admits_folder([*parts, name])
                     if admitted and not _leads_up(entry):
-                        inner.append(entry.path)
+                        inner.append(_text(entry.path, folder))
                 elif admits_name(name) and (patterns is None or any(p.fullmatch(name) for p in patterns)):
-                    yield name
+                    yield _text(name, folder)
 
     def files(self) -> Iterator[tuple[str, FoundFile]]:
         """Every file that is meant, with its folder; those that go meanwhile are left out."""
@@ -115,6 +116,15 @@ def stat_of(folder: str, name: str) -> FoundFile | None:
     except FileNotFoundError:
         return None
     return FoundFile(name, found.st_size, found.st_mtime_ns)
+
+
+def _text(name: str, folder: str) -> str:
+    """The name; the ledger holds text, and a name that is none would be missed."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise PipelineError("AUTO_LOADER.FILE_NAME", name=repr(os.fsencode(name)), folder=folder) from None
+    return name
 
 
 def _leads_up(entry: os.DirEntry[str]) -> bool:

@@ -354,3 +354,13 @@ def test_whatever_the_order_of_looks_each_file_is_recorded_once(tmp_path_factory
     wanted = {str(number) for look in looks for number in look}
     assert sorted(names(ledger)) == sorted(wanted)
     ledger.close()
+
+
+def test_a_name_that_is_no_text_is_an_error_and_not_missed(data, looking):
+    with open(os.fsencode(data) + b"/\xff.json", "wb") as file:  # noqa: PTH123 - pathlib knows texts alone
+        file.write(b"{}")
+
+    with pytest.raises(PipelineError) as raised:
+        looking().look()
+
+    assert raised.value.code == "AUTO_LOADER.FILE_NAME"

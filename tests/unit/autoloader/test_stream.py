@@ -272,3 +272,19 @@ def test_a_source_travels_as_text(land, source):
     made = source()
 
     assert Source.from_json(made.to_json()) == made
+
+
+def test_a_schema_that_is_given_may_name_columns_of_the_folders_and_is_nullable(land, source):
+    land("day=2024-01-02/a.json", {"id": 1})
+    fields = [
+        {"name": name, "type": kind, "nullable": False, "metadata": {}}
+        for name, kind in (("id", "long"), ("day", "date"))
+    ]
+
+    made = source({"type": "struct", "fields": fields})
+
+    assert [field["name"] for field in made.plan.partitions["fields"]] == ["day"]
+    assert all(field["nullable"] for field in made.plan.whole["fields"])
+    stream = FileStream(made)
+    (row,) = batch(stream, stream.initial())[1]
+    assert (row["id"], str(row["day"])) == (1, "2024-01-02")
