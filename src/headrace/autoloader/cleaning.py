@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
 from headrace.autoloader.file_states import cleanable, note_cleaned
 from headrace.autoloader.ledger import Ledger
 from headrace.autoloader.options import LoaderOptions
+from headrace.autoloader.source import local_path
 from headrace.autoloader.tree import Tree
 
 # Files cleaned up after a batch, so that none waits long for it.
@@ -40,7 +42,11 @@ def _cleaned(path: str, options: LoaderOptions, tree: Tree) -> str | None:
     if options.move_to is None or options.clean_source == "DELETE":
         Path(path).unlink()
         return None
-    target = Path(options.move_to) / Path(path).relative_to(tree.base)
+    below = os.path.relpath(path, tree.base)
+    # What was read below another path before keeps its name.
+    target = Path(local_path(options.move_to)) / (Path(path).name if below.startswith("..") else below)
     target.parent.mkdir(parents=True, exist_ok=True)
+    if target.exists():
+        raise FileExistsError(target)
     shutil.move(path, target)
     return str(target)

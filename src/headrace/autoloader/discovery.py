@@ -31,7 +31,7 @@ _GRANULARITY_S = 2.0
 _EMPTY_S = 24 * 3600.0
 _RECORDED_AT_ONCE = 50_000
 _NS = 1_000_000_000
-_FULL_LOOK = "full_look_s"
+_FULL_LOOK, _TREE = "full_look_s", "tree"
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,11 @@ class LocalDiscovery:
         self._seen = SeenFiles(ledger)
         # Times up to which the entries of folders are known: as stored, and to this process.
         self._stored = self._seen.folders()
-        self._known = dict(self._stored)
+        # What lies elsewhere belongs to a path that was read before.
+        self._known = {folder: at for folder, at in self._stored.items() if tree.has_folder(folder)}
+        if ledger.about(_TREE) != tree.digest:
+            # Other names may be meant now in folders that have not changed.
+            self._known = dict.fromkeys(self._known, 0)
         # By folder and name, files that were seen and have not settled: what they were like, and since when.
         self._unsettled: dict[str, dict[str, tuple[FoundFile, int]]] = {}
 
@@ -82,6 +86,8 @@ class LocalDiscovery:
         new = self._looked(now_ns, full=full or self._tree.selection.overwrites)
         if full:
             self._ledger.note(_FULL_LOOK, str(now_ns / _NS))
+        if self._ledger.about(_TREE) != self._tree.digest:
+            self._ledger.note(_TREE, self._tree.digest)
         return new
 
     def look_until_settled(self) -> int:
@@ -171,7 +177,7 @@ class LocalDiscovery:
         """Nanoseconds of a folder's last change; None when it has gone."""
         try:
             return Path(folder).stat().st_mtime_ns
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             if folder == self._tree.base:
                 raise PipelineError("AUTO_LOADER.PATH_MISSING", path=folder) from None
             # Where it comes back, the time of its parent says so.

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 
 import pyarrow as pa
@@ -45,23 +46,34 @@ class UnknownFieldException(Exception):
 def rows_of(source: Source, work: Work) -> Iterator[pa.RecordBatch]:
     """The rows of one task.
 
+    What no version of the schema can have a place for, such as a field of a hinted struct, is rescued.
+
     Raises:
         UnknownFieldException: files of the batch have fields that the schema lacks; in mode ``addNewColumns`` the next
             version of the schema has been stored.
     """
+    given = 0
     try:
-        yield from read_splits(source.plan, work.splits)
+        for batch in read_splits(source.plan, work.splits):
+            yield batch
+            given += 1
     except UnknownFields as error:
-        raise _told(source, work, error) from None
+        if source.options.evolution_mode == "failOnNewColumns" or source.schema_location is None:
+            raise _exception(error, None) from None
+        version = _grown(source, Path(source.schema_location), work, error)
+        if version is not None:
+            raise _exception(error, version) from None
+        # The same batches come first, whatever becomes of unknown fields behind them.
+        yield from islice(read_splits(replace(source.plan, evolves=False), work.splits), given, None)
 
 
-def _told(source: Source, work: Work, error: UnknownFields) -> UnknownFieldException:
-    if source.options.evolution_mode == "failOnNewColumns" or source.schema_location is None:
-        return _exception(error, None)
-    files = [Split(path, size, 0, 0, size) for path in work.batch if (size := _size(path)) is not None]
+def _grown(source: Source, location: Path, work: Work, error: UnknownFields) -> int | None:
+    """The number of a version that is newer than the source's; None when the schema has nothing to grow by."""
+    paths = [error.file, *(path for path in work.batch if path != error.file)]
+    files = [Split(path, size, 0, 0, size) for path in paths if (size := _size(path)) is not None]
     seen = inferred(files, source.options)
-    version = None if seen is None else grown(Path(source.schema_location), seen, source.options)
-    return _exception(error, None if version is None else version.number)
+    newest = None if seen is None else grown(location, seen, source.options)
+    return None if newest is None or newest.number <= (source.version or 0) else newest.number
 
 
 def _exception(error: UnknownFields, version: int | None) -> UnknownFieldException:
@@ -81,7 +93,7 @@ def new_fields_told(text: str) -> NewFields | None:
     """What an error's text says that came from a task; None for another error."""
     if CONDITION not in text or _DETAILS not in text:
         return None
-    found, _ = json.JSONDecoder().raw_decode(text, text.index(_DETAILS) + len(_DETAILS))
+    found, _ = json.JSONDecoder().raw_decode(text, text.rindex(_DETAILS) + len(_DETAILS))
     return NewFields(tuple(found["fields"]), found["file"], found["version"])
 
 

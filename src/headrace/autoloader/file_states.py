@@ -28,8 +28,8 @@ def cleanable(ledger: Ledger, committed_before_ms: int, most: int) -> list[SeenF
     ).fetchone()
     rows = ledger.connection.execute(
         "select number, path, name, size, files.mtime_ns from files join folders on folders.id = folder"
-        " where number <= ? and number not in (select number from cleaned) order by number limit ?",
-        (row[0] or 0, most),
+        " where number > ? and number <= ? and number not in (select number from cleaned) order by number limit ?",
+        (ledger.first_number, row[0] or 0, most),
     )
     return [SeenFile(number, joined(folder, name), size, mtime_ns) for number, folder, name, size, mtime_ns in rows]
 
@@ -41,9 +41,9 @@ def note_cleaned(ledger: Ledger, numbers: Iterable[tuple[int, str | None]], *, n
 
 
 def forget(ledger: Ledger, found_before_ms: int, upto: int) -> int:
-    """Forget files that were found before a time and read long ago (numbers up to *upto*); how many those were."""
+    """Forget files that were found, and changed, before a time and are read (numbers up to *upto*); how many."""
     return ledger.connection.execute(
-        "delete from files where found_ms < ? and number <= ?", (found_before_ms, upto)
+        "delete from files where max(found_ms, mtime_ns / 1000000) < ? and number <= ?", (found_before_ms, upto)
     ).rowcount
 
 

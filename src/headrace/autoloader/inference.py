@@ -8,6 +8,7 @@ text.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
@@ -15,6 +16,7 @@ import pyarrow.json as pj
 
 from headrace.autoloader.ddl import JsonType, array_of, field_of
 from headrace.autoloader.reading.arrow_types import decimal_of, spark_type
+from headrace.autoloader.reading.depth import nests_deep
 from headrace.autoloader.reading.json_scan import Leniency, Members, NotJson, Number, read_json
 from headrace.autoloader.reading.texts import type_of
 
@@ -138,6 +140,8 @@ def json_struct(blocks: Iterable[bytes], options: Mapping[str, str]) -> JsonType
 
 
 def _by_arrow(block: bytes) -> JsonType | None:
+    if nests_deep(block):
+        return None
     try:
         schema = pj.read_json(pa.BufferReader(block), pj.ReadOptions(block_size=len(block) + 1)).schema
     except pa.ArrowInvalid:
@@ -162,9 +166,11 @@ def _arrow_kind(kind: pa.DataType) -> JsonType:
 
 def _by_record(block: bytes, leniency: Leniency) -> JsonType:
     found: JsonType = dict(_EMPTY_STRUCT)
-    for line in block.decode("utf-8", "replace").splitlines():
+    for line in block.decode("utf-8", "replace").split("\n"):
         for record in _records_of(line, leniency):
-            found = merged(found, _value_kind(record))
+            with suppress(RecursionError):
+                # What nests too deep to be read is no record.
+                found = merged(found, _value_kind(record))
     return found
 
 
@@ -187,7 +193,10 @@ def _value_kind(value: Any) -> JsonType:
     if isinstance(value, Number):
         if not value.is_whole:
             return "double"
-        return "long" if -_BIG <= int(value) < _BIG else "decimal(38,0)" if len(value.lstrip("-")) <= 38 else "double"
+        digits = len(value.lstrip("-"))
+        if digits > _MOST_DIGITS:
+            return "double"
+        return "long" if -_BIG <= int(value) < _BIG else "decimal(38,0)"
     if isinstance(value, Members):
         struct: JsonType = dict(_EMPTY_STRUCT)
         for name, inner in value:

@@ -17,12 +17,14 @@ from uuid import uuid4
 from headrace.errors import PipelineError
 
 SUFFIX = ".ledger"
+# Notes: the number behind which the reading of files began.
+FIRST_NUMBER = "first_number"
 _SCHEMA = """
 create table if not exists about (key text primary key, value) without rowid;
 create table if not exists folders (
   id integer primary key, path text not null unique, mtime_ns integer not null);
 create table if not exists files (
-  number integer primary key, folder integer not null, name text not null,
+  number integer primary key autoincrement, folder integer not null, name text not null,
   size integer not null, mtime_ns integer not null, found_ms integer not null);
 create index if not exists files_by_name on files (folder, name);
 create table if not exists commits (number integer primary key, committed_ms integer not null);
@@ -103,8 +105,9 @@ class Ledger:
 
     @property
     def last_number(self) -> int:
-        """The highest number that a file has, 0 when there is none."""
-        return int(self.connection.execute("select coalesce(max(number), 0) from files").fetchone()[0])
+        """The highest number that a file ever had, 0 when there was none; one that is forgotten leaves its number."""
+        row = self.connection.execute("select seq from sqlite_sequence where name = 'files'").fetchone()
+        return 0 if row is None else int(row[0])
 
     def files(self, after: int, upto: int) -> list[SeenFile]:
         """The files with numbers above *after* and at most *upto*, in order."""
@@ -143,6 +146,11 @@ class Ledger:
             "select count(*), coalesce(sum(size), 0) from files where number > ?", (after,)
         ).fetchone()
         return Extent(*row)
+
+    @property
+    def first_number(self) -> int:
+        """Files up to this number were there before and were left out."""
+        return int(self.about(FIRST_NUMBER) or 0)
 
     def committed(self, upto: int, *, now_ms: int) -> None:
         """Note that everything up to a number is in the target."""

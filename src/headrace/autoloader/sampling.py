@@ -14,6 +14,7 @@ from headrace.autoloader.ddl import JsonType, field_of
 from headrace.autoloader.inference import csv_struct, finished, json_struct, parquet_struct
 from headrace.autoloader.options import LoaderOptions
 from headrace.autoloader.reading.arrow_types import NoArrowType
+from headrace.autoloader.reading.columnar import int96_columns
 from headrace.autoloader.reading.csv_blocks import header_of, texts_at_once
 from headrace.autoloader.reading.csv_lines import Dialect, is_left_out, values_of
 from headrace.autoloader.reading.lines import line_blocks
@@ -28,6 +29,7 @@ PARTITION = "headrace.partition"
 # The vendor takes 1,000 files or 50 GB, on a cluster; a schema that lacks a field evolves when it is met.
 SAMPLE_FILES = 1000
 SAMPLE_BYTES = 1024**3
+_MOMENT = pa.timestamp("us", "UTC")
 _PARTITION_TYPES = ("integer", "long", "double", "date", "timestamp")
 
 
@@ -135,7 +137,10 @@ def _texts(block: bytes, names: tuple[str, ...] | None, dialect: Dialect) -> pa.
 def _footers(files: Iterable[Split]) -> Iterator[pa.Schema]:
     for file in files:
         try:
-            yield pq.read_schema(file.path)
+            with pq.ParquetFile(file.path) as opened:
+                old = int96_columns(opened)
+                fields = [field.with_type(_MOMENT) if field.name in old else field for field in opened.schema_arrow]
+            yield pa.schema(fields)
         except (OSError, pa.ArrowException):
             # Gone, or not to be read: that is for the stream to say when it comes to the file.
             continue

@@ -56,6 +56,8 @@ class Source:
     ledgers: str
     schema_location: str | None
     tasks: int
+    # Of the schema, where it is one that grows.
+    version: int | None = None
 
     @property
     def options(self) -> LoaderOptions:
@@ -100,7 +102,8 @@ def prepare(
     if options.file_format == "csv" and schema is None:
         # As the vendor has it: where the columns are inferred, the first line names them.
         options = replace(options, format_options={"header": "true", **options.format_options})
-    columns = _given(schema, options) if schema is not None else _found(tree, options, place)
+    found = None if schema is not None else _found(tree, options, place)
+    columns = _given(schema, options) if found is None else found.schema
     names = set(options.partition_columns or ()) if schema is None else _folder_keys(tree, options)
     partitions = [f for f in columns["fields"] if PARTITION in f.get("metadata", {}) or (schema and f["name"] in names)]
     data = [field for field in columns["fields"] if field not in partitions]
@@ -110,7 +113,8 @@ def prepare(
         data={"type": "struct", "fields": data},
         base=tree.base,
         partitions={"type": "struct", "fields": partitions},
-        rescued_column=options.rescued_column or (None if schema is not None else RESCUED),
+        rescued_column=options.rescued_column
+        or (None if schema is not None and options.evolution_mode != "rescue" else RESCUED),
         corrupt_column=options.corrupt_column if corrupt else None,
         evolves=_mode(options, schema) in ("addNewColumns", "failOnNewColumns"),
         metadata=metadata if options.metadata is None else options.metadata,
@@ -122,6 +126,13 @@ def prepare(
         format_options=options.format_options,
     )
     _check_types(plan)
+    if options.move_to is not None and Path(local_path(options.move_to)).is_relative_to(tree.base):
+        raise PipelineError(
+            "AUTO_LOADER.OPTION_VALUE",
+            option="cloudFiles.cleanSource.moveDestination",
+            value=options.move_to,
+            reason="it lies in the folder that is read, where files would be found again",
+        )
     ledgers = options.ledger_location and Path(local_path(options.ledger_location))
     return Source(
         given={name: str(value) for name, value in given.items()},
@@ -130,6 +141,7 @@ def prepare(
         ledgers=str(ledgers or (place.schema_location / LEDGERS if place.schema_location else place.ledgers)),
         schema_location=str(place.schema_location) if place.schema_location and schema is None else None,
         tasks=place.tasks,
+        version=found.number if found else None,
     )
 
 
@@ -179,7 +191,9 @@ def _mode(options: LoaderOptions, schema: JsonType | None) -> str:
     return options.evolution_mode or ("none" if schema is not None else "addNewColumns")
 
 
-def _given(schema: JsonType, options: LoaderOptions) -> JsonType:
+def _given(schema: JsonType | None, options: LoaderOptions) -> JsonType:
+    if schema is None:
+        return dict(_EMPTY)
     if options.evolution_mode == "addNewColumns":
         raise PipelineError("AUTO_LOADER.GIVEN_SCHEMA_EVOLVES")
     rescued = options.rescued_column
@@ -195,14 +209,15 @@ def _folder_keys(tree: Tree, options: LoaderOptions) -> set[str]:
     return set() if first is None else set(folder_values(tree.base, first[0]))
 
 
-def _found(tree: Tree, options: LoaderOptions, place: Place) -> JsonType:
+def _found(tree: Tree, options: LoaderOptions, place: Place) -> SchemaVersion:
     store = SchemaStore(place.schema_location) if place.schema_location else None
     latest = store.latest() if store else None
     if latest is not None:
         schema = _hinted(latest.schema, options)
         if schema != latest.schema and place.stores and store is not None:
             store.add(schema, latest.number + 1)
-        return schema
+            return SchemaVersion(latest.number + 1, schema)
+        return SchemaVersion(latest.number, schema)
     if store is None:
         raise PipelineError("AUTO_LOADER.SCHEMA_LOCATION_MISSING")
     files = newest(tree, time.time_ns())
@@ -214,8 +229,8 @@ def _found(tree: Tree, options: LoaderOptions, place: Place) -> JsonType:
     fields = [field for field in data["fields"] if field["name"].casefold() not in names]
     schema = _hinted({"type": "struct", "fields": [*fields, *partitions]}, options)
     if place.stores and not store.add(schema, 0):
-        return store.read(0).schema
-    return schema
+        return store.read(0)
+    return SchemaVersion(0, schema)
 
 
 def _hinted(schema: JsonType, options: LoaderOptions) -> JsonType:

@@ -11,7 +11,7 @@ from typing import Any
 from headrace.autoloader.cleaning import clean
 from headrace.autoloader.discovery import SETTLED_S, Clock, LocalDiscovery
 from headrace.autoloader.file_states import forget
-from headrace.autoloader.ledger import Ledger
+from headrace.autoloader.ledger import FIRST_NUMBER, Ledger
 from headrace.autoloader.reading.files import DIVISIBLE
 from headrace.autoloader.reading.splits import Split, packed, splits_of
 from headrace.autoloader.source import Source
@@ -19,7 +19,6 @@ from headrace.autoloader.source import Source
 # As spark.sql.files.maxPartitionBytes and openCostInBytes have it.
 _SPLIT_BYTES = 128 * 1024 * 1024
 _OPENING_BYTES = 4 * 1024 * 1024
-_FIRST = "first_number"
 _UNDIVIDED = ("multiLine", "wholeText", "lineSep", "encoding", "charset")
 
 
@@ -70,7 +69,7 @@ class FileStream:
         if not self._options.include_existing:
             self._looking(ledger).look_until_settled()
         first = ledger.last_number
-        ledger.note(_FIRST, str(first))
+        ledger.note(FIRST_NUMBER, str(first))
         return Offset(ledger.id, first)
 
     def end_at_what_is_there(self) -> None:
@@ -147,7 +146,7 @@ class FileStream:
 
     def _after(self, start: Offset, ledger: Ledger) -> int:
         """The number to read behind; a start of another ledger is the beginning of this one."""
-        return start.number if start.ledger == ledger.id else int(ledger.about(_FIRST) or 0)
+        return start.number if start.ledger == ledger.id else ledger.first_number
 
 
 def all_work(source: Source) -> list[Work]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from collections.abc import Iterator
@@ -83,15 +84,37 @@ class Tree:
         """The folder to begin at."""
         return self.pattern.base
 
+    def has_folder(self, folder: str) -> bool:
+        """Whether files that are meant may lie in or below a folder."""
+        if folder == self.base:
+            return True
+        return folder.startswith(f"{self.base.rstrip('/')}/") and self.pattern.admits_folder(self._parts(folder))
+
+    @property
+    def digest(self) -> str:
+        """Equal for trees that mean the same files."""
+        names = [pattern.pattern for branch in self.pattern.branches for pattern in (*branch, re.compile("/"))]
+        chosen = self.selection
+        limits = (chosen.name and chosen.name.pattern, chosen.ignored.pattern, chosen.after_ns, chosen.before_ns)
+        return hashlib.sha256(repr((self.base, names, limits)).encode()).hexdigest()[:16]
+
+    def _parts(self, folder: str) -> list[str]:
+        below = folder[len(self.base) :].strip("/")
+        return below.split("/") if below else []
+
     def names_in(self, folder: str, inner: list[str]) -> Iterator[str]:
         """Names of the files of a folder that are meant; folders in it that lead to more are added to *inner*."""
-        below = folder[len(self.base) :].strip("/")
-        parts = below.split("/") if below else []
+        parts = self._parts(folder)
         patterns, admits_name = self.pattern.names_admitted(parts), self.selection.admits_name
-        with os.scandir(folder) as entries:
+        try:
+            entries = os.scandir(folder)
+        except (FileNotFoundError, NotADirectoryError):
+            # Gone meanwhile, or a file by now.
+            return
+        with entries:
             for entry in entries:
                 name = entry.name
-                if entry.is_dir():
+                if _is_folder(entry):
                     admitted = self.selection.admits_folder(name) and self.pattern.admits_folder([*parts, name])
                     if admitted and not _leads_up(entry):
                         inner.append(_text(entry.path, folder))
@@ -113,9 +136,18 @@ def stat_of(folder: str, name: str) -> FoundFile | None:
     """What a name in a folder stands for now; None when it has gone."""
     try:
         found = os.stat(os.path.join(folder, name))  # noqa: PTH116, PTH118 - for each of a million files
-    except FileNotFoundError:
+    except OSError:
+        # Gone, or a link that leads nowhere.
         return None
     return FoundFile(name, found.st_size, found.st_mtime_ns)
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:
+        # A link that leads nowhere.
+        return False
 
 
 def _text(name: str, folder: str) -> str:

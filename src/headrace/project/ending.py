@@ -24,7 +24,6 @@ class Ending:
 
     def __init__(self, stop: threading.Event | None) -> None:
         self._stop = stop
-        self._over = threading.Event()
         self._signaled = False
         self._ask: Callable[[], None] = _nobody
         self._before: dict[signal.Signals, Any] = {}
@@ -47,8 +46,10 @@ class Ending:
     @contextmanager
     def asked_with(self, ask: Callable[[], None]) -> Iterator[None]:
         """Call *ask* when the update is to end while the block runs, at once when it was to end before that."""
+        over = threading.Event()
         if self._stop is not None:
-            threading.Thread(target=self._watch, args=(self._stop, ask), name="headrace-stop", daemon=True).start()
+            watched = (self._stop, over, ask)
+            threading.Thread(target=_watch, args=watched, name="headrace-stop", daemon=True).start()
         self._ask = ask
         if self._signaled:
             ask()
@@ -56,7 +57,7 @@ class Ending:
             yield
         finally:
             self._ask = _nobody
-            self._over.set()
+            over.set()
 
     def _handle(self, number: int, _frame: FrameType | None) -> None:
         self._signaled = True
@@ -64,11 +65,12 @@ class Ending:
         signal.signal(number, self._before[signal.Signals(number)])
         self._ask()
 
-    def _watch(self, stop: threading.Event, ask: Callable[[], None]) -> None:
-        while not self._over.is_set():
-            if stop.wait(_LOOK_FOR_STOP_EVERY_S):
-                ask()
-                return
+
+def _watch(stop: threading.Event, over: threading.Event, ask: Callable[[], None]) -> None:
+    while not over.is_set():
+        if stop.wait(_LOOK_FOR_STOP_EVERY_S):
+            ask()
+            return
 
 
 def _nobody() -> None:

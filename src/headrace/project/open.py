@@ -231,8 +231,11 @@ class Project(StoredProject):
         host, terms = host_name(self._environ), self._rehearsal.terms
         file = Path(self.settings.layout.lease)
 
+        left = selection
+
         def again(board: Board) -> tuple[Resolved, Plan]:
-            left = left_of(selection, board)
+            nonlocal left
+            left = left_of(left, board)
             now = self._resolver.resolve(self._planning.kept(left), unusable(self.settings))
             return now, planned(now.graph, left)
 

@@ -49,6 +49,9 @@ def _rows(layout: StorageLayout, flow: StoredFlow) -> Iterator[tuple[object, ...
     for source, ledger, upto, completed in _ledgers(layout, flow):
         try:
             for number, state in file_states(ledger):
+                if number <= ledger.first_number:
+                    yield _row(flow, source, state, None)
+                    continue
                 done = state.committed_ms is not None or (number <= upto and completed)
                 planned = _PROCESSING if number <= upto else None
                 yield _row(flow, source, state, _INGESTED if done else planned)

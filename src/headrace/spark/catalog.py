@@ -100,7 +100,7 @@ class Catalog:
         confs = self.session.conf.getAll
         return {f"delta.{k[len(_DEFAULTS) :]}": v for k, v in confs.items() if k.startswith(_DEFAULTS)}
 
-    def replace_table(self, dataset: ResolvedDataset, term: int) -> None:
+    def replace_table(self, dataset: ResolvedDataset, term: int | None) -> None:
         """A new, empty version of the dataset's table: schema, properties and layout as declared now, one commit.
 
         Nothing is done once a holder of the lease with a number above *term* has done it.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
 
 from pyspark.sql import DataFrame
 
@@ -26,6 +27,7 @@ from headrace.spark.restarts import begin_epoch
 from headrace.spark.set_aside import widen_quarantine
 from headrace.spark.surroundings import Surroundings
 from headrace.spark.target import make_quarantine
+from headrace.spark.term_guard import cleared
 
 
 class Preparation:
@@ -120,14 +122,17 @@ class Preparation:
         flows = around.graph.flows_into(dataset.name)
         records = {around.state.record_file(flow): around.state.progress_of(flow) for flow in flows}
         around.at(Point.RESET_BEGUN)
-        # What is cleared has no transaction that a holder which was taken over would meet: each step asks again.
+        # Before each step, and in its commit, because a process may be stopped in between.
         around.fence()
         quarantine = around.layout.quarantine(around.naming, dataset.name)
         if is_made(quarantine):
-            make_quarantine(around.session, quarantine, self._empty(dataset), around.term)
+            empty = self._empty(dataset)
+            clear = partial(make_quarantine, around.session, quarantine, empty)
+            cleared(quarantine, around.term, around.fence, clear)
         around.at(Point.RESET_ASIDE)
         around.fence()
-        around.catalog.replace_table(dataset, around.term)
+        path = around.table_path(dataset.name)
+        cleared(path, around.term, around.fence, partial(around.catalog.replace_table, dataset))
         around.at(Point.RESET_CLEARED)
         around.fence()
         stored = flows_of(around.layout, around.naming, dataset.name)

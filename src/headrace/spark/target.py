@@ -270,7 +270,7 @@ class Target:
         )
 
 
-def make_quarantine(session: SparkSession, path: str, empty: DataFrame, term: int) -> None:
+def make_quarantine(session: SparkSession, path: str, empty: DataFrame, term: int | None) -> None:
     """An empty quarantine table for rows like those of *empty*; what was there is gone.
 
     Nothing is done once a holder of the lease with a number above *term* has done it.

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.autoloader.discovery import Clock, LocalDiscovery
-from headrace.autoloader.file_states import file_states, note_cleaned
+from headrace.autoloader.file_states import cleanable, file_states, forget, note_cleaned
 from headrace.autoloader.globs import InvalidGlob, path_pattern
-from headrace.autoloader.ledger import Ledger
+from headrace.autoloader.ledger import FIRST_NUMBER, Ledger
 from headrace.autoloader.seen_files import SeenFiles
 from headrace.autoloader.tree import FoundFile, Selection, Tree
 from headrace.errors import PipelineError
@@ -286,8 +287,6 @@ def test_times_and_names_leave_files_out(land, looking, ledger):
     land("old.json", age_s=1000)
     land("new.json", age_s=10)
     land("between.json", age_s=100)
-    import re  # noqa: PLC0415
-
     selection = {"after_ns": (NOW_S - 500) * NS, "before_ns": (NOW_S - 50) * NS, "name": re.compile(r"b.*|n.*")}
     looking(**selection).look()
 
@@ -364,3 +363,53 @@ def test_a_name_that_is_no_text_is_an_error_and_not_missed(data, looking):
         looking().look()
 
     assert raised.value.code == "AUTO_LOADER.FILE_NAME"
+
+
+def test_a_number_that_is_forgotten_is_not_given_again(ledger):
+    SeenFiles(ledger).record([("/d", FoundFile("a", 1, 1))], {}, now_ms=0, overwrites=False)
+    assert forget(ledger, 5, 1) == 1
+
+    SeenFiles(ledger).record([("/d", FoundFile("b", 1, 1))], {}, now_ms=0, overwrites=False)
+
+    assert ledger.last_number == 2
+    assert names(ledger, after=1) == ["b"]
+
+
+def test_files_that_were_left_out_are_not_cleaned_up(ledger):
+    SeenFiles(ledger).record([("/d", FoundFile(name, 1, 1)) for name in "ab"], {}, now_ms=0, overwrites=False)
+    ledger.note(FIRST_NUMBER, "1")
+    ledger.committed(2, now_ms=0)
+
+    assert [file.path for file in cleanable(ledger, 10, 10)] == ["/d/b"]
+
+
+def test_a_path_that_is_narrowed_leaves_other_folders_alone(data, land, looking, ledger):
+    land("x/a.json")
+    land("y/b.json")
+    looking().look()
+    land("y/c.json", folder_age_s=50)
+
+    assert looking(path=data / "x").look() == 0
+
+
+def test_a_filter_that_is_taken_away_finds_what_it_has_left_out(land, looking, ledger):
+    land("a.json")
+    land("b.jsonl")
+    looking(name=re.compile(r".*\.json")).look()
+
+    assert looking().look() == 1
+    assert names(ledger) == ["a.json", "b.jsonl"]
+
+
+def test_odd_entries_of_a_folder_stop_nobody(data, land, looking):
+    land("x/a.json")
+    discovery = looking()
+    discovery.look()
+    (data / "x" / "a.json").unlink()
+    (data / "x").rmdir()
+    (data / "x").write_text("{}")
+    os.utime(data / "x", (NOW_S - 50, NOW_S - 50))
+    (data / "self").symlink_to(data / "self")
+    os.utime(data, (NOW_S - 40, NOW_S - 40))
+
+    assert discovery.look() == 1

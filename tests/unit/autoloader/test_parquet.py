@@ -12,9 +12,11 @@ import pytest
 
 from headrace.autoloader.ddl import parse_struct
 from headrace.autoloader.inference import parquet_struct
+from headrace.autoloader.options import loader_options
 from headrace.autoloader.reading.files import read_splits
 from headrace.autoloader.reading.plan import ReadPlan, UnknownFields
 from headrace.autoloader.reading.splits import Split, splits_of
+from headrace.autoloader.sampling import inferred
 from headrace.model.schema import type_text
 
 
@@ -102,3 +104,34 @@ def test_the_widest_of_types_is_inferred_and_order_kept():
     assert [f"{field['name']} {type_text(field['type'])}" for field in struct["fields"]] == [
         *("b bigint", "a string", "c decimal(7,3)", "d float")
     ]
+
+
+def test_times_of_the_old_form_are_points_in_time(tmp_path):
+    path = tmp_path / "a.parquet"
+    values = [datetime(1, 1, 1), datetime(2024, 12, 31)]  # noqa: DTZ001 - the form has no zone
+    pq.write_table(pa.table({"t": pa.array(values, pa.timestamp("us"))}), path, use_deprecated_int96_timestamps=True)
+    split = Split(str(path), path.stat().st_size, 0, 0, path.stat().st_size)
+
+    rows = rows_of(split, "t TIMESTAMP")
+
+    assert [row["t"].replace(tzinfo=None) for row in rows] == values
+    assert inferred([split], loader_options({"cloudFiles.format": "parquet"}))["fields"][0]["type"] == "timestamp"
+
+
+def test_what_is_finer_than_a_microsecond_is_left_out(write):
+    assert [
+        row["t"].second
+        for row in rows_of(write(t=pa.array([10**9, 10**9 + 1], pa.timestamp("ns", "UTC"))), "t TIMESTAMP")
+    ] == [1, 1]
+
+
+def test_a_field_inside_that_has_no_place_is_rescued_or_ends_a_stream_that_evolves(write):
+    split = write(s=[{"x": 1, "y": 2}], l=[[{"x": 1, "y": 2}]])
+    columns = "s STRUCT<x: BIGINT>, l ARRAY<STRUCT<x: BIGINT>>"
+
+    (row,) = rows_of(split, columns)
+    assert row["s"] == {"x": 1}
+    assert json.loads(row["_rescued_data"])["l"] == [{"x": 1, "y": 2}]
+    with pytest.raises(UnknownFields) as raised:
+        rows_of(split, columns, evolves=True)
+    assert raised.value.names == ("l.y", "s.y")

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.autoloader.ddl import parse_struct
+from headrace.autoloader.inference import json_struct
 from headrace.autoloader.reading.files import read_splits
 from headrace.autoloader.reading.json_blocks import JsonBlocks
 from headrace.autoloader.reading.json_records import read_records
@@ -377,3 +378,26 @@ def test_a_plan_travels_as_text():
 
     assert ReadPlan.from_json(plan.to_json()) == plan
     assert Path(PATH).name == "a.json"
+
+
+def test_half_of_a_character_is_read_with_a_mark_in_its_place():
+    row = one('{"a":"x\\ud83d","b\\ud83d":1}', "a STRING")
+
+    assert row["a"] == "x\ufffd"
+    assert rescued(row)["b\ufffd"] == 1
+
+
+def test_numbers_of_thousands_of_digits_and_brackets_without_end_are_rescued():
+    digits, deep = "1" * 5000, "[" * 20_000
+
+    assert one(f'{{"a":{digits}}}', "a BIGINT")["a"] is None
+    assert one(f'{{"a":{deep}}}', "a BIGINT")["a"] is None
+    assert json_struct([f'{{"a":{digits}}}\n{{"b":{deep}}}'.encode()], {})["fields"][0]["type"] == "double"
+
+
+@pytest.mark.parametrize("written", ["12345", "1e4", '"12345"', "-99999"])
+def test_a_decimal_of_too_many_digits_is_rescued_however_it_is_read(written):
+    row = one(f'{{"a":{written}}}', "a DECIMAL(5,2)")
+
+    assert row["a"] is None
+    assert row["_rescued_data"] is not None

@@ -288,3 +288,54 @@ def test_a_schema_that_is_given_may_name_columns_of_the_folders_and_is_nullable(
     stream = FileStream(made)
     (row,) = batch(stream, stream.initial())[1]
     assert (row["id"], str(row["day"])) == (1, "2024-01-02")
+
+
+def test_files_are_not_moved_to_where_they_would_be_found_again(data, land, source):
+    land("a.json", {"id": 1})
+
+    with pytest.raises(PipelineError) as raised:
+        source(cloudFiles__cleanSource="MOVE", cloudFiles__cleanSource__moveDestination=data / "done")
+
+    assert raised.value.params["option"] == "cloudFiles.cleanSource.moveDestination"
+
+
+@pytest.mark.parametrize(
+    ("options", "first", "second"),
+    [
+        ({}, {"a": {"x": 1}}, [{"a": {"x": 1, "y": 2}}, {"a": "text"}]),
+        ({}, {"a": 1}, [{"a": 2, "n": {"m": {}}}]),
+        ({"cloudFiles__schemaHints": "a STRUCT<x: INT>"}, {"a": {"x": 1}}, [{"a": {"x": 1, "y": 2}}]),
+    ],
+)
+def test_what_no_schema_can_grow_by_is_rescued_and_the_stream_goes_on(land, source, options, first, second):
+    land("a.json", first)
+    source(**options)
+    land("a.json", *second)
+    stream = FileStream(source(**options))
+    start = stream.initial()
+    end = stream.latest(start, everything=False)
+
+    rows = read(stream, start, end)
+
+    assert len(rows) == len(second)
+    assert rows[0]["_rescued_data"] is not None
+
+
+def test_a_column_of_the_folders_goes_before_one_of_the_files(land, source):
+    land("date=2024/a.json", {"id": 1, "date": "2023"})
+    stream = FileStream(source())
+
+    (row,) = batch(stream, stream.initial())[1]
+
+    assert (row["id"], row["date"]) == ("1", "2024")
+    assert '"date":"2023"' in row["_rescued_data"]
+
+
+def test_mode_rescue_rescues_also_where_a_schema_is_given(land, source):
+    land("a.json", {"id": 1, "new": 2})
+    given = {"type": "struct", "fields": [{"name": "id", "type": "long", "nullable": True, "metadata": {}}]}
+    stream = FileStream(source(given, cloudFiles__schemaEvolutionMode="rescue"))
+
+    (row,) = batch(stream, stream.initial())[1]
+
+    assert '"new":2' in row["_rescued_data"]

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
 from headrace.errors import PipelineError
+from headrace.project.ending import Ending
 from headrace.project.lease import EXPIRES_AFTER_S, Lease, Process, read_holder
 
 HERE = "here"
@@ -92,3 +94,14 @@ def test_a_torn_file_is_no_holder(file: Path) -> None:
     file.write_text('{"number": 1, "ho')
 
     assert read_holder(file) is None
+
+
+def test_an_update_that_is_resolved_again_still_hears_that_it_is_to_stop():
+    stop, asked = threading.Event(), threading.Event()
+    with Ending(stop) as ending:
+        with ending.asked_with(lambda: None):
+            pass
+        with ending.asked_with(asked.set):
+            stop.set()
+
+            assert asked.wait(10)

@@ -316,3 +316,16 @@ def test_what_is_left_of_an_update_clears_nothing_twice(make):
 
     assert left_of(asked, begun) == Selection(("a", "c"), ("b",), reset_checkpoint=("c=latest",), accept_data_loss=True)
     assert left_of(Selection(), Board.for_plan(replace(begun.plan, flows=steps[2:]))) == Selection()
+
+
+def test_what_is_left_a_second_time_is_taken_from_what_was_left(make):
+    flows = (make.flow("a"), make.flow("b", "a"))
+    steps = tuple(FlowStep(flow, Decision.START, "", reset=True) for flow in flows)
+    first = Board.for_plan(Plan(make.graph(*flows), (), steps)).moved(
+        "a", FlowState.STARTING, lambda _: None, attempts=1
+    )
+    left = left_of(Selection(full_refresh_all=True), first)
+    again = Board.for_plan(Plan(make.graph(*flows), (), tuple(replace(step, reset=False) for step in steps)))
+
+    assert left == Selection(("a",), ("b",))
+    assert left_of(left, again).full_refresh_all is False

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from headrace.autoloader.ddl import JsonType
 from headrace.autoloader.reading.arrow_types import arrow_schema, arrow_type
 from headrace.autoloader.reading.json_scan import Members, Number
-from headrace.autoloader.reading.plan import ReadPlan, UnknownFields
+from headrace.autoloader.reading.plan import ReadPlan, UnknownFields, taken_names
 from headrace.autoloader.reading.rows import rescued_text
 from headrace.autoloader.reading.splits import Split
 
@@ -29,9 +29,11 @@ def parquet_rows(plan: ReadPlan, split: Split) -> Iterator[pa.RecordBatch]:
     Raises:
         UnknownFields: the file has columns that the schema lacks, and the stream is to end with that.
     """
-    with pq.ParquetFile(split.path) as file:
-        names = _Names(plan, file.schema_arrow)
-        unknown = unknown_fields(file.schema_arrow, plan.data, ())
+    with pq.ParquetFile(split.path, coerce_int96_timestamp_unit="us") as file:
+        names = _Names(plan, file.schema_arrow, int96_columns(file))
+        taken = taken_names(plan)
+        found = [field for field in file.schema_arrow if field.name.casefold() not in taken]
+        unknown = unknown_fields(found, plan.data, ())
         if unknown and plan.evolves:
             raise UnknownFields(tuple(sorted(unknown)), split.path)
         groups = [number for number in range(file.num_row_groups) if _is_within(file, number, split)]
@@ -50,13 +52,18 @@ def unknown_fields(found: Sequence[pa.Field], wanted: JsonType, path: tuple[str,
             unknown.append(".".join((*path, field.name)))
         elif isinstance(kind, dict) and kind["type"] == "struct" and pa.types.is_struct(field.type):
             unknown += unknown_fields(list(field.type), kind, (*path, field.name))
+        elif isinstance(kind, dict) and kind["type"] == "array" and pa.types.is_list(field.type):
+            element, wanted_element = field.type.value_type, kind["elementType"]
+            if isinstance(wanted_element, dict) and wanted_element["type"] == "struct" and pa.types.is_struct(element):
+                unknown += unknown_fields(list(element), wanted_element, (*path, field.name))
     return unknown
 
 
 class _Names:
     """Which column of a file is which of the schema, and which is none."""
 
-    def __init__(self, plan: ReadPlan, schema: pa.Schema) -> None:
+    def __init__(self, plan: ReadPlan, schema: pa.Schema, int96: frozenset[str]) -> None:
+        self.int96 = int96
         there = {name if plan.case_sensitive else name.casefold(): name for name in schema.names}
         self.by_column = {
             field["name"]: there[key]
@@ -64,6 +71,11 @@ class _Names:
             if (key := field["name"] if plan.case_sensitive else field["name"].casefold()) in there
         }
         self.others = [name for name in schema.names if name not in self.by_column.values()]
+        # Columns that hold something, inside, that the schema has no place for.
+        kinds = {field["name"]: field["type"] for field in plan.data["fields"]}
+        self.wider = [
+            name for column, name in self.by_column.items() if has_more(schema.field(name).type, kinds[column])
+        ]
 
 
 def _is_within(file: pq.ParquetFile, number: int, split: Split) -> bool:
@@ -76,17 +88,43 @@ def _is_within(file: pq.ParquetFile, number: int, split: Split) -> bool:
 
 def _completed(plan: ReadPlan, path: str, names: _Names, batch: pa.RecordBatch) -> pa.RecordBatch:
     schema = arrow_schema(plan.data)
-    columns, misfits = [], list(names.others) if plan.rescued_column else []
+    columns, misfits = [], [*names.others, *names.wider] if plan.rescued_column else []
     for field, wanted in zip(plan.data["fields"], schema, strict=True):
         source = names.by_column.get(field["name"])
-        made = None if source is None else fitted(batch.column(source), field["type"])
-        if source is not None and made is None and plan.rescued_column:
+        made = None if source is None else fitted(_moments(batch, source, names), field["type"])
+        if source is not None and made is None and plan.rescued_column and source not in misfits:
             misfits.append(source)
         columns.append(pa.nulls(batch.num_rows, wanted.type) if made is None else made)
     if plan.rescued_column and plan.rescued_column not in schema.names:
         schema = schema.append(pa.field(plan.rescued_column, pa.string()))
         columns.append(_rescued(batch, misfits, path))
     return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _moments(batch: pa.RecordBatch, name: str, names: _Names) -> pa.Array:
+    """A column; times of the old form, which has no zone in the file, are points in time, as Spark reads them."""
+    column = batch.column(name)
+    return column.cast(pa.timestamp("us", "UTC")) if name in names.int96 else column
+
+
+def int96_columns(file: pq.ParquetFile) -> frozenset[str]:
+    """The columns that hold times in the old form of 96 bits."""
+    columns = (file.schema.column(place) for place in range(len(file.schema)))
+    return frozenset(column.path for column in columns if column.physical_type == "INT96")
+
+
+def has_more(given: pa.DataType, kind: JsonType) -> bool:
+    """Whether a nested type has a field that the schema's has no place for."""
+    if not isinstance(kind, dict):
+        return False
+    if kind["type"] == "struct" and pa.types.is_struct(given):
+        inner = {field["name"]: field["type"] for field in kind["fields"]}
+        return any(field.name not in inner or has_more(field.type, inner[field.name]) for field in given)
+    if kind["type"] == "array" and (pa.types.is_list(given) or pa.types.is_large_list(given)):
+        return has_more(given.value_type, kind["elementType"])
+    if kind["type"] == "map" and pa.types.is_map(given):
+        return has_more(given.item_type, kind["valueType"])
+    return False
 
 
 def _rescued(batch: pa.RecordBatch, names: Sequence[str], path: str) -> pa.Array:
@@ -125,7 +163,8 @@ def fitted(array: pa.Array, kind: JsonType) -> pa.Array | None:
     if not fits(array.type, wanted):
         return None
     try:
-        return array.cast(wanted)
+        # Of times, what is finer than a microsecond is left out, as Spark does it.
+        return array.cast(wanted, safe=not pa.types.is_timestamp(wanted))
     except pa.ArrowInvalid:
         return None
 
@@ -158,7 +197,8 @@ def fits(given: pa.DataType, wanted: pa.DataType) -> bool:
     kinds = pa.types
     if kinds.is_integer(given):
         if kinds.is_integer(wanted):
-            return bool(given.bit_width <= wanted.bit_width and (kinds.is_signed_integer(given) or given != wanted))
+            most = wanted.bit_width if kinds.is_signed_integer(given) else wanted.bit_width - 1
+            return bool(given.bit_width <= most)
         if kinds.is_floating(wanted):
             return bool(given.bit_width <= 32 and wanted == pa.float64())
         return bool(kinds.is_decimal(wanted) and wanted.precision - wanted.scale >= _digits(given))

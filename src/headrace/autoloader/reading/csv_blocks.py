@@ -18,7 +18,7 @@ from headrace.autoloader.reading.arrow_types import arrow_schema
 from headrace.autoloader.reading.csv_lines import Dialect, is_left_out, values_of
 from headrace.autoloader.reading.json_scan import Members
 from headrace.autoloader.reading.lines import line_blocks
-from headrace.autoloader.reading.plan import MalformedRecord, ReadPlan, UnknownFields
+from headrace.autoloader.reading.plan import MalformedRecord, ReadPlan, UnknownFields, taken_names
 from headrace.autoloader.reading.rows import Rows
 from headrace.autoloader.reading.splits import Split
 from headrace.autoloader.reading.texts import typed
@@ -107,7 +107,7 @@ class CsvBlocks:
         self._fields = [known.get(_folded(name, plan)) for name in self._names]
         zone = zone_of(plan.time_zone)
         self._converters = [field and text_converter(field["type"], zone) for field in self._fields]
-        everything = {field["name"].casefold() for field in fields}
+        everything = {field["name"].casefold() for field in fields} | taken_names(plan)
         self._unknown = [name for name in self._names if name.casefold() not in everything]
         self._fast = (
             len(dialect.separator) == 1

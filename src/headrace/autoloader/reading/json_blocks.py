@@ -22,10 +22,11 @@ import pyarrow.json as pj
 
 from headrace.autoloader.ddl import JsonType
 from headrace.autoloader.reading.arrow_types import arrow_schema, arrow_type
+from headrace.autoloader.reading.depth import nests_deep
 from headrace.autoloader.reading.json_records import read_records
 from headrace.autoloader.reading.plan import ReadPlan
 from headrace.autoloader.reading.quoting import with_quoted_numbers
-from headrace.autoloader.reading.times import NotVectorised, days, moments
+from headrace.autoloader.reading.times import NotVectorised, days, moments, within_precision
 
 # Rows of a batch that is made record by record, and bytes of a block that is no more cut.
 _ROWS = 10_000
@@ -47,6 +48,7 @@ class JsonBlocks:
         self._path = path
         self._simple = _is_simple(plan.data)
         ignores = not plan.evolves and plan.rescued_column is None and plan.corrupt_column is None
+        ignores = ignores and plan.case_sensitive
         self._unexpected = "ignore" if ignores else "error"
         # Of columns of text: as which of Arrow's types a place holds what is no text.
         self._spelled: dict[Path, pa.DataType] = {}
@@ -160,7 +162,7 @@ class JsonBlocks:
             return days(array)
         if kind in ("timestamp", "timestamp_ntz"):
             return moments(array, self._plan.time_zone if kind == "timestamp" else None)
-        return array
+        return within_precision(array)
 
     def _made_nested(self, array: pa.Array, kind: Mapping[str, Any], path: Path) -> pa.Array:
         wanted = arrow_type(kind)
@@ -201,7 +203,7 @@ def _is_plain(block: bytes) -> bool:
             block.decode("utf-8")
         except UnicodeDecodeError:
             return False
-    if b"}{" in block:
+    if b"}{" in block or nests_deep(block):
         return False
     return not ((b"} " in block or b"}\t" in block) and _TWO_ON_A_LINE.search(block))
 

@@ -19,7 +19,7 @@ from headrace.autoloader.reading.json_scan import (
     read_json_exactly,
     written,
 )
-from headrace.autoloader.reading.plan import MalformedRecord, ReadPlan, UnknownFields
+from headrace.autoloader.reading.plan import MalformedRecord, ReadPlan, UnknownFields, taken_names
 from headrace.autoloader.reading.rows import Rows
 from headrace.autoloader.reading.values import (
     JSON_NAMES,
@@ -91,6 +91,11 @@ class JsonRecords:
             self._unknown.add(".".join(path))
 
     @property
+    def taken(self) -> frozenset[str]:
+        """Names of columns that do not come from the contents of files."""
+        return taken_names(self._plan)
+
+    @property
     def case_sensitive(self) -> bool:
         """Whether a field of another case is another field."""
         return self._plan.case_sensitive
@@ -141,6 +146,8 @@ def _converter(kind: JsonType, zone: tzinfo, records: JsonRecords, path: tuple[s
 def _struct(kind: JsonType, zone: tzinfo, records: JsonRecords, path: tuple[str, ...]) -> Converter:
     converters = {f["name"]: _converter(f["type"], zone, records, (*path, f["name"])) for f in kind["fields"]}
     known = {name.casefold(): name for name in converters}
+    # At the top, what the folders say goes before what is in the file.
+    taken = frozenset() if path else records.taken
     folded = {} if records.case_sensitive else known
 
     def convert(value: Any) -> Converted:
@@ -152,7 +159,7 @@ def _struct(kind: JsonType, zone: tzinfo, records: JsonRecords, path: tuple[str,
             name = given if given in converters else folded.get(given.casefold(), given)
             if name not in converters:
                 # Nothing can be made of an empty object, nor of a name that Delta takes for another.
-                if inner != [] and given.casefold() not in known:
+                if inner != [] and given.casefold() not in known and given.casefold() not in taken:
                     records.met_unknown((*path, given))
                 left.append((given, inner))
             elif inner is None:

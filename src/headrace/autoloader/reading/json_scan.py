@@ -16,6 +16,7 @@ _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
 _PLAIN_NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?\Z")
 _NOT_NUMBERS = re.compile(r"NaN|[+-]?(?:Infinity|INF)")
 _BARE_NAME = re.compile(r"[A-Za-z_$][\w$]*")
+_HALF = re.compile(r"\\u[dD][89a-fA-F]")
 _SPACE = re.compile(r"[ \t\r\n]*")
 _SPACE_AND_COMMENTS = re.compile(r"(?:[ \t\r\n]+|/\*.*?\*/|//[^\n]*)*", re.DOTALL)
 _ESCAPES = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
@@ -90,6 +91,9 @@ def read_json(text: str, leniency: Leniency) -> Any:
     Raises:
         NotJson: it begins with no value.
     """
+    if "\\u" in text and _HALF.search(text):
+        # Half of a character is repaired there.
+        return read_json_exactly(text, leniency)
     try:
         return _DECODER.raw_decode(text, _SPACE.match(text, 0).end())[0]  # type: ignore[union-attr]
     except ValueError:

@@ -64,6 +64,13 @@ class ReadPlan:
         return {"type": "struct", "fields": fields}
 
 
+def taken_names(plan: ReadPlan) -> frozenset[str]:
+    """Names, case folded, that columns have which do not come from the contents of files."""
+    names = [field["name"] for field in plan.partitions["fields"]]
+    names += [name for name in (plan.rescued_column, plan.corrupt_column) if name]
+    return frozenset(name.casefold() for name in names)
+
+
 class UnknownFields(Exception):
     """A file has fields that the schema lacks; ``names`` are paths from the top, ``file`` where the first one was."""
 

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.autoloader.reading.arrow_types import arrow_type, decimal_of
-from headrace.autoloader.reading.times import NotVectorised, days, moments
+from headrace.autoloader.reading.times import NotVectorised, days, moments, within_precision
 
 _WHOLE = r"^-?[0-9]{1,18}$"
 _FLOATING = r"^-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?$"
@@ -32,7 +32,7 @@ def typed(texts: pa.Array, kind: str, zone: str) -> pa.Array:
     if not all_match(texts, form):
         raise NotVectorised
     try:
-        return (pc.utf8_lower(texts) if kind == "boolean" else texts).cast(arrow_type(kind))
+        return within_precision((pc.utf8_lower(texts) if kind == "boolean" else texts).cast(arrow_type(kind)))
     except pa.ArrowInvalid as error:
         raise NotVectorised from error
 

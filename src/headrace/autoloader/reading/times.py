@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
+_MOST_DIGITS = 38
 _DAY = r"^\d{4}-\d{2}-\d{2}$"
 _CLOCK_FACE = r"^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(\.\d{1,6})?$"
 _ZONED = r"^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(\.\d{1,6})?(Z|[+-]\d{2}:?\d{2})$"
@@ -58,3 +61,18 @@ def _cast(texts: pa.Array, kind: pa.DataType) -> pa.Array:
         return texts.cast(kind)
     except pa.ArrowInvalid as error:
         raise NotVectorised from error
+
+
+def within_precision(values: pa.Array) -> pa.Array:
+    """The same values; Arrow reads more digits into a decimal than its type has.
+
+    Raises:
+        NotVectorised: a decimal has more digits than its type.
+    """
+    kind = values.type
+    if pa.types.is_decimal(kind) and kind.precision < _MOST_DIGITS:
+        wide = values.cast(pa.decimal256(_MOST_DIGITS + kind.scale, kind.scale))
+        limit = pa.scalar(Decimal(10) ** (kind.precision - kind.scale), wide.type)
+        if pc.any(pc.greater_equal(pc.abs(wide), limit), skip_nulls=True, min_count=0).as_py():
+            raise NotVectorised
+    return values

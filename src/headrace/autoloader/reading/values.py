@@ -21,6 +21,8 @@ from headrace.autoloader.ddl import JsonType
 from headrace.autoloader.reading.arrow_types import decimal_of
 
 _RANGES = {"byte": 2**7, "short": 2**15, "integer": 2**31, "long": 2**63}
+# Python reads no number of thousands of digits; leading zeros aside, none in range has as many as this.
+_LONGEST_WHOLE = 100
 _WHOLE = re.compile(r"[+-]?\d+")
 _FLOATING = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?[dDfF]?")
 _INFINITIES = {"Infinity": math.inf, "+Infinity": math.inf, "-Infinity": -math.inf}
@@ -46,7 +48,11 @@ def whole(text: str, kind: str) -> int:
     Raises:
         Misfit: it is none.
     """
-    if not _WHOLE.fullmatch(text) or not -_RANGES[kind] <= (value := int(text)) < _RANGES[kind]:
+    if (
+        len(text) > _LONGEST_WHOLE
+        or not _WHOLE.fullmatch(text)
+        or not -_RANGES[kind] <= (value := int(text)) < _RANGES[kind]
+    ):
         raise Misfit(text)
     return value
 

@@ -1,0 +1,22 @@
+"""How deep brackets nest, found without reading: Arrow's JSON reader calls itself for each, until the process dies."""
+
+from __future__ import annotations
+
+import numpy as np
+
+_DEEPEST = 500
+_OPENS, _CLOSES = (0x5B, 0x7B), (0x5D, 0x7D)
+
+
+def nests_deep(block: bytes) -> bool:
+    """Whether a block of lines may nest deeper than is safe.
+
+    Brackets inside of texts count too: a block that is taken for a deep one is read another way, and none the worse.
+    """
+    letters = np.frombuffer(block, dtype=np.uint8)
+    ends = np.flatnonzero(letters == 0x0A)
+    longest = int(np.diff(ends, prepend=-1, append=len(letters)).max())
+    if longest < _DEEPEST:
+        return False
+    steps = np.isin(letters, _OPENS).astype(np.int32) - np.isin(letters, _CLOSES)
+    return bool(np.cumsum(steps).max(initial=0) > _DEEPEST)
