@@ -63,7 +63,8 @@ own, and a ledger that is deleted is an error, not a second reading.
 | `none`, the default where a schema is given | left out; rescued where `rescuedDataColumn` is set | NULL; rescued where it is set |
 
 In a script a new field ends the query once, with `UNKNOWN_FIELD_EXCEPTION.NEW_FIELDS_IN_RECORD_WITH_FILE_PATH`, after the
-new version was stored: whoever starts it again gets the new schema and the same files. A full refresh keeps the versions
+new version was stored: whoever starts it again gets the new schema and the same files. What no schema can grow by is
+rescued: an empty object, a field of a column whose whole type is hinted, one that is in some records no object. A full refresh keeps the versions
 of the schema; delete `auto_loader` beside the flow's checkpoints to have it inferred anew.
 
 ## What does not fit
