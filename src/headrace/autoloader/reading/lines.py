@@ -14,6 +14,7 @@ from headrace.autoloader.reading.splits import Split, is_compressed
 
 BLOCK_BYTES = 8 * 1024 * 1024
 _LINE_END = b"\n"
+_UNREAD = (".deflate", ".snappy", ".xz")
 
 
 def line_blocks(split: Split, *, encoding: str = "utf-8", block_bytes: int = BLOCK_BYTES) -> Iterator[bytes]:
@@ -50,6 +51,8 @@ def _of_part(file: IO[bytes], start: int, end: int, block_bytes: int) -> Iterato
 
 def _of_stream(path: str, encoding: str, block_bytes: int) -> Iterator[bytes]:
     plain = encoding.casefold().replace("-", "") in ("utf8", "usascii")
+    if path.endswith(_UNREAD):
+        raise OSError(f"{path} is compressed in a way that is not read; gzip, bzip2, zstd and lz4 are")
     with pa.input_stream(path, compression="detect") as stream:
         if not plain:
             yield stream.read().decode(encoding, "replace").encode()
