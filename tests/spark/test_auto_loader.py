@@ -238,3 +238,18 @@ def test_a_stream_of_files_is_recomputed_as_a_batch_over_all_of_them(project, da
 
     assert sorted(row["id"] for row in pipeline.recomputed("bronze")) == [1, 2]
     assert list(pipeline.recomputed("bronze")) == list(result.rows("bronze"))
+
+
+def test_an_option_without_effect_is_said_in_each_update_and_by_a_script(headrace_session, project, data, land):
+    land("a.json", {"id": 1})
+    pipeline = project(
+        BRONZE.format(data=data).replace(".load(", '.option("cloudFiles.useNotifications", "true").load(')
+    )
+
+    result = pipeline.run()
+
+    said = [warned.message for warned in pipeline.project.events().warnings(result.outcome.update_id)]
+    assert [text for text in said if "cloudFiles.useNotifications" in text and "has no effect" in text]
+    reader = headrace_session.readStream.format("cloudFiles").schema("id INT").option("cloudFiles.format", "json")
+    with pytest.warns(UserWarning, match="cloudFiles.useNotifications"):
+        reader.option("cloudFiles.useNotifications", value=True).load(str(data))

@@ -7,11 +7,15 @@ import json
 import pytest
 from deltalake import DeltaTable
 
+from headrace.checkpoints.delta_log import table_state
 from headrace.checkpoints.layouts import table_layout
+from headrace.errors import PipelineError
 from headrace.graph.select import Selection
+from headrace.model.schema import Schema
 from headrace.spark.delta_tables import empty_frame
 from headrace.spark.set_aside import widen_quarantine
 from headrace.spark.target import make_quarantine
+from headrace.spark.term_guard import written_once
 
 pytestmark = pytest.mark.spark
 
@@ -19,14 +23,14 @@ pytestmark = pytest.mark.spark
 TERM = 1000
 CLUSTERED = """
     @dp.table(
-        schema="id INT COMMENT 'which', kind STRING",
+        schema="id SMALLINT COMMENT 'which', kind STRING",
         comment="all of them",
         table_properties={"delta.appendOnly": "false", "owner": "us"},
         cluster_by=["kind"],
     )
     @dp.expect_or_quarantine("positive", "id > 0")
     def numbers():
-        return spark.readStream.schema("id INT, kind STRING").json("{data}")
+        return spark.readStream.schema("id SMALLINT, kind STRING").json("{data}")
 """
 
 
@@ -37,7 +41,7 @@ def cleared(project, tmp_path):
     data.mkdir()
     (data / "a.json").write_text("".join(json.dumps({"id": number, "kind": "x"}) + "\n" for number in (1, 2, -1)))
     pipeline = project(CLUSTERED.replace("{data}", str(data)))
-    before = pipeline.run()
+    pipeline.run()
     opened = pipeline.project
     resolved = opened._resolver.resolve(opened._planning.kept(Selection()))
     dataset = next(iter(resolved.graph.datasets))
@@ -48,7 +52,7 @@ def cleared(project, tmp_path):
         empty = empty_frame(resolved.catalog.session, dataset.schema.nullable)
         make_quarantine(resolved.catalog.session, f"{path}_quarantine", empty, term)
 
-    return before, clear, path, resolved.catalog.session, dataset
+    return pipeline, clear, path, resolved.catalog.session, dataset
 
 
 def count(path):
@@ -74,31 +78,53 @@ def test_a_table_is_cleared_by_each_holder_and_by_none_that_was_taken_over(clear
     assert (count(path), count(f"{path}_quarantine")) == (0, 0)
 
 
-def test_a_cleared_table_is_as_it_was_declared(cleared):
-    _, clear, path, _, _ = cleared
-    table = DeltaTable(path)
-    before = (
-        table.schema().to_json(),
-        table.metadata().description,
-        table.metadata().configuration,
-        table_layout(path),
-    )
+def test_a_table_that_a_full_refresh_has_cleared_is_as_it_was_declared(cleared):
+    pipeline, _, path, _, _ = cleared
 
-    clear(TERM)
+    def declared():
+        table = DeltaTable(path)
+        about = table.metadata()
+        return table.schema().to_json(), about.description, about.configuration, table_layout(path)
 
-    table = DeltaTable(path)
-    after = (table.schema().to_json(), table.metadata().description, table.metadata().configuration, table_layout(path))
-    assert after == before
+    before = declared()
+    pipeline.run(full_refresh=["numbers"])
+
+    assert declared() == before
 
 
 def test_a_quarantine_is_widened_by_none_that_was_taken_over(cleared):
-    _, clear, path, session, dataset = cleared
+    _, _, path, session, dataset = cleared
     quarantine = f"{path}_quarantine"
-    wide = type(dataset.schema).from_json(dataset.schema.to_json().replace('"integer"', '"long"'))
+
+    def widen(kind, term):
+        text = dataset.schema.to_json().replace('"short"', f'"{kind}"')
+        widen_quarantine(session, quarantine, Schema.from_json(text), term)
+        return Schema.from_json(table_state(quarantine).schema.find("row").json_type).find("id").json_type
+
+    assert widen("integer", TERM) == '"integer"'
+    assert widen("long", TERM - 1) == '"integer"'
+    assert widen("long", TERM) == '"long"'
+
+
+def test_where_the_lease_begins_anew_a_table_is_cleared_all_the_same(cleared):
+    _, clear, path, session, _ = cleared
     clear(TERM)
-    widen_quarantine(session, quarantine, wide, TERM)
-    version = DeltaTable(quarantine).version()
+    put_back(session, path)
+    held = []
 
-    widen_quarantine(session, quarantine, dataset.schema.nullable, TERM - 1)
+    written_once(path, 1, lambda: held.append("asked"), clear)
 
-    assert DeltaTable(quarantine).version() == version
+    assert (count(path), held) == (0, ["asked"])
+
+
+def test_who_was_taken_over_is_told_before_anything_else_is_written(cleared):
+    _, clear, path, session, _ = cleared
+    clear(TERM)
+    put_back(session, path)
+
+    def fence():
+        raise PipelineError("LEASE.LOST")
+
+    with pytest.raises(PipelineError):
+        written_once(path, TERM - 1, fence, clear)
+    assert count(path) == 2

@@ -11,7 +11,6 @@ A file that is being written waits until it is settled: unchanged for a second, 
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,10 +35,10 @@ _FULL_LOOK, _TREE = "full_look_s", "tree"
 
 @dataclass(frozen=True)
 class Clock:
-    """Time and waiting; a test gives its own."""
+    """Nanoseconds since 1970, and waiting for seconds; passed in."""
 
-    now_ns: Callable[[], int] = time.time_ns
-    sleep_s: Callable[[float], None] = time.sleep
+    now_ns: Callable[[], int]
+    sleep_s: Callable[[float], None]
 
 
 @dataclass
@@ -53,11 +52,11 @@ class _Finds:
 class LocalDiscovery:
     """New files below a path, recorded in a ledger; one process looks at a time, and others do no harm."""
 
-    def __init__(self, ledger: Ledger, tree: Tree, *, full_look_s: float, clock: Clock | None = None) -> None:
+    def __init__(self, ledger: Ledger, tree: Tree, *, full_look_s: float, clock: Clock) -> None:
         self._ledger = ledger
         self._tree = tree
         self._full_look_s = full_look_s
-        self._clock = clock or Clock()
+        self._clock = clock
         self._seen = SeenFiles(ledger)
         # Times up to which the entries of folders are known: as stored, and to this process.
         self._stored = self._seen.folders()

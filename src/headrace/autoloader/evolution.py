@@ -21,8 +21,7 @@ from headrace.autoloader.sampling import inferred
 from headrace.autoloader.source import Source, grown
 from headrace.autoloader.stream import Work
 
-# The names that the documentation and people's handlers know.
-EXCEPTION = "UnknownFieldException"
+# The name that the documentation and people's handlers know.
 CONDITION = "UNKNOWN_FIELD_EXCEPTION.NEW_FIELDS_IN_RECORD_WITH_FILE_PATH"
 
 

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from headrace.autoloader.discovery import LocalDiscovery
+from headrace.autoloader.discovery import Clock, LocalDiscovery
 from headrace.autoloader.ledger import Ledger
 from headrace.autoloader.source import Source
 from headrace.autoloader.stream import Offset
 from headrace.errors import PipelineError
 
 
-def news_of_auto_loader(source: Source, offset: Mapping[str, Any] | None) -> str | None:
+def news_of_auto_loader(source: Source, offset: Mapping[str, Any] | None, now: Callable[[], float]) -> str | None:
     """Why the stream is to be started, or None when every file that is there was read.
 
     Args:
         source: what it reads.
         offset: how far it has read, as its checkpoint says; None when it has read nothing.
+        now: the time, in seconds since 1970.
     """
     if offset is None:
         return "new files" if any(True for _ in source.tree.files()) else None
@@ -31,9 +32,14 @@ def news_of_auto_loader(source: Source, offset: Mapping[str, Any] | None) -> str
         left = ledger.extent(at.number).files
         if left:
             return f"{left} file{'s' if left > 1 else ''} found and not read"
-        discovery = LocalDiscovery(ledger, source.tree, full_look_s=source.options.full_look_s)
+        clock = Clock(now_ns=lambda: int(now() * 1e9), sleep_s=_never)
+        discovery = LocalDiscovery(ledger, source.tree, full_look_s=source.options.full_look_s, clock=clock)
         return "new files" if discovery.finds_any() else None
     except PipelineError as error:
         return error.message
     finally:
         ledger.close()
+
+
+def _never(seconds: float) -> None:
+    """Nothing is waited for."""

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
+from headrace.settings.keys import Treatment
+
 PREFIX = "cloudFiles."
 
 
@@ -22,14 +24,6 @@ class Kind(Enum):
     BYTES = "bytes"
     INTERVAL = "interval"
     TIME = "time"
-
-
-class Treatment(Enum):
-    """What becomes of an option that is given."""
-
-    USED = "used"
-    INERT = "without effect"
-    REFUSED = "refused"
 
 
 @dataclass(frozen=True)
@@ -54,7 +48,7 @@ def _used(name: str, kind: Kind, about: str, default: str = "", *values: str) ->
 
 
 def _inert(name: str, about: str) -> Option:
-    return Option(PREFIX + name, Kind.TEXT, about, treatment=Treatment.INERT)
+    return Option(PREFIX + name, Kind.TEXT, about, treatment=Treatment.ACCEPTED)
 
 
 def _refused(name: str, why: str, instead: str) -> Option:

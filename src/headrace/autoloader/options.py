@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Any
 
 from headrace.autoloader.ddl import InvalidDdl, NamedType, parse_named_types
 from headrace.autoloader.globs import InvalidGlob, name_pattern
-from headrace.autoloader.option_table import FORMATS, FORMATS_TO_COME, OPTIONS, PREFIX, Kind, Option, Treatment
+from headrace.autoloader.option_table import FORMATS, FORMATS_TO_COME, OPTIONS, PREFIX, Kind, Option
+from headrace.autoloader.reading.plan import CORRUPT
 from headrace.errors import PipelineError, Problems
 from headrace.model.triggers import InvalidInterval, parse_interval_s
 from headrace.settings.check import nearest
+from headrace.settings.keys import Treatment
 
 RESCUED = "_rescued_data"
-CORRUPT = "_corrupt_record"
 _BYTES = re.compile(r"(\d+)\s*([kmgtp]?)i?b?", re.IGNORECASE)
 _POWERS = {unit: 1024**power for power, unit in enumerate(("", "k", "m", "g", "t", "p"))}
 _SWITCHES = {"true": True, "false": False}
@@ -134,7 +135,7 @@ class _Reading:
         elif option.formats and self._format not in option.formats:
             formats = " and ".join(option.formats)
             self._problem("AUTO_LOADER.OPTION_OF_FORMAT", option=name, formats=formats, format=self._format)
-        elif option.treatment is Treatment.INERT:
+        elif option.treatment is Treatment.ACCEPTED:
             self._inert.append(option.name)
         else:
             self._keep(option, text)
@@ -238,6 +239,11 @@ _FIELDS: Mapping[str, str] = {
 
 def _text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def without_effect_of(options: LoaderOptions) -> Iterator[tuple[str, str]]:
+    """Options that were given and change nothing, each with the reason."""
+    return ((name, OPTIONS[name.casefold()].about) for name in options.inert)
 
 
 def options_of_function(given: Mapping[str, str]) -> dict[str, str]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from headrace.autoloader.option_table import FORMATS, FORMATS_TO_COME, OPTIONS, Option, Treatment
+from headrace.autoloader.option_table import FORMATS, FORMATS_TO_COME, OPTIONS, Option
+from headrace.settings.keys import Treatment
 
 _INTRODUCTION = """\
 # Auto Loader
@@ -23,7 +24,8 @@ In SQL: `SELECT * FROM STREAM read_files('/data/landing', format => 'json')`, wh
 otherwise, or the older `cloud_files('/data/landing', 'json', map(...))`; without `STREAM` it reads what is there, once.
 
 It works in the files of a pipeline, where the schema's versions and the ledger of the files seen lie beside the flow's
-checkpoints, and in scripts with a session of `headrace.spark_session()`, where `cloudFiles.schemaLocation` says where.
+checkpoints, and in scripts with a session of `headrace.spark_session()`, where `cloudFiles.schemaLocation` says where;
+without it, the ledgers of a script are below `~/.local/state/headrace`, or below `$XDG_STATE_HOME/headrace`.
 Names and defaults are the vendor's. Formats: {formats}; {to_come} are refused by name until they can be had. Local disks
 alone, and what is mounted there.
 
@@ -82,7 +84,7 @@ def auto_loader_reference() -> str:
     """docs/reference/auto-loader.md as it must be."""
     options = list(OPTIONS.values())
     used = (o for o in options if o.treatment is Treatment.USED)
-    inert = (o for o in options if o.treatment is Treatment.INERT)
+    inert = (o for o in options if o.treatment is Treatment.ACCEPTED)
     refused = (o for o in options if o.treatment is Treatment.REFUSED)
     return "\n".join(
         (

@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 import os
 import re
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from headrace.autoloader.ddl import JsonType, nullable
 from headrace.autoloader.globs import name_pattern
@@ -28,7 +26,6 @@ LEDGERS = "_ledgers"
 # Where a person has named the place of the schema, this file of the flow says where its ledgers are.
 LEDGERS_ELSEWHERE = "ledgers_are_in"
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]*):", re.IGNORECASE)
-_EMPTY: Mapping[str, Any] = {"type": "struct", "fields": []}
 
 
 @dataclass(frozen=True)
@@ -36,11 +33,12 @@ class Place:
     """Where a stream keeps what it knows, and what else the session decides.
 
     ``schema_location`` is None where no folder was named; ``stores`` says whether anything may be written now.
-    ``tasks`` is how many run at a time.
+    ``now_ns`` is the time, ``tasks`` how many run at once.
     """
 
     ledgers: Path
     schema_location: Path | None
+    now_ns: int
     time_zone: str = "UTC"
     tasks: int = 1
     stores: bool = True
@@ -102,10 +100,12 @@ def prepare(
     if options.file_format == "csv" and schema is None:
         # As the vendor has it: where the columns are inferred, the first line names them.
         options = replace(options, format_options={"header": "true", **options.format_options})
-    found = None if schema is not None else _found(tree, options, place)
-    columns = _given(schema, options) if found is None else found.schema
-    names = set(options.partition_columns or ()) if schema is None else _folder_keys(tree, options)
-    partitions = [f for f in columns["fields"] if PARTITION in f.get("metadata", {}) or (schema and f["name"] in names)]
+    if schema is None:
+        found = _found(tree, options, place)
+        columns, version, names = found.schema, found.number, set[str]()
+    else:
+        columns, version, names = _given(schema, options), None, _folder_keys(tree, options)
+    partitions = [f for f in columns["fields"] if PARTITION in f.get("metadata", {}) or f["name"] in names]
     data = [field for field in columns["fields"] if field not in partitions]
     corrupt = any(f["name"] == options.corrupt_column and f["type"] == "string" for f in data)
     plan = ReadPlan(
@@ -141,7 +141,7 @@ def prepare(
         ledgers=str(ledgers or (place.schema_location / LEDGERS if place.schema_location else place.ledgers)),
         schema_location=str(place.schema_location) if place.schema_location and schema is None else None,
         tasks=place.tasks,
-        version=found.number if found else None,
+        version=version,
     )
 
 
@@ -191,9 +191,7 @@ def _mode(options: LoaderOptions, schema: JsonType | None) -> str:
     return options.evolution_mode or ("none" if schema is not None else "addNewColumns")
 
 
-def _given(schema: JsonType | None, options: LoaderOptions) -> JsonType:
-    if schema is None:
-        return dict(_EMPTY)
+def _given(schema: JsonType, options: LoaderOptions) -> JsonType:
     if options.evolution_mode == "addNewColumns":
         raise PipelineError("AUTO_LOADER.GIVEN_SCHEMA_EVOLVES")
     rescued = options.rescued_column
@@ -220,7 +218,7 @@ def _found(tree: Tree, options: LoaderOptions, place: Place) -> SchemaVersion:
         return SchemaVersion(latest.number, schema)
     if store is None:
         raise PipelineError("AUTO_LOADER.SCHEMA_LOCATION_MISSING")
-    files = newest(tree, time.time_ns())
+    files = newest(tree, place.now_ns)
     data = inferred(files, options)
     if data is None:
         raise PipelineError("AUTO_LOADER.NOTHING_TO_INFER", path=tree.base, format=options.file_format)
@@ -237,8 +235,9 @@ def _hinted(schema: JsonType, options: LoaderOptions) -> JsonType:
     try:
         return with_hints(schema, options.hints)
     except HintMismatch as error:
+        hints = ", ".join(".".join(hint.path) for hint in options.hints)
         raise PipelineError(
-            "AUTO_LOADER.OPTION_VALUE", option="cloudFiles.schemaHints", value=str(error), reason="see there"
+            "AUTO_LOADER.OPTION_VALUE", option="cloudFiles.schemaHints", value=hints, reason=str(error)
         ) from error
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,10 +49,10 @@ class Work:
 class FileStream:
     """One query's view of its files; offsets come from Spark, files and numbers from the ledger."""
 
-    def __init__(self, source: Source, clock: Clock | None = None) -> None:
+    def __init__(self, source: Source, clock: Clock) -> None:
         self._source = source
         self._options = source.options
-        self._clock = clock or Clock()
+        self._clock = clock
         self._ledgers = Path(source.ledgers)
         self._ledger: Ledger | None = None
         self._made: Ledger | None = None
@@ -149,9 +148,8 @@ class FileStream:
         return start.number if start.ledger == ledger.id else ledger.first_number
 
 
-def all_work(source: Source) -> list[Work]:
+def all_work(source: Source, now_ns: int) -> list[Work]:
     """What the tasks read that read everything that is there now, in the order of time."""
-    now_ns = time.time_ns()
     selection = source.tree.selection
     files = sorted(
         (file.mtime_ns, str(Path(folder, file.name)), file.size)

@@ -148,7 +148,7 @@ class StoredState(StoredRecords):
             case SourceKind.FILES:
                 return _news_of_files(source.detail, offset, checkpoint, number)
             case SourceKind.AUTO_LOADER:
-                return news_of_auto_loader(LoaderSource.from_json(source.detail), offset)
+                return news_of_auto_loader(LoaderSource.from_json(source.detail), offset, self._now)
             case SourceKind.OTHER:
                 return f"{source.detail} cannot be compared without starting"
 

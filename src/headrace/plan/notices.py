@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from headrace.graph.resolved import ResolvedGraph
+from headrace.autoloader.options import without_effect_of
+from headrace.autoloader.source import Source as LoaderSource
+from headrace.graph.resolved import Mode, ResolvedFlow, ResolvedGraph, SourceKind
 from headrace.model.triggers import INTERVAL_KEY, TRIGGER_KEY
 
 _PREFIX = "pipelines."
@@ -16,7 +18,7 @@ _HONOURED = frozenset({"pipelines.reset.allowed"}) | _TRIGGERS | _MAINTENANCE
 
 @dataclass(frozen=True)
 class Notice:
-    """A table property or a flow's conf that changes nothing."""
+    """A table property, a flow's conf or an option that changes nothing."""
 
     message: str
     dataset: str
@@ -33,3 +35,13 @@ def without_effect(graph: ResolvedGraph) -> Iterator[Notice]:
         for key in flow.flow.spark_conf:
             if key.startswith(_PREFIX) and key not in _TRIGGERS:
                 yield Notice(f'conf "{key}" of flow "{flow.name}" has no effect', str(flow.target), flow.name)
+        for key, why in _options(flow):
+            yield Notice(f'option "{key}" of flow "{flow.name}" has no effect: {why}', str(flow.target), flow.name)
+
+
+def _options(flow: ResolvedFlow) -> Iterator[tuple[str, str]]:
+    """Options of Auto Loader, each with the reason; those of a view are said of the flows that read it."""
+    sources = () if flow.mode is Mode.VIEW else flow.analysis.sources
+    for source in sources:
+        if source.kind is SourceKind.AUTO_LOADER:
+            yield from without_effect_of(LoaderSource.from_json(source.detail).options)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+import time
+import warnings
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
@@ -14,13 +16,14 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
+import pyspark
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.readwriter import DataFrameReader
 from pyspark.sql.streaming.readwriter import DataStreamReader
 from pyspark.sql.types import StructType
 
 from headrace.autoloader.ddl import InvalidDdl, parse_struct
-from headrace.autoloader.options import options_of_function
+from headrace.autoloader.options import options_of_function, without_effect_of
 from headrace.autoloader.reading.plan import METADATA
 from headrace.autoloader.source import LEDGERS_ELSEWHERE, Place, prepare
 from headrace.errors import PipelineError, Problems
@@ -32,11 +35,13 @@ FORMAT = "cloudfiles"
 FOLDERS: ContextVar[Iterator[Path] | None] = ContextVar("headrace_auto_loader_folders", default=None)
 # Whether a query function is called to be run, and what its readers find out is to be kept.
 _STORES: ContextVar[bool] = ContextVar("headrace_auto_loader_stores", default=False)
-_FORMAT, _SCHEMA, _OPTIONS = "_headrace_format", "_headrace_schema", "_headrace_options"
+# Of a reader: its options as they were given.
+GIVEN = "_headrace_given"
+_FORMAT, _SCHEMA = "_headrace_format", "_headrace_schema"
 # So that two queries that are analyzed at a time read different views.
 _views = count()
-_OWN = f"{os.sep}headrace{os.sep}"
-_SPARKS = f"{os.sep}pyspark{os.sep}"
+# Where code lies that is nobody's query.
+_OURS = (str(Path(__file__).parents[1]) + os.sep, str(Path(pyspark.__file__).parent) + os.sep)
 
 
 @contextmanager
@@ -62,7 +67,7 @@ def reading(load: Any) -> Any:
         noted = vars(self)
         if (format or noted.get(_FORMAT, "")).casefold() != FORMAT:
             return load(self, path, format, schema, **options)
-        given = {**noted.get(_OPTIONS, {}), **options}
+        given = {**noted.get(GIVEN, {}), **options}
         wanted = path if path is not None else next((v for k, v in given.items() if k.casefold() == "path"), None)
         if not isinstance(wanted, str) or not wanted:
             raise PipelineError("AUTO_LOADER.PATH", given=repr(wanted))
@@ -114,30 +119,26 @@ def _frame_of(session: SparkSession, call: FilesCall, *, metadata: bool) -> Data
     return _frame(session.read, given, call.path, schema, metadata=metadata, hides=False)
 
 
-def noting(name: str) -> Callable[[Any], Any]:
-    """Of a reader's method *name*: what it was given is kept for ``load``."""
+def noting_format(original: Any) -> Any:
+    """Of a reader's ``format``: kept for ``load``."""
 
-    def wrapping(original: Any) -> Any:
-        @wraps(original)
-        def noted(self: Any, *arguments: Any, **options: Any) -> Any:
-            _note(vars(self), name, arguments, options)
-            return original(self, *arguments, **options)
+    @wraps(original)
+    def noting(self: Any, source: str) -> Any:
+        vars(self)[_FORMAT] = source
+        return original(self, source)
 
-        return noted
-
-    return wrapping
+    return noting
 
 
-def _note(noted: dict[str, Any], name: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> None:
-    if name == "format":
-        noted[_FORMAT] = str(arguments[0] if arguments else options.get("source", ""))
-    elif name == "schema":
-        noted[_SCHEMA] = arguments[0] if arguments else options.get("schema")
-    elif name == "option":
-        key, value = (*arguments, *options.values())[:2]
-        noted.setdefault(_OPTIONS, {})[key] = value
-    else:
-        noted.setdefault(_OPTIONS, {}).update(options)
+def noting_schema(original: Any) -> Any:
+    """Of a reader's ``schema``: kept for ``load``."""
+
+    @wraps(original)
+    def noting(self: Any, schema: Any) -> Any:
+        vars(self)[_SCHEMA] = schema
+        return original(self, schema)
+
+    return noting
 
 
 def _frame(
@@ -146,7 +147,12 @@ def _frame(
     session: SparkSession = reader._spark  # noqa: SLF001 - has no public form
     place = _place(session)
     source = prepare(_texts(given), path, _struct(schema), place, metadata=metadata)
-    if not isinstance(reader, DataStreamReader):
+    streams = isinstance(reader, DataStreamReader)
+    if not (streams and FOLDERS.get() is not None):
+        # Of the streams of a pipeline, each update says it.
+        for name, why in without_effect_of(source.options):
+            warnings.warn(f'option "{name}" has no effect: {why}', stacklevel=2)
+    if not streams:
         # Nobody starts a batch again with another schema: there, what is new is rescued.
         source = replace(source, plan=replace(source.plan, evolves=False))
     folder = place.schema_location
@@ -188,6 +194,7 @@ def _place(session: SparkSession) -> Place:
         ledgers=folder or _state_folder() / "ledgers",
         schema_location=folder,
         time_zone=str(session.conf.get("spark.sql.session.timeZone", "UTC")),
+        now_ns=time.time_ns(),
         tasks=session.sparkContext.defaultParallelism,
         stores=folder is None or _STORES.get(),
     )
@@ -196,13 +203,13 @@ def _place(session: SparkSession) -> Place:
 def _state_folder() -> Path:
     """Where a user's programs keep what is to stay; a script's checkpoint needs its ledger again."""
     base = os.environ.get("XDG_STATE_HOME")
-    return Path(base) if base else Path.home() / ".local" / "state" / "headrace"
+    return (Path(base) if base else Path.home() / ".local" / "state") / "headrace"
 
 
 def _names_metadata() -> bool:
     """Whether the function, or script, that reads names ``_metadata``."""
     frame: FrameType | None = sys._getframe()
-    while frame is not None and any(part in frame.f_code.co_filename for part in (_OWN, _SPARKS)):
+    while frame is not None and frame.f_code.co_filename.startswith(_OURS):
         frame = frame.f_back
     return frame is not None and any(METADATA in text for text in _texts_of(frame.f_code))
 

@@ -5,6 +5,7 @@ Spark pickles these by reference and imports them in its workers: keep the impor
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxFiles, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
+from headrace.autoloader.discovery import Clock
 from headrace.autoloader.evolution import rows_of
 from headrace.autoloader.source import Source
 from headrace.autoloader.stream import FileStream, Offset, all_work
@@ -44,7 +46,7 @@ class CloudFiles(DataSource):
 class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, source: Source) -> None:
         self._source = source
-        self._stream = FileStream(source)
+        self._stream = FileStream(source, Clock(time.time_ns, time.sleep))
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         return self._stream.initial().to_json()
@@ -85,7 +87,7 @@ class _Reader(DataSourceReader):
         self._source = source
 
     def partitions(self) -> Sequence[InputPartition]:
-        return [InputPartition(work) for work in all_work(self._source)]
+        return [InputPartition(work) for work in all_work(self._source, time.time_ns())]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return rows_of(self._source, partition.value)

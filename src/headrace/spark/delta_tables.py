@@ -16,7 +16,6 @@ from headrace.checkpoints.delta_log import is_made
 from headrace.graph.resolved import ResolvedDataset
 from headrace.model.names import quoted, sql_text
 from headrace.model.schema import Schema
-from headrace.spark.alterations import cluster_table
 
 
 def build_table(session: SparkSession, how: str, name: str, dataset: ResolvedDataset, path: str) -> None:
@@ -48,12 +47,12 @@ def build_table(session: SparkSession, how: str, name: str, dataset: ResolvedDat
 def clear_table(
     session: SparkSession, name: str, dataset: ResolvedDataset, path: str, options: Mapping[str, str]
 ) -> None:
-    """Replace a dataset's table by an empty one as declared, in one commit; clustering is declared in another.
+    """Replace a dataset's table by an empty one as declared but for its clustering, in one commit.
 
     Args:
         session: whose catalog has the name.
         name: the quoted name in the session's catalog.
-        dataset: columns, comment, properties and layout.
+        dataset: columns, comment, properties and partitions.
         path: where the table lies.
         options: of the write. Columns that may not be NULL have no place in one that takes options
             (``CreateDeltaTableCommand``), and their table is built without.
@@ -70,9 +69,6 @@ def clear_table(
     if declared.partition_by:
         writer = writer.partitionedBy(*(F.col(quoted(column)) for column in declared.partition_by))
     writer.createOrReplace()
-    if declared.cluster_by:
-        # Delta takes it from no writer; a crash in between leaves it to the next update, as any change of the layout.
-        cluster_table(session, name, declared.cluster_by)
 
 
 def clear_drafts(path: str) -> None:

@@ -1,10 +1,12 @@
 """The additive patches of sessions that Headrace makes (D15); nothing else in PySpark is patched.
 
-Each takes effect only while a query function is called or the project's files load, and is documented in
-docs/reference/patches.md:
+Each but Auto Loader's takes effect only while a query function is called or the project's files load, and is documented
+in docs/reference/patches.md:
 
 - ``spark.table``, ``spark.read.table``, ``spark.readStream.table`` and ``spark.sql`` accept every spelling of a
   dataset's name: three-part names and ``LIVE.x``, which Spark's session catalog refuses.
+- ``format("cloudFiles")`` of the readers, and ``read_files`` and ``cloud_files`` in ``spark.sql``, are Auto Loader
+  (``auto_loader.py``), also in scripts.
 - ``spark.sql`` accepts queries alone, because statements would run whenever the pipeline is checked.
 - ``spark.readStream.table`` begins at a table's first commit where a new stream gets the same rows from there
   (``checkpoints/first_reads.py``), and nothing else says where it begins.
@@ -81,8 +83,6 @@ _ACTIONS = (
 _WRITES = ("save", "saveAsTable", "insertInto", "csv", "jdbc", "json", "orc", "parquet", "text", "xml")
 _READS = ("csv", "json", "load", "orc", "parquet", "text", "xml")
 _MARK = "_headrace_patched"
-# Of a reader: the options that it was given.
-_GIVEN = "_headrace_given"
 # By these a query says itself what a stream of a table begins with, or what it reads of it.
 _SAYS_WHERE = {"startingversion", "startingtimestamp", "witheventtimeorder", "readchangefeed", "readchangedata"}
 
@@ -94,8 +94,8 @@ def install() -> None:
     setattr(SparkSession, _MARK, True)
     _wrap(DataStreamReader, "table", _from_first_commit)
     for reader in (DataFrameReader, DataStreamReader):
-        for name in ("format", "schema", "option", "options"):
-            _wrap(reader, name, auto_loader.noting(name))
+        _wrap(reader, "format", auto_loader.noting_format)
+        _wrap(reader, "schema", auto_loader.noting_schema)
         _wrap(reader, "load", auto_loader.reading)
     for owner in (SparkSession, DataFrameReader, DataStreamReader):
         _wrap(owner, "table", _respelled(SPELL_NAME))
@@ -140,8 +140,8 @@ def _respelled(spelling: ContextVar[Spelling | None]) -> Callable[[Any], Any]:
 def _from_first_commit(original: Any) -> Any:
     @wraps(original)
     def reading(self: Any, text: str) -> Any:
-        reads_commits, given = READS_COMMITS.get(), vars(self).get(_GIVEN, {})
-        if reads_commits is None or _SAYS_WHERE & given.keys() or not reads_commits(text):
+        reads_commits, given = READS_COMMITS.get(), vars(self).get(auto_loader.GIVEN, {})
+        if reads_commits is None or _SAYS_WHERE & set(map(str.casefold, given)) or not reads_commits(text):
             return original(self, text)
         # A reader keeps its options, and may be asked for another table later.
         fresh = self._spark.readStream.options(**given).option("startingVersion", "0")
@@ -208,7 +208,7 @@ def _checked_option(original: Any) -> Any:
     def checking(self: Any, key: str, value: Any) -> Any:
         if key.casefold() == "path":
             _check_paths(value)
-        vars(self).setdefault(_GIVEN, {})[key.casefold()] = value
+        vars(self).setdefault(auto_loader.GIVEN, {})[key] = value
         return original(self, key, value)
 
     return checking
@@ -220,7 +220,7 @@ def _checked_options(original: Any) -> Any:
         for key, value in options.items():
             if key.casefold() == "path":
                 _check_paths(value)
-        vars(self).setdefault(_GIVEN, {}).update({key.casefold(): value for key, value in options.items()})
+        vars(self).setdefault(auto_loader.GIVEN, {}).update(options)
         return original(self, **options)
 
     return checking

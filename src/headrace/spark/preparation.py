@@ -27,7 +27,7 @@ from headrace.spark.restarts import begin_epoch
 from headrace.spark.set_aside import widen_quarantine
 from headrace.spark.surroundings import Surroundings
 from headrace.spark.target import make_quarantine
-from headrace.spark.term_guard import cleared
+from headrace.spark.term_guard import written_once
 
 
 class Preparation:
@@ -90,7 +90,8 @@ class Preparation:
             if not is_made(path):
                 make_quarantine(around.session, path, self._empty(dataset), around.term)
             elif any(flow.mode is not Mode.REPLACE for flow in around.graph.flows_into(dataset.name)):
-                widen_quarantine(around.session, path, dataset.schema, around.term)
+                widen = partial(widen_quarantine, around.session, path, dataset.schema)
+                written_once(path, around.term, around.fence, widen)
 
     def _empty(self, dataset: ResolvedDataset) -> DataFrame:
         return empty_frame(self._around.session, dataset.schema.nullable)
@@ -128,11 +129,14 @@ class Preparation:
         if is_made(quarantine):
             empty = self._empty(dataset)
             clear = partial(make_quarantine, around.session, quarantine, empty)
-            cleared(quarantine, around.term, around.fence, clear)
+            written_once(quarantine, around.term, around.fence, clear)
         around.at(Point.RESET_ASIDE)
         around.fence()
         path = around.table_path(dataset.name)
-        cleared(path, around.term, around.fence, partial(around.catalog.replace_table, dataset))
+        written_once(path, around.term, around.fence, partial(around.catalog.replace_table, dataset))
+        if dataset.dataset.cluster_by:
+            # Delta takes it from no writer; a crash in between leaves it to the next update, as any change of layout.
+            cluster_table(around.session, around.catalog.names.of(dataset.name).text, dataset.dataset.cluster_by)
         around.at(Point.RESET_CLEARED)
         around.fence()
         stored = flows_of(around.layout, around.naming, dataset.name)

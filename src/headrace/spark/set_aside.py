@@ -17,12 +17,12 @@ from headrace.spark.frames import brought
 from headrace.spark.term_guard import of_term
 
 
-def widen_quarantine(session: SparkSession, path: str, schema: Schema, term: int) -> None:
+def widen_quarantine(session: SparkSession, path: str, schema: Schema, term: int | None) -> None:
     """Bring a quarantine table to where it takes rows of *schema* too; nothing is done where it does.
 
     The table is written anew in one commit, and not widened in place: other readers of Delta tables, that of
     ``headrace quarantine`` among them, do not know tables whose types were widened. New columns come with the rows
-    that have them.
+    that have them. Nothing is done once a holder of the lease with a number above *term* has done it.
     """
     state = table_state(path)
     column = state.schema.find("row") if state is not None else None

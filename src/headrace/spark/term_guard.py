@@ -27,14 +27,14 @@ def of_term(term: int | None, what: str) -> Mapping[str, str]:
     return {"txnAppId": f"headrace {what}", "txnVersion": str(term << _COMMITS_BITS | next(_commits))}
 
 
-def cleared(path: str, term: int, fence: Callable[[], None], clear: Callable[[int | None], None]) -> None:
-    """Clear the table at a path by a commit of *term*, and by one without where the table knows a higher number.
+def written_once(path: str, term: int, fence: Callable[[], None], write: Callable[[int | None], object]) -> None:
+    """Write to the table at a path by a commit of *term*, and by one without where the table knows a higher number.
 
     That is one of a holder that has taken over, of which *fence* tells; or the lease was deleted, and begins anew.
     """
     before = table_state(path)
-    clear(term)
+    write(term)
     after = table_state(path)
     if before is not None and after is not None and before.version == after.version:
         fence()
-        clear(None)
+        write(None)

@@ -142,9 +142,7 @@ def test_skipped_lines_and_files_without_names(tmp_path):
         ("true", "i int, d double, day date, at timestamp, yes boolean, empty string, big decimal(20,0)"),
     ],
 )
-def test_columns_and_types_are_inferred_from_names_and_values(tmp_path, typed, columns):
-    data = tmp_path / "data"
-    data.mkdir()
+def test_columns_and_types_are_inferred_from_names_and_values(tmp_path, data, typed, columns):
     (data / "a.csv").write_text(
         "i,d,day,at,yes,empty,big\n"
         "1,1.5,2024-01-02,2024-01-02 03:04:05,true,,12345678901234567890\n"
@@ -152,7 +150,7 @@ def test_columns_and_types_are_inferred_from_names_and_values(tmp_path, typed, c
     )
     given = {"cloudFiles.format": "csv", "cloudFiles.inferColumnTypes": typed}
 
-    source = prepare(given, str(data), None, Place(tmp_path, tmp_path / "place"))
+    source = prepare(given, str(data), None, Place(tmp_path, tmp_path / "place", 2 * 10**18))
 
     found = [f"{field['name']} {type_text(field['type'])}" for field in source.plan.data["fields"]]
     assert ", ".join(found) == columns

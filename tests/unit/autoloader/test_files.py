@@ -43,13 +43,6 @@ def time():
 
 
 @pytest.fixture
-def data(tmp_path):
-    folder = tmp_path / "data"
-    folder.mkdir()
-    return folder
-
-
-@pytest.fixture
 def land(data):
     """Makes a file that was changed some seconds ago, in a folder of that time too."""
 

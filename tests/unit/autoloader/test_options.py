@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.autoloader.option_table import OPTIONS, Treatment
+from headrace.autoloader.option_table import OPTIONS
 from headrace.autoloader.options import loader_options
-from headrace.errors import Problems, conditions
+from headrace.errors import Problems
+from headrace.settings.keys import Treatment
 
 
 def problems(**given):
@@ -127,7 +128,3 @@ def test_the_format_has_to_be_one_that_is_read(given):
     (error,) = raised.value
     assert error.code in ("AUTO_LOADER.FORMAT", "AUTO_LOADER.FORMAT_TO_COME")
     assert "json" in str(error.params["formats"])
-
-
-def test_every_code_has_its_texts():
-    assert {code for code in conditions() if code.startswith("AUTO_LOADER.")} >= {"AUTO_LOADER.OPTION_UNKNOWN"}

@@ -61,7 +61,7 @@ class Schedule(RuleBasedStateMachine):
         if self.stream is None:
             options = {"cloudFiles.format": "json", "cloudFiles.maxFilesPerTrigger": "2"}
             schema = {"type": "struct", "fields": [{"name": "id", "type": "long", "nullable": True, "metadata": {}}]}
-            place = Place(self.root / "ledgers", None)
+            place = Place(self.root / "ledgers", None, int(self.now_s * NS))
             self.stream = FileStream(prepare(options, str(self.data), schema, place), self.clock())
             self.begin = None
         return self.stream

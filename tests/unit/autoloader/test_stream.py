@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import time
 
 import pytest
 
+from headrace.autoloader.discovery import Clock
 from headrace.autoloader.evolution import UnknownFieldException, rows_of
 from headrace.autoloader.source import Place, Source, prepare
 from headrace.autoloader.stream import FileStream
 from headrace.errors import PipelineError
 from headrace.model.schema import type_text
 
-
-@pytest.fixture
-def data(tmp_path):
-    folder = tmp_path / "data"
-    folder.mkdir()
-    return folder
+CLOCK = Clock(time.time_ns, time.sleep)
 
 
 @pytest.fixture
@@ -41,7 +38,7 @@ def source(tmp_path, data):
     """What a reader of the folder means."""
 
     def made(schema=None, *, stores=True, **options):
-        place = Place(tmp_path / "ledgers", tmp_path / "place", stores=stores)
+        place = Place(tmp_path / "ledgers", tmp_path / "place", time.time_ns(), stores=stores)
         given = {
             "cloudFiles.format": "json",
             **{name.replace("__", "."): str(value) for name, value in options.items()},
@@ -68,7 +65,7 @@ def columns(source):
 
 def test_files_are_read_once_and_new_ones_after_them(land, source):
     land("a.json", {"id": 1})
-    stream = FileStream(source())
+    stream = FileStream(source(), CLOCK)
     start = stream.initial()
 
     end, first = batch(stream, start)
@@ -81,14 +78,14 @@ def test_files_are_read_once_and_new_ones_after_them(land, source):
 
 def test_a_batch_that_is_made_again_has_the_same_files(land, source):
     land("a.json", {"id": 1})
-    stream = FileStream(source())
+    stream = FileStream(source(), CLOCK)
     start = stream.initial()
     end, rows = batch(stream, start)
     stream.close()
     land("b.json", {"id": 2})
 
     # Spark asks a query whose first batch was not committed where it begins, again.
-    again = FileStream(source())
+    again = FileStream(source(), CLOCK)
     begin = again.initial()
 
     assert read(again, begin, end) == rows
@@ -99,7 +96,7 @@ def test_a_batch_that_is_made_again_has_the_same_files(land, source):
 def test_a_limit_of_files_makes_several_batches(land, source):
     for number in range(5):
         land(f"{number}.json", {"id": number})
-    stream = FileStream(source(cloudFiles__maxFilesPerTrigger=2))
+    stream = FileStream(source(cloudFiles__maxFilesPerTrigger=2), CLOCK)
     at, sizes = stream.initial(), []
 
     for _ in range(3):
@@ -112,7 +109,7 @@ def test_a_limit_of_files_makes_several_batches(land, source):
 def test_once_takes_everything_whatever_the_limit(land, source):
     for number in range(5):
         land(f"{number}.json", {"id": number})
-    stream = FileStream(source(cloudFiles__maxFilesPerTrigger=2))
+    stream = FileStream(source(cloudFiles__maxFilesPerTrigger=2), CLOCK)
 
     assert len(batch(stream, stream.initial(), everything=True)[1]) == 5
 
@@ -120,7 +117,7 @@ def test_once_takes_everything_whatever_the_limit(land, source):
 def test_a_triggered_query_reads_what_was_there_at_its_start(land, source):
     land("a.json", {"id": 1})
     land("b.json", {"id": 2})
-    stream = FileStream(source(cloudFiles__maxFilesPerTrigger=1))
+    stream = FileStream(source(cloudFiles__maxFilesPerTrigger=1), CLOCK)
     stream.end_at_what_is_there()
     first, _ = batch(stream, stream.initial())
     land("c.json", {"id": 3})
@@ -132,7 +129,7 @@ def test_a_triggered_query_reads_what_was_there_at_its_start(land, source):
 
 def test_files_from_before_the_first_start_can_be_left_out(land, source):
     land("a.json", {"id": 1})
-    stream = FileStream(source(cloudFiles__includeExistingFiles="false"))
+    stream = FileStream(source(cloudFiles__includeExistingFiles="false"), CLOCK)
     start = stream.initial()
     assert batch(stream, start)[1] == []
     land("b.json", {"id": 2})
@@ -140,21 +137,21 @@ def test_files_from_before_the_first_start_can_be_left_out(land, source):
     stream.close()
 
     # Also for a query that begins again before its first batch was committed.
-    again = FileStream(source(cloudFiles__includeExistingFiles="false"))
+    again = FileStream(source(cloudFiles__includeExistingFiles="false"), CLOCK)
     assert [row["id"] for row in rows] == ["2"]
     assert read(again, again.initial(), end) == rows
 
 
 def test_a_lost_ledger_is_an_error_and_no_second_reading(land, source):
     land("a.json", {"id": 1})
-    stream = FileStream(source())
+    stream = FileStream(source(), CLOCK)
     end, _ = batch(stream, stream.initial())
     stream.close()
     for file in stream._ledgers.iterdir():
         file.unlink()
 
     with pytest.raises(PipelineError) as raised:
-        FileStream(source()).latest(end, everything=False)
+        FileStream(source(), CLOCK).latest(end, everything=False)
 
     assert raised.value.code == "AUTO_LOADER.LEDGER_MISSING"
 
@@ -213,7 +210,7 @@ def test_folders_become_columns(land, source):
 
 def test_new_fields_end_the_stream_once_and_it_goes_on_with_the_new_schema_and_the_same_files(land, source):
     land("a.json", {"id": 1})
-    stream = FileStream(source())
+    stream = FileStream(source(), CLOCK)
     at, _ = batch(stream, stream.initial())
     land("b.json", {"id": 2, "extra": {"x": True}})
     land("c.json", {"id": 3, "other": 1})
@@ -223,7 +220,7 @@ def test_new_fields_end_the_stream_once_and_it_goes_on_with_the_new_schema_and_t
         read(stream, at, end)
     stream.close()
 
-    again = FileStream(source())
+    again = FileStream(source(), CLOCK)
     rows = read(again, at, end)
     assert columns(again._source) == [*("id string", "extra struct<x:string>", "other string", "_rescued_data string")]
     assert [(row["id"], row["extra"], row["other"]) for row in rows] == [("2", {"x": "true"}, None), ("3", None, "1")]
@@ -237,7 +234,7 @@ def test_other_modes_rescue_new_fields_or_end_with_them_each_time(land, source, 
     land("a.json", {"id": 1})
     source(cloudFiles__schemaEvolutionMode=mode)
     land("a.json", {"id": 2, "extra": 1})
-    stream = FileStream(source(cloudFiles__schemaEvolutionMode=mode))
+    stream = FileStream(source(cloudFiles__schemaEvolutionMode=mode), CLOCK)
     start = stream.initial()
     end = stream.latest(start, everything=False)
 
@@ -257,7 +254,7 @@ def test_files_are_deleted_or_moved_once_they_are_committed_and_time_has_passed(
         "cloudFiles__cleanSource__moveDestination": moved,
         "cloudFiles__cleanSource__retentionDuration": "0 seconds",
     }
-    stream = FileStream(source(**options))
+    stream = FileStream(source(**options), CLOCK)
     end, _ = batch(stream, stream.initial())
     assert file.exists()
 
@@ -285,7 +282,7 @@ def test_a_schema_that_is_given_may_name_columns_of_the_folders_and_is_nullable(
 
     assert [field["name"] for field in made.plan.partitions["fields"]] == ["day"]
     assert all(field["nullable"] for field in made.plan.whole["fields"])
-    stream = FileStream(made)
+    stream = FileStream(made, CLOCK)
     (row,) = batch(stream, stream.initial())[1]
     assert (row["id"], str(row["day"])) == (1, "2024-01-02")
 
@@ -311,7 +308,7 @@ def test_what_no_schema_can_grow_by_is_rescued_and_the_stream_goes_on(land, sour
     land("a.json", first)
     source(**options)
     land("a.json", *second)
-    stream = FileStream(source(**options))
+    stream = FileStream(source(**options), CLOCK)
     start = stream.initial()
     end = stream.latest(start, everything=False)
 
@@ -323,7 +320,7 @@ def test_what_no_schema_can_grow_by_is_rescued_and_the_stream_goes_on(land, sour
 
 def test_a_column_of_the_folders_goes_before_one_of_the_files(land, source):
     land("date=2024/a.json", {"id": 1, "date": "2023"})
-    stream = FileStream(source())
+    stream = FileStream(source(), CLOCK)
 
     (row,) = batch(stream, stream.initial())[1]
 
@@ -334,7 +331,7 @@ def test_a_column_of_the_folders_goes_before_one_of_the_files(land, source):
 def test_mode_rescue_rescues_also_where_a_schema_is_given(land, source):
     land("a.json", {"id": 1, "new": 2})
     given = {"type": "struct", "fields": [{"name": "id", "type": "long", "nullable": True, "metadata": {}}]}
-    stream = FileStream(source(given, cloudFiles__schemaEvolutionMode="rescue"))
+    stream = FileStream(source(given, cloudFiles__schemaEvolutionMode="rescue"), CLOCK)
 
     (row,) = batch(stream, stream.initial())[1]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from datetime import datetime, timedelta, timezone
 from typing import Any
 from urllib.parse import quote
 
@@ -19,10 +18,9 @@ from headrace.autoloader.reading.lines import line_blocks
 from headrace.autoloader.reading.partitions import folder_values
 from headrace.autoloader.reading.plain import binary_files, text_lines
 from headrace.autoloader.reading.plan import METADATA, METADATA_FIELD, ReadPlan
-from headrace.autoloader.reading.splits import Split
+from headrace.autoloader.reading.splits import Split, changed_at
 from headrace.autoloader.reading.values import Misfit, text_converter, zone_of
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 Contents = Callable[[ReadPlan, Split], Iterator[pa.RecordBatch]]
 
 
@@ -93,8 +91,7 @@ def _metadata(split: Split) -> dict[str, Any]:
         "file_size": split.size,
         "file_block_start": split.start,
         "file_block_length": split.end - split.start,
-        # As Spark has it, to the millisecond.
-        "file_modification_time": _EPOCH + timedelta(milliseconds=split.mtime_ns // 1_000_000),
+        "file_modification_time": changed_at(split),
     }
 
 

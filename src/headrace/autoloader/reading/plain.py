@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from headrace.autoloader.ddl import JsonType, struct_of
 from headrace.autoloader.reading.arrow_types import arrow_schema
 from headrace.autoloader.reading.lines import line_blocks
 from headrace.autoloader.reading.plan import ReadPlan
-from headrace.autoloader.reading.splits import Split
+from headrace.autoloader.reading.splits import Split, changed_at
 
 # As Spark's sources of these formats have them.
 FIXED: Mapping[str, JsonType] = {
@@ -22,7 +21,6 @@ FIXED: Mapping[str, JsonType] = {
         [("path", "string"), ("modificationTime", "timestamp"), ("length", "long"), ("content", "binary")]
     ),
 }
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 def text_lines(plan: ReadPlan, split: Split) -> Iterator[pa.RecordBatch]:
@@ -48,7 +46,7 @@ def binary_files(plan: ReadPlan, split: Split) -> Iterator[pa.RecordBatch]:
     del plan
     row: dict[str, Any] = {
         "path": f"file:{split.path}",
-        "modificationTime": _EPOCH + timedelta(milliseconds=split.mtime_ns // 1_000_000),
+        "modificationTime": changed_at(split),
         "length": split.size,
         "content": Path(split.path).read_bytes(),
     }

@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from headrace.autoloader.ddl import JsonType
+from headrace.autoloader.ddl import JsonType, field_of
 
 METADATA = "_metadata"
+# The column for a record that cannot be read; where there is none, it is rescued under this name.
+CORRUPT = "_corrupt_record"
 
 
 @dataclass(frozen=True)
@@ -56,9 +58,9 @@ class ReadPlan:
         """The struct of all columns, in their order: data, partitions, rescued, metadata."""
         fields = [*self.data["fields"], *self.partitions["fields"]]
         if self.corrupt_column and not any(f["name"] == self.corrupt_column for f in fields):
-            fields.append(_text_field(self.corrupt_column))
+            fields.append(field_of(self.corrupt_column, "string"))
         if self.rescued_column:
-            fields.append(_text_field(self.rescued_column))
+            fields.append(field_of(self.rescued_column, "string"))
         if self.metadata:
             fields.append(METADATA_FIELD)
         return {"type": "struct", "fields": fields}
@@ -87,16 +89,8 @@ class MalformedRecord(ValueError):
         super().__init__(f"a record of {file} cannot be read: {record[:200]}")
 
 
-class ChangedFile(OSError):
-    """A file that cannot be read any more."""
-
-
-def _text_field(name: str) -> dict[str, Any]:
-    return {"name": name, "type": "string", "nullable": True, "metadata": {}}
-
-
 def _required(name: str, kind: JsonType) -> dict[str, Any]:
-    return {"name": name, "type": kind, "nullable": False, "metadata": {}}
+    return {**field_of(name, kind), "nullable": False}
 
 
 # As Spark's file sources have it (FileFormat.BASE_METADATA_FIELDS).

@@ -11,11 +11,9 @@ import pyarrow as pa
 from headrace.autoloader.ddl import field_of
 from headrace.autoloader.reading.arrow_types import arrow_schema
 from headrace.autoloader.reading.json_scan import Members, written
-from headrace.autoloader.reading.plan import ReadPlan
+from headrace.autoloader.reading.plan import CORRUPT, ReadPlan
 
 _FILE_PATH = "_file_path"
-# Under this name a record that cannot be read is rescued, where it has no column of its own.
-CORRUPT = "_corrupt_record"
 
 
 def rescued_text(left: Members, path: str) -> str | None:

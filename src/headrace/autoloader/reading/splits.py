@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _COMPRESSED = (".gz", ".bz2", ".zst", ".lz4", ".snappy", ".deflate", ".xz")
 
 
@@ -21,6 +23,11 @@ class Split:
     mtime_ns: int
     start: int
     end: int
+
+
+def changed_at(split: Split) -> datetime:
+    """When the file was changed, as Spark has it: to the millisecond."""
+    return _EPOCH + timedelta(milliseconds=split.mtime_ns // 1_000_000)
 
 
 def splits_of(files: Iterable[tuple[str, int, int]], *, divisible: bool, most_bytes: int) -> Iterator[Split]:
