@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-from pathlib import Path
-
 from headrace.autoloader.file_states import cleanable, note_cleaned
 from headrace.autoloader.ledger import Ledger
 from headrace.autoloader.options import LoaderOptions
-from headrace.autoloader.source import local_path
+from headrace.autoloader.stores.paths import whole_path
 from headrace.autoloader.tree import Tree
 
 # Files cleaned up after a batch, so that none waits long for it.
@@ -27,11 +23,11 @@ def clean(ledger: Ledger, options: LoaderOptions, tree: Tree, now_ms: int) -> in
     done: list[tuple[int, str | None]] = []
     for file in cleanable(ledger, now_ms - int(options.clean_after_s * 1000), _AT_ONCE):
         try:
-            now = Path(file.path).stat()
-            if (now.st_size, now.st_mtime_ns) == (file.size, file.mtime_ns):
+            now = tree.store.stat(file.path)
+            if now is None:
+                done.append((file.number, None))
+            elif (now.size, now.mtime_ns) == (file.size, file.mtime_ns):
                 done.append((file.number, _cleaned(file.path, options, tree)))
-        except FileNotFoundError:
-            done.append((file.number, None))
         except OSError:
             continue
     note_cleaned(ledger, done, now_ms=now_ms)
@@ -40,13 +36,11 @@ def clean(ledger: Ledger, options: LoaderOptions, tree: Tree, now_ms: int) -> in
 
 def _cleaned(path: str, options: LoaderOptions, tree: Tree) -> str | None:
     if options.move_to is None or options.clean_source == "DELETE":
-        Path(path).unlink()
+        tree.store.delete(path)
         return None
-    below = os.path.relpath(path, tree.base)
+    base = tree.base.rstrip("/") + "/"
     # What was read below another path before keeps its name.
-    target = Path(local_path(options.move_to)) / (Path(path).name if below.startswith("..") else below)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    if target.exists():
-        raise FileExistsError(target)
-    shutil.move(path, target)
-    return str(target)
+    below = path.removeprefix(base) if path.startswith(base) else path.rpartition("/")[2]
+    target = f"{whole_path(options.move_to)}/{below}"
+    tree.store.move(path, target)
+    return target

@@ -17,7 +17,10 @@ from pathlib import Path
 
 from headrace.autoloader.ledger import Ledger
 from headrace.autoloader.seen_files import SeenFiles
-from headrace.autoloader.tree import FoundFile, Tree, stat_of
+from headrace.autoloader.stores.local import stat_of
+from headrace.autoloader.stores.store import FoundFile
+from headrace.autoloader.tree import Tree
+from headrace.autoloader.watching import FolderWatch
 from headrace.errors import PipelineError
 
 # Seconds for which a file keeps its size and time before it counts as written.
@@ -52,9 +55,13 @@ class _Finds:
 class LocalDiscovery:
     """New files below a path, recorded in a ledger; one process looks at a time, and others do no harm."""
 
-    def __init__(self, ledger: Ledger, tree: Tree, *, full_look_s: float, clock: Clock) -> None:
+    def __init__(
+        self, ledger: Ledger, tree: Tree, *, full_look_s: float, clock: Clock, watch: FolderWatch | None = None
+    ) -> None:
         self._ledger = ledger
         self._tree = tree
+        # Tells, with ``useNotifications``, which folders there is anything in to look for.
+        self._watch = watch
         self._full_look_s = full_look_s
         self._clock = clock
         self._seen = SeenFiles(ledger)
@@ -82,7 +89,9 @@ class LocalDiscovery:
         """Record what is new and settled; how many files that were."""
         now_ns = self._clock.now_ns()
         full = self._is_due(now_ns)
-        new = self._looked(now_ns, full=full or self._tree.selection.overwrites)
+        # Asked first: what changes from here on is told next time.
+        told = self._watch.changed(now_ns) if self._watch else None
+        new = self._looked(now_ns, full=full or self._tree.selection.overwrites, told=None if full else told)
         if full:
             self._ledger.note(_FULL_LOOK, str(now_ns / _NS))
         if self._ledger.about(_TREE) != self._tree.digest:
@@ -100,6 +109,11 @@ class LocalDiscovery:
             new += self._settled()
         return new
 
+    def close(self) -> None:
+        """Let go of what tells of changes."""
+        if self._watch is not None:
+            self._watch.close()
+
     def finds_any(self) -> bool:
         """Whether a look would find something, now or once it has settled; nothing is recorded."""
         now_ns = self._clock.now_ns()
@@ -108,9 +122,9 @@ class LocalDiscovery:
                 return True
         return False
 
-    def _looked(self, now_ns: int, *, full: bool) -> int:
+    def _looked(self, now_ns: int, *, full: bool, told: set[str] | None) -> int:
         finds, new = _Finds(), 0
-        for folder, mtime_ns, inner in self._changed(full=full):
+        for folder, mtime_ns, inner in self._changed(full=full, told=told):
             finds.files += ((folder, file) for file in self._new_files(folder, now_ns, inner))
             trusted_ns = mtime_ns if now_ns - mtime_ns > _GRANULARITY_S * _NS else 0
             self._known[folder] = trusted_ns
@@ -120,17 +134,22 @@ class LocalDiscovery:
                 new += self._record(finds)
         return new + self._record(finds) + self._settled()
 
-    def _changed(self, *, full: bool) -> Iterator[tuple[str, int, list[str]]]:
-        """Folders to look into, each with its time from before, and a list for the folders that are found in it."""
+    def _changed(self, *, full: bool, told: set[str] | None = None) -> Iterator[tuple[str, int, list[str]]]:
+        """Folders to look into, each with its time from before, and a list for the folders that are found in it.
+
+        Where changes are told, those folders, and what is found in them, are all.
+        """
         # In the order of the tree for what is new; a folder that was known before may come first.
-        pending, seen = [*self._known, self._tree.base], set[str]()
+        pending = [*self._known, self._tree.base] if told is None else list(filter(self._tree.has_folder, told))
+        seen = set[str]()
         while pending:
             folder = pending.pop()
             if folder in seen:
                 continue
             seen.add(folder)
             mtime_ns = self._folder_time(folder)
-            if mtime_ns is None or (not full and self._known.get(folder) == mtime_ns):
+            is_told = told is not None and folder in told
+            if mtime_ns is None or (not full and not is_told and self._known.get(folder) == mtime_ns):
                 continue
             inner: list[str] = []
             yield folder, mtime_ns, inner

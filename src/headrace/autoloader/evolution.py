@@ -19,6 +19,7 @@ from headrace.autoloader.reading.plan import UnknownFields
 from headrace.autoloader.reading.splits import Split
 from headrace.autoloader.sampling import inferred
 from headrace.autoloader.source import Source, grown
+from headrace.autoloader.stores.paths import store_of
 from headrace.autoloader.stream import Work
 
 # The name that the documentation and people's handlers know.
@@ -97,7 +98,5 @@ def new_fields_told(text: str) -> NewFields | None:
 
 
 def _size(path: str) -> int | None:
-    try:
-        return Path(path).stat().st_size
-    except OSError:
-        return None
+    found = store_of(path).stat(path)
+    return None if found is None else found.size

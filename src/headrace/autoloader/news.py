@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from headrace.autoloader.discovery import Clock, LocalDiscovery
+from headrace.autoloader.discovery import Clock
+from headrace.autoloader.finding import discovery_of
 from headrace.autoloader.ledger import Ledger
 from headrace.autoloader.source import Source
 from headrace.autoloader.stream import Offset
@@ -33,8 +34,7 @@ def news_of_auto_loader(source: Source, offset: Mapping[str, Any] | None, now: C
         if left:
             return f"{left} file{'s' if left > 1 else ''} found and not read"
         clock = Clock(now_ns=lambda: int(now() * 1e9), sleep_s=_never)
-        discovery = LocalDiscovery(ledger, source.tree, full_look_s=source.options.full_look_s, clock=clock)
-        return "new files" if discovery.finds_any() else None
+        return "new files" if discovery_of(source, ledger, clock, stays=False).finds_any() else None
     except PipelineError as error:
         return error.message
     finally:

@@ -67,15 +67,21 @@ def _of_format(name: str, kind: Kind, about: str, default: str, *formats: str) -
     return Option(name, kind, about, default, formats=formats)
 
 
+# Those that name a place, which may be written as it is called elsewhere.
+PATH_OPTIONS = (
+    PREFIX + "schemaLocation",
+    PREFIX + "cleanSource.moveDestination",
+    "headrace.ledgerLocation",
+)
 FORMATS = ("binaryFile", "csv", "json", "parquet", "text")
 FORMATS_TO_COME = ("avro", "orc", "xml")
 EVOLUTION_MODES = ("addNewColumns", "rescue", "failOnNewColumns", "none")
 
-_QUEUES = "Files are found by looking at the folder, at a cost that follows what changed; no queue is read yet"
+_QUEUES = "It names a queue of a cloud whose queues are not read; those of Amazon SQS are"
 _NO_QUEUE = "Remove the option"
 _KEYS = "Credentials do not belong in the options of a stream"
 _FROM_ENVIRONMENT = "Remove it; the store's own chain of credentials (environment, profile, role) is used"
-_CLOUD_SETUP = "It sets up notifications in the vendor's cloud"
+_CLOUD_SETUP = "It is for setting up notifications in your cloud account, where nothing is made for you"
 
 _PATTERNS = "Dates and times are read as CAST reads them; patterns are not there yet"
 _CONVERT = "Read the column as STRING, and convert it in the query: to_timestamp(column, pattern)"
@@ -105,12 +111,23 @@ _OPTIONS = (
     _used("cleanSource.moveDestination", Kind.TEXT, "Where MOVE puts them; outside of the source"),
     _inert("useStrictGlobber", "Patterns are read as Spark reads them either way"),
     _inert("useIncrementalListing", "A look costs what changed, whatever the order of names"),
-    _inert("useNotifications", "A look at a local disk costs what changed, so that nobody has to notify"),
+    _used(
+        "useNotifications",
+        Kind.SWITCH,
+        "Whether changes are told instead of looked for: by the kernel on a local disk, by a queue of SQS for S3",
+        "false",
+    ),
+    _used("queueUrl", Kind.TEXT, "The queue of SQS that the bucket's notifications go to"),
+    _used("region", Kind.TEXT, "The queue's region", "as its address or AWS_REGION says"),
     _inert("listOnStart", "There is no cache of events to recover from"),
     _inert("fetchParallelism", "There is no queue to fetch from"),
     _refused("useManagedFileEvents", "It is a service of the vendor's cloud", _NO_QUEUE),
-    *(_refused(name, _QUEUES, _NO_QUEUE) for name in ("queueUrl", "queueName", "subscription", "pathRewrites")),
-    *(_refused(name, _CLOUD_SETUP, _NO_QUEUE) for name in ("region", "restrictNotificationSetupToSameAWSAccountId")),
+    *(_refused(name, _QUEUES, _NO_QUEUE) for name in ("queueName", "subscription")),
+    _refused("pathRewrites", "Files are read where the queue says that they are", "Map paths with the setting paths"),
+    *(
+        _refused(name, _CLOUD_SETUP, _NO_QUEUE)
+        for name in ("restrictNotificationSetupToSameAWSAccountId", "resourceTag")
+    ),
     *(_refused(name, _CLOUD_SETUP, _NO_QUEUE) for name in ("resourceGroup", "subscriptionId", "tenantId", "projectId")),
     *(
         _refused(name, _KEYS, _FROM_ENVIRONMENT)

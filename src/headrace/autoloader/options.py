@@ -56,6 +56,9 @@ class LoaderOptions:
     clean_source: str = "OFF"
     clean_after_s: float = 30 * 86400.0
     move_to: str | None = None
+    notifications: bool = False
+    queue_url: str | None = None
+    region: str | None = None
     rescued_column: str | None = None
     corrupt_column: str = CORRUPT
     name_glob: str | None = None
@@ -125,7 +128,7 @@ class _Reading:
     def _take(self, folded: str, name: str, text: str, *, strict: bool) -> None:
         option = OPTIONS.get(folded)
         if option is None and folded.startswith("cloudfiles.resourcetag."):
-            option = OPTIONS["cloudfiles.region"]
+            option = OPTIONS["cloudfiles.resourcetag"]
         if option is None:
             if strict or folded.startswith("cloudfiles."):
                 close = nearest(name, [known.name for known in OPTIONS.values()])
@@ -196,6 +199,8 @@ class _Reading:
             self._wrong(PREFIX + "cleanSource.retentionDuration", "with DELETE it is 7 days at least")
         if action == "MOVE" and not values.get(PREFIX + "cleanSource.moveDestination"):
             self._wrong(PREFIX + "cleanSource", "MOVE needs cloudFiles.cleanSource.moveDestination")
+        if PREFIX + "queueUrl" in values and not values.get(PREFIX + "useNotifications"):
+            self._wrong(PREFIX + "queueUrl", "nothing is told by a queue without cloudFiles.useNotifications")
 
     def _wrong(self, option: str, reason: str) -> None:
         self._problem("AUTO_LOADER.OPTION_VALUE", option=option, value=_text(self._values.get(option)), reason=reason)
@@ -219,6 +224,9 @@ _FIELDS: Mapping[str, str] = {
     PREFIX + "cleanSource": "clean_source",
     PREFIX + "cleanSource.retentionDuration": "clean_after_s",
     PREFIX + "cleanSource.moveDestination": "move_to",
+    PREFIX + "useNotifications": "notifications",
+    PREFIX + "queueUrl": "queue_url",
+    PREFIX + "region": "region",
     "rescuedDataColumn": "rescued_column",
     "columnNameOfCorruptRecord": "corrupt_column",
     "pathGlobFilter": "name_glob",

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 
 from headrace.autoloader.ddl import JsonType, field_of
 from headrace.autoloader.inference import csv_struct, finished, json_struct, parquet_struct
+from headrace.autoloader.ledger import joined
 from headrace.autoloader.options import LoaderOptions
 from headrace.autoloader.reading.arrow_types import NoArrowType
 from headrace.autoloader.reading.columnar import int96_columns
@@ -22,6 +23,7 @@ from headrace.autoloader.reading.partitions import folder_values, same_keys
 from headrace.autoloader.reading.plain import FIXED
 from headrace.autoloader.reading.splits import Split
 from headrace.autoloader.reading.values import Misfit, text_converter, zone_of
+from headrace.autoloader.stores.paths import store_of
 from headrace.autoloader.tree import Tree
 
 # Of a field of a schema that comes from the folders of files.
@@ -37,7 +39,7 @@ def newest(tree: Tree, now_ns: int, most_files: int = SAMPLE_FILES) -> list[Spli
     """The files of a tree that were changed last, newest first, each as one part."""
     selection = tree.selection
     found = (
-        Split(os.path.join(folder, file.name), file.size, file.mtime_ns, 0, file.size)  # noqa: PTH118 - text
+        Split(joined(folder, file.name), file.size, file.mtime_ns, 0, file.size)
         for folder, file in tree.files()
         if selection.admits_time(file.mtime_ns, now_ns)
     )
@@ -137,7 +139,7 @@ def _texts(block: bytes, names: tuple[str, ...] | None, dialect: Dialect) -> pa.
 def _footers(files: Iterable[Split]) -> Iterator[pa.Schema]:
     for file in files:
         try:
-            with pq.ParquetFile(file.path) as opened:
+            with store_of(file.path).opened(file.path) as data, pq.ParquetFile(data) as opened:
                 old = int96_columns(opened)
                 fields = [field.with_type(_MOMENT) if field.name in old else field for field in opened.schema_arrow]
             yield pa.schema(fields)

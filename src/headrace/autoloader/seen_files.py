@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeVar
 
 from headrace.autoloader.ledger import Ledger
-from headrace.autoloader.tree import FoundFile
+from headrace.autoloader.stores.store import FoundFile
 
 _RECORD = """
 insert into files (folder, name, size, mtime_ns, found_ms) select ?1, ?2, ?3, ?4, ?5

@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from headrace.autoloader.ddl import JsonType, nullable
 from headrace.autoloader.globs import name_pattern
 from headrace.autoloader.hints import HintMismatch, with_hints
 from headrace.autoloader.inference import evolved
+from headrace.autoloader.option_table import PATH_OPTIONS
 from headrace.autoloader.options import RESCUED, LoaderOptions, loader_options
 from headrace.autoloader.reading.arrow_types import NoArrowType, arrow_schema
 from headrace.autoloader.reading.partitions import folder_values
 from headrace.autoloader.reading.plan import ReadPlan
 from headrace.autoloader.sampling import PARTITION, inferred, newest, partition_columns
 from headrace.autoloader.schema_store import SchemaStore, SchemaVersion
+from headrace.autoloader.stores.paths import local_path, mapped, root_of, whole_path
 from headrace.autoloader.tree import Selection, Tree
 from headrace.errors import PipelineError
 
 LEDGERS = "_ledgers"
 # Where a person has named the place of the schema, this file of the flow says where its ledgers are.
 LEDGERS_ELSEWHERE = "ledgers_are_in"
-_SCHEME = re.compile(r"([a-z][a-z0-9+.-]*):", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Place:
     """Where a stream keeps what it knows, and what else the session decides.
 
     ``schema_location`` is None where no folder was named; ``stores`` says whether anything may be written now.
-    ``now_ns`` is the time, ``tasks`` how many run at once.
+    ``now_ns`` is the time, ``tasks`` how many run at once; ``paths`` maps beginnings of paths to what they stand for.
     """
 
     ledgers: Path
@@ -42,6 +42,7 @@ class Place:
     time_zone: str = "UTC"
     tasks: int = 1
     stores: bool = True
+    paths: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -90,12 +91,18 @@ def prepare(
         Problems: options that are wrong.
         PipelineError: ``AUTO_LOADER.*``: the path does not exist, or nothing says what the columns are.
     """
+    given = _mapped_options(given, place.paths)
     options = loader_options(given, time_zone=place.time_zone)
-    local = local_path(path)
+    whole = whole_path(mapped(path, place.paths))
     if options.schema_location is not None:
-        place = Place(**{**vars(place), "schema_location": Path(local_path(options.schema_location))})
-    tree = tree_of(local, options)
-    if not os.path.isdir(tree.base):  # noqa: PTH112 - text, as in the ledger
+        folder = local_path(options.schema_location, "cloudFiles.schemaLocation")
+        place = replace(place, schema_location=Path(folder))
+    try:
+        tree = tree_of(whole, options)
+        there = tree.store.is_folder(tree.base)
+    except OSError as error:
+        raise PipelineError("AUTO_LOADER.STORE_FAILS", path=path, reason=str(error)) from error
+    if not there:
         raise PipelineError("AUTO_LOADER.PATH_MISSING", path=path)
     if options.file_format == "csv" and schema is None:
         # As the vendor has it: where the columns are inferred, the first line names them.
@@ -126,23 +133,33 @@ def prepare(
         format_options=options.format_options,
     )
     _check_types(plan)
-    if options.move_to is not None and Path(local_path(options.move_to)).is_relative_to(tree.base):
-        raise PipelineError(
-            "AUTO_LOADER.OPTION_VALUE",
-            option="cloudFiles.cleanSource.moveDestination",
-            value=options.move_to,
-            reason="it lies in the folder that is read, where files would be found again",
-        )
-    ledgers = options.ledger_location and Path(local_path(options.ledger_location))
+    _check_move(options, tree)
+    _check_notifications(options, whole)
+    ledgers = options.ledger_location and Path(local_path(options.ledger_location, "headrace.ledgerLocation"))
     return Source(
         given={name: str(value) for name, value in given.items()},
-        path=local,
+        path=whole,
         plan=plan,
         ledgers=str(ledgers or (place.schema_location / LEDGERS if place.schema_location else place.ledgers)),
         schema_location=str(place.schema_location) if place.schema_location and schema is None else None,
         tasks=place.tasks,
         version=version,
     )
+
+
+def _check_notifications(options: LoaderOptions, path: str) -> None:
+    if not options.notifications:
+        return
+    store, reason, option = root_of(path).partition(":")[0] or "file", "", "useNotifications"
+    if store == "file" and options.queue_url:
+        reason, option = "files on a local disk are told by the kernel; a queue tells of objects of S3", "queueUrl"
+    elif store == "s3" and not options.queue_url:
+        reason = "nothing is made in your cloud account: name the queue of the bucket's notifications with queueUrl"
+    elif store not in ("file", "s3"):
+        reason = f"{store} is listed; local disks and S3 can notify"
+    if reason:
+        value = options.queue_url if option == "queueUrl" else "true"
+        raise PipelineError("AUTO_LOADER.OPTION_VALUE", option=f"cloudFiles.{option}", value=value, reason=reason)
 
 
 def tree_of(path: str, options: LoaderOptions) -> Tree:
@@ -159,17 +176,22 @@ def tree_of(path: str, options: LoaderOptions) -> Tree:
     return Tree.of(path, selection)
 
 
-def local_path(path: str) -> str:
-    """A path of a local disk, absolute, without a slash at its end.
+def _mapped_options(given: Mapping[str, str], paths: Mapping[str, str]) -> Mapping[str, str]:
+    places = {name.casefold() for name in PATH_OPTIONS}
+    return {name: mapped(str(text), paths) if name.casefold() in places else text for name, text in given.items()}
 
-    Raises:
-        PipelineError: ``AUTO_LOADER.STORE_TO_COME``: it is one of another store.
-    """
-    match = _SCHEME.match(path)
-    if match and match.group(1).casefold() != "file":
-        raise PipelineError("AUTO_LOADER.STORE_TO_COME", path=path)
-    plain = re.sub(r"^file:/*(?=/)", "", path, flags=re.IGNORECASE) if match else path
-    return os.path.abspath(plain)  # noqa: PTH100 - text, with wildcards perhaps
+
+def _check_move(options: LoaderOptions, tree: Tree) -> None:
+    if options.move_to is None:
+        return
+    target, reason = whole_path(options.move_to), ""
+    if f"{target}/".startswith(f"{tree.base.rstrip('/')}/"):
+        reason = "it lies in the folder that is read, where files would be found again"
+    elif root_of(target) != root_of(tree.base):
+        reason = "it is not in the store that is read, and files are moved within one"
+    if reason:
+        option = "cloudFiles.cleanSource.moveDestination"
+        raise PipelineError("AUTO_LOADER.OPTION_VALUE", option=option, value=options.move_to, reason=reason)
 
 
 def grown(location: Path, seen: JsonType, options: LoaderOptions) -> SchemaVersion | None:
@@ -242,8 +264,8 @@ def _hinted(schema: JsonType, options: LoaderOptions) -> JsonType:
 
 
 def _check_types(plan: ReadPlan) -> None:
-    for field in plan.whole["fields"]:
+    for column in plan.whole["fields"]:
         try:
-            arrow_schema({"type": "struct", "fields": [field]})
+            arrow_schema({"type": "struct", "fields": [column]})
         except NoArrowType as error:
-            raise PipelineError("AUTO_LOADER.TYPE", column=field["name"], reason=str(error)) from error
+            raise PipelineError("AUTO_LOADER.TYPE", column=column["name"], reason=str(error)) from error

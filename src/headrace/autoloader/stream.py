@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from headrace.autoloader.cleaning import clean
-from headrace.autoloader.discovery import SETTLED_S, Clock, LocalDiscovery
+from headrace.autoloader.discovery import SETTLED_S, Clock
 from headrace.autoloader.file_states import forget
+from headrace.autoloader.finding import Discovery, discovery_of
 from headrace.autoloader.ledger import FIRST_NUMBER, Ledger
 from headrace.autoloader.reading.files import DIVISIBLE
 from headrace.autoloader.reading.splits import Split, packed, splits_of
@@ -56,7 +57,7 @@ class FileStream:
         self._ledgers = Path(source.ledgers)
         self._ledger: Ledger | None = None
         self._made: Ledger | None = None
-        self._discovery: LocalDiscovery | None = None
+        self._discovery: Discovery | None = None
         # Of a triggered query: its last number is that of what was there at its start.
         self._ends = False
         self._last: int | None = None
@@ -114,6 +115,9 @@ class FileStream:
         if self._ledger is not None:
             self._ledger.close()
             self._ledger = None
+        if self._discovery is not None:
+            self._discovery.close()
+            self._discovery = None
 
     def _look(self, ledger: Ledger, after: int) -> None:
         discovery = self._looking(ledger)
@@ -126,17 +130,15 @@ class FileStream:
             self._clock.sleep_s(SETTLED_S)
             discovery.look()
 
-    def _looking(self, ledger: Ledger) -> LocalDiscovery:
+    def _looking(self, ledger: Ledger) -> Discovery:
         if self._discovery is None:
-            full_look_s = self._options.full_look_s
-            self._discovery = LocalDiscovery(ledger, self._source.tree, full_look_s=full_look_s, clock=self._clock)
+            self._discovery = discovery_of(self._source, ledger, self._clock, stays=not self._ends)
         return self._discovery
 
     def _use(self, ledger_id: str) -> Ledger:
         if self._ledger is None or self._ledger.id != ledger_id:
             self.close()
             self._ledger = Ledger.open(self._ledgers, ledger_id)
-            self._discovery = None
         if self._made is not None and self._made.id != ledger_id:
             # A first batch that is made again has a ledger, and the new one is not needed.
             self._made.remove()

@@ -1,27 +1,17 @@
-"""The files below a path on a local disk that a stream means, and the folders that lead to them."""
+"""The files below a path that a stream means, and the folders that lead to them."""
 
 from __future__ import annotations
 
 import hashlib
-import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 from headrace.autoloader.globs import PathPattern, one_file, path_pattern
-from headrace.errors import PipelineError
+from headrace.autoloader.stores.paths import store_of
+from headrace.autoloader.stores.store import FoundFile, Store
 
 _NS = 1_000_000_000
-
-
-@dataclass(frozen=True)
-class FoundFile:
-    """A name in a folder, with its bytes and the nanoseconds of its last change."""
-
-    name: str
-    size: int
-    mtime_ns: int
 
 
 @dataclass(frozen=True)
@@ -74,15 +64,20 @@ class Tree:
         Raises:
             InvalidGlob: brackets do not match.
         """
-        whole = Path(path)
-        if whole.is_file():
-            return cls(one_file(str(whole.parent), whole.name), selection)
+        if store_of(path).is_file(path):
+            folder, _, name = path.rpartition("/")
+            return cls(one_file(folder or "/", name), selection)
         return cls(path_pattern(path), selection)
 
     @property
     def base(self) -> str:
         """The folder to begin at."""
         return self.pattern.base
+
+    @property
+    def store(self) -> Store:
+        """Where the files lie."""
+        return store_of(self.base)
 
     def has_folder(self, folder: str) -> bool:
         """Whether files that are meant may lie in or below a folder."""
@@ -105,60 +100,54 @@ class Tree:
     def names_in(self, folder: str, inner: list[str]) -> Iterator[str]:
         """Names of the files of a folder that are meant; folders in it that lead to more are added to *inner*."""
         parts = self._parts(folder)
-        patterns, admits_name = self.pattern.names_admitted(parts), self.selection.admits_name
-        try:
-            entries = os.scandir(folder)
-        except (FileNotFoundError, NotADirectoryError):
-            # Gone meanwhile, or a file by now.
-            return
-        with entries:
-            for entry in entries:
-                name = entry.name
-                if _is_folder(entry):
-                    admitted = self.selection.admits_folder(name) and self.pattern.admits_folder([*parts, name])
-                    if admitted and not _leads_up(entry):
-                        inner.append(_text(entry.path, folder))
-                elif admits_name(name) and (patterns is None or any(p.fullmatch(name) for p in patterns)):
-                    yield _text(name, folder)
+        admitted = self._names(parts)
+        for name, is_folder in self.store.entries(folder):
+            if is_folder:
+                if self.selection.admits_folder(name) and self.pattern.admits_folder([*parts, name]):
+                    inner.append(f"{folder.rstrip('/')}/{name}")
+            elif admitted(name):
+                yield name
 
     def files(self) -> Iterator[tuple[str, FoundFile]]:
         """Every file that is meant, with its folder; those that go meanwhile are left out."""
-        pending = [self.base]
+        listing = self.store.listing(self.base)
+        if listing is not None:
+            yield from self._listed(listing)
+            return
+        stat, pending = self.store.stat, [self.base]
         while pending:
             folder = pending.pop()
+            begin = folder.rstrip("/") + "/"
             for name in self.names_in(folder, pending):
-                found = stat_of(folder, name)
+                found = stat(begin + name)
                 if found is not None:
                     yield folder, found
 
+    def has_file(self, folder: str, name: str) -> bool:
+        """Whether a file of that name, in that folder, is meant."""
+        parts = self._parts(folder)
+        return self.has_folder(folder) and all(map(self.selection.admits_folder, parts)) and self._names(parts)(name)
 
-def stat_of(folder: str, name: str) -> FoundFile | None:
-    """What a name in a folder stands for now; None when it has gone."""
-    try:
-        found = os.stat(os.path.join(folder, name))  # noqa: PTH116, PTH118 - for each of a million files
-    except OSError:
-        # Gone, or a link that leads nowhere.
-        return None
-    return FoundFile(name, found.st_size, found.st_mtime_ns)
+    def _listed(self, listing: Iterator[tuple[str, FoundFile]]) -> Iterator[tuple[str, FoundFile]]:
+        names: dict[str, Callable[[str], bool]] = {}
+        for folder, file in listing:
+            admitted = names.get(folder)
+            if admitted is None:
+                parts = self._parts(folder)
+                through = self.has_folder(folder) and all(map(self.selection.admits_folder, parts))
+                admitted = names[folder] = self._names(parts) if through else _no_name
+            if admitted(file.name):
+                yield folder, file
 
-
-def _is_folder(entry: os.DirEntry[str]) -> bool:
-    try:
-        return entry.is_dir()
-    except OSError:
-        # A link that leads nowhere.
-        return False
-
-
-def _text(name: str, folder: str) -> str:
-    """The name; the ledger holds text, and a name that is none would be missed."""
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        raise PipelineError("AUTO_LOADER.FILE_NAME", name=repr(os.fsencode(name)), folder=folder) from None
-    return name
+    def _names(self, parts: list[str]) -> Callable[[str], bool]:
+        """Whether a name in the folder of those parts is meant, supposing that the folder is."""
+        patterns, admits_name = self.pattern.names_admitted(parts), self.selection.admits_name
+        if patterns is None:
+            return admits_name
+        return lambda name: admits_name(name) and any(p.fullmatch(name) for p in patterns)
 
 
-def _leads_up(entry: os.DirEntry[str]) -> bool:
-    """Whether a link leads to a folder that it lies in, and following it would never end."""
-    return entry.is_symlink() and Path(entry.path).absolute().is_relative_to(Path(entry.path).resolve())
+def _no_name(name: str) -> bool:
+    """Of a folder that leads to nothing."""
+    del name
+    return False

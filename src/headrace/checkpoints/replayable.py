@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any
 
 from headrace.autoloader.ledger import Ledger
 from headrace.autoloader.source import Source as LoaderSource
-from headrace.autoloader.tree import stat_of
+from headrace.autoloader.stores.paths import store_of
 from headrace.checkpoints.delta_log import TableState, commit_actions
 from headrace.checkpoints.listing import listed_files, places
 from headrace.checkpoints.offsets import Progress, files_as_seen, first_offsets, read_progress
@@ -143,7 +142,7 @@ def reach_of_auto_loader(flow: str, name: str, number: int, source: Source, read
             return SourceReach(flow, name, gone=error.message)
         for file in ledger.files(0, int(offset["number"])):
             seen.add((file.path, file.number))
-            now = stat_of(*os.path.split(file.path))
+            now = store_of(file.path).stat(file.path)
             if now is None:
                 missing.add(file.path)
             elif (now.size, now.mtime_ns) != (file.size, file.mtime_ns):

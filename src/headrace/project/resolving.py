@@ -24,6 +24,7 @@ from headrace.settings.dbutils import DbUtils
 from headrace.settings.secrets import Secrets
 from headrace.settings.settings import Settings
 from headrace.settings.sources import source_files
+from headrace.spark import auto_loader
 from headrace.spark.analyzer import StubAnalyzer
 from headrace.spark.catalog import Catalog
 from headrace.spark.entries import adopting_views, clear
@@ -61,6 +62,7 @@ class Resolver:
             confs["spark.master"] = settings.master
         configuration = settings.resolved_configuration(self._secrets, self._environ)
         confs |= {key: value for key, value in configuration.items() if not key.startswith("pipelines.")}
+        confs[auto_loader.PATHS] = json.dumps(dict(settings.paths))
         session = open_session(
             name=f"headrace {settings.name}",
             connectors=settings.connectors,

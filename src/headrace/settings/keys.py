@@ -165,6 +165,14 @@ _OURS = (
         in_profile=True,
     ),
     _used(
+        "paths",
+        _T.MAP,
+        "Beginning of a path that Auto Loader is given to what it stands for here, such as `dbfs:/` to `/data/dbfs`; "
+        "the longest one counts. Without a scheme, what it stands for is relative to the settings file.",
+        "empty",
+        in_profile=True,
+    ),
+    _used(
         "renames",
         _T.SECTION,
         "New names, each taking over all that lies under an old one. An entry that is done has no effect any more.",

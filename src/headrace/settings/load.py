@@ -140,9 +140,17 @@ class _Loader:
             connectors=section.texts("connectors"),
             renamed_datasets=MappingProxyType(section.section("renames").mapping("datasets")),
             renamed_flows=MappingProxyType(section.section("renames").mapping("flows")),
+            paths=self._mapped_paths(section),
             secrets_directory=self.file.parent / secrets if secrets else None,
             notices=(*notices.items(), *clusters.notices, *_vendor_confs(configuration)),
             places=self._places(section, clusters.places, overrides),
+        )
+
+    def _mapped_paths(self, section: Section) -> Mapping[str, str]:
+        folder = self.file.parent
+        paths = section.mapping("paths")
+        return MappingProxyType(
+            {prefix: place if "://" in place else str(folder / place) for prefix, place in paths.items()}
         )
 
     def _name(self, section: Section) -> str:

@@ -80,6 +80,8 @@ class Settings:
     # Old name to new one.
     renamed_datasets: Mapping[str, str] = field(default_factory=_no_texts)
     renamed_flows: Mapping[str, str] = field(default_factory=_no_texts)
+    # Beginnings of paths to what they stand for, absolute.
+    paths: Mapping[str, str] = field(default_factory=_no_texts)
     secrets_directory: Path | None = None
     # Keys that are accepted without effect, and why.
     notices: tuple[tuple[str, str], ...] = ()

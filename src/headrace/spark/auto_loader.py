@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import time
@@ -31,6 +32,8 @@ from headrace.spark.cloud_files import NAME, SOURCE_OPTION, CloudFiles
 from headrace.sql.file_functions import READ_FILES, FilesCall, files_calls
 
 FORMAT = "cloudfiles"
+# Of a session: beginnings of paths to what they stand for, as JSON.
+PATHS = "headrace.paths"
 # Gives each reader of a query function the folder for its schemas and ledgers; None in a script, whose options say it.
 FOLDERS: ContextVar[Iterator[Path] | None] = ContextVar("headrace_auto_loader_folders", default=None)
 # Whether a query function is called to be run, and what its readers find out is to be kept.
@@ -194,6 +197,7 @@ def _place(session: SparkSession) -> Place:
         ledgers=folder or _state_folder() / "ledgers",
         schema_location=folder,
         time_zone=str(session.conf.get("spark.sql.session.timeZone", "UTC")),
+        paths=json.loads(session.conf.get(PATHS, "{}") or "{}"),
         now_ns=time.time_ns(),
         tasks=session.sparkContext.defaultParallelism,
         stores=folder is None or _STORES.get(),

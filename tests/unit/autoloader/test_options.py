@@ -83,8 +83,8 @@ def test_what_is_not_supported_is_refused_with_the_reason(name):
 
 
 def test_options_without_effect_are_told_apart():
-    assert loader_options({"cloudFiles.format": "json", "cloudFiles.useNotifications": "true"}).inert == (
-        "cloudFiles.useNotifications",
+    assert loader_options({"cloudFiles.format": "json", "cloudFiles.fetchParallelism": "2"}).inert == (
+        "cloudFiles.fetchParallelism",
     )
 
 

@@ -16,6 +16,7 @@ from headrace.autoloader.reading.json_scan import Members, Number
 from headrace.autoloader.reading.plan import ReadPlan, UnknownFields, taken_names
 from headrace.autoloader.reading.rows import rescued_text
 from headrace.autoloader.reading.splits import Split
+from headrace.autoloader.stores.paths import store_of
 
 _ROWS = 32_768
 
@@ -29,7 +30,10 @@ def parquet_rows(plan: ReadPlan, split: Split) -> Iterator[pa.RecordBatch]:
     Raises:
         UnknownFields: the file has columns that the schema lacks, and the stream is to end with that.
     """
-    with pq.ParquetFile(split.path, coerce_int96_timestamp_unit="us") as file:
+    with (
+        store_of(split.path).opened(split.path) as data,
+        pq.ParquetFile(data, coerce_int96_timestamp_unit="us") as file,
+    ):
         names = _Names(plan, file.schema_arrow, int96_columns(file))
         taken = taken_names(plan)
         found = [field for field in file.schema_arrow if field.name.casefold() not in taken]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
-from urllib.parse import quote
 
 import pyarrow as pa
 
@@ -20,6 +19,7 @@ from headrace.autoloader.reading.plain import binary_files, text_lines
 from headrace.autoloader.reading.plan import METADATA, METADATA_FIELD, ReadPlan
 from headrace.autoloader.reading.splits import Split, changed_at
 from headrace.autoloader.reading.values import Misfit, text_converter, zone_of
+from headrace.autoloader.stores.paths import store_of
 
 Contents = Callable[[ReadPlan, Split], Iterator[pa.RecordBatch]]
 
@@ -86,7 +86,7 @@ def _partition(field: Mapping[str, Any], text: str | None, zone: Any) -> pa.Scal
 
 def _metadata(split: Split) -> dict[str, Any]:
     return {
-        "file_path": "file:" + quote(split.path),
+        "file_path": store_of(split.path).uri(split.path),
         "file_name": split.path.rpartition("/")[2],
         "file_size": split.size,
         "file_block_start": split.start,

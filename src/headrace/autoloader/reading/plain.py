@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -13,6 +12,7 @@ from headrace.autoloader.reading.arrow_types import arrow_schema
 from headrace.autoloader.reading.lines import line_blocks
 from headrace.autoloader.reading.plan import ReadPlan
 from headrace.autoloader.reading.splits import Split, changed_at
+from headrace.autoloader.stores.paths import store_of
 
 # As Spark's sources of these formats have them.
 FIXED: Mapping[str, JsonType] = {
@@ -45,12 +45,17 @@ def binary_files(plan: ReadPlan, split: Split) -> Iterator[pa.RecordBatch]:
     """A row for the file."""
     del plan
     row: dict[str, Any] = {
-        "path": f"file:{split.path}",
+        "path": f"file:{split.path}" if split.path.startswith("/") else split.path,
         "modificationTime": changed_at(split),
         "length": split.size,
-        "content": Path(split.path).read_bytes(),
+        "content": _contents(split.path),
     }
     yield pa.RecordBatch.from_pylist([row], schema=arrow_schema(FIXED["binaryFile"]))
+
+
+def _contents(path: str) -> bytes:
+    with store_of(path).opened(path) as file:
+        return bytes(file.read())
 
 
 def _without_last(lines: list[str]) -> list[str]:

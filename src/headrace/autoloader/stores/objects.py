@@ -1,0 +1,90 @@
+"""Stores of objects, and HDFS, through pyarrow's file systems; credentials come from the environment.
+
+A listing is one request for each thousand objects, whatever folders their names suggest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from urllib.parse import quote
+
+import pyarrow as pa
+from pyarrow import fs
+
+from headrace.autoloader.stores.store import FoundFile
+
+# As pyarrow names them; what one writes for Hadoop's connectors of S3 means the same objects.
+SCHEMES = {"s3": "s3", "s3a": "s3", "s3n": "s3", "gs": "gs", "abfs": "abfs", "abfss": "abfss", "hdfs": "hdfs"}
+
+
+class ObjectStore:
+    """The objects of one bucket or container, by whole paths such as ``s3://bucket/folder/name``."""
+
+    def __init__(self, root: str, files: fs.FileSystem, root_key: str) -> None:
+        """``root`` is the scheme with the authority; ``root_key`` what pyarrow calls it."""
+        self._root = root
+        self._fs = files
+        self._root_key = root_key.rstrip("/")
+
+    @classmethod
+    def at(cls, root: str) -> ObjectStore:
+        """The store behind a scheme with its authority, such as ``s3://bucket``."""
+        files, key = fs.FileSystem.from_uri(root + "/")
+        return cls(root, files, key)
+
+    def is_file(self, path: str) -> bool:
+        """Whether there is an object of that name."""
+        return bool(self._info(path).type == fs.FileType.File)
+
+    def is_folder(self, path: str) -> bool:
+        """Whether there is an object with such a beginning; the whole bucket counts as a folder."""
+        return path == self._root or bool(self._info(path).type == fs.FileType.Directory)
+
+    def stat(self, path: str) -> FoundFile | None:
+        """The object as it is now; None when it has gone."""
+        info = self._info(path)
+        return _found(info) if info.type == fs.FileType.File else None
+
+    def listing(self, folder: str) -> Iterator[tuple[str, FoundFile]]:
+        """All objects below a folder, in no order; nothing of a folder that has gone."""
+        chosen = fs.FileSelector(self._key(folder), recursive=True, allow_not_found=True)
+        for info in self._fs.get_file_info(chosen):
+            if info.type == fs.FileType.File:
+                yield self._path(info.path).rpartition("/")[0], _found(info)
+
+    def entries(self, folder: str) -> Iterator[tuple[str, bool]]:
+        """The names in a folder, and which of them are folders."""
+        chosen = fs.FileSelector(self._key(folder), recursive=False, allow_not_found=True)
+        for info in self._fs.get_file_info(chosen):
+            yield info.base_name, info.type == fs.FileType.Directory
+
+    def opened(self, path: str) -> pa.NativeFile:
+        """The object; FileNotFoundError when it has gone."""
+        return self._fs.open_input_file(self._key(path))
+
+    def delete(self, path: str) -> None:
+        """Delete an object."""
+        self._fs.delete_file(self._key(path))
+
+    def move(self, path: str, target: str) -> None:
+        """Copy an object and delete it."""
+        if self._info(target).type != fs.FileType.NotFound:
+            raise FileExistsError(target)
+        self._fs.move(self._key(path), self._key(target))
+
+    def uri(self, path: str) -> str:
+        """The path as Spark writes it."""
+        return self._root + quote(path.removeprefix(self._root))
+
+    def _info(self, path: str) -> fs.FileInfo:
+        return self._fs.get_file_info(self._key(path))
+
+    def _key(self, path: str) -> str:
+        return self._root_key + path.removeprefix(self._root).rstrip("/") or "/"
+
+    def _path(self, key: str) -> str:
+        return self._root + key.removeprefix(self._root_key)
+
+
+def _found(info: fs.FileInfo) -> FoundFile:
+    return FoundFile(info.base_name, int(info.size or 0), int(info.mtime_ns or 0))

@@ -1,0 +1,68 @@
+"""What people write for a place, and the store behind it."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from functools import cache
+
+from headrace.autoloader.stores.local import LocalStore
+from headrace.autoloader.stores.objects import SCHEMES, ObjectStore
+from headrace.autoloader.stores.store import Store
+from headrace.errors import PipelineError
+
+_SCHEME = re.compile(r"([a-z][a-z0-9+.-]*):", re.IGNORECASE)
+_LOCAL = LocalStore()
+
+
+def mapped(path: str, paths: Mapping[str, str]) -> str:
+    """A path with its beginning replaced, where *paths* says by what: the longest that ends at a slash counts."""
+    for prefix in sorted(paths, key=len, reverse=True):
+        begin = prefix.rstrip("/")
+        if path == begin or path.startswith(begin + "/"):
+            return paths[prefix].rstrip("/") + path[len(begin) :] or "/"
+    return path
+
+
+def whole_path(path: str) -> str:
+    """A path with its scheme where it is none of a local disk, absolute where it is, without a slash at its end.
+
+    Raises:
+        PipelineError: ``AUTO_LOADER.STORE``: nothing here reads the scheme.
+    """
+    match = _SCHEME.match(path)
+    scheme = match.group(1).casefold() if match else "file"
+    if scheme == "file":
+        plain = re.sub(r"^file:/*(?=/)", "", path, flags=re.IGNORECASE)
+        return os.path.abspath(plain)  # noqa: PTH100 - text, with wildcards perhaps
+    if scheme not in SCHEMES or not path[len(scheme) :].startswith("://"):
+        raise PipelineError("AUTO_LOADER.STORE", path=path, schemes=", ".join(sorted(SCHEMES)))
+    return SCHEMES[scheme] + path[len(scheme) :].rstrip("/")
+
+
+def local_path(path: str, what: str) -> str:
+    """As :func:`whole_path`, of what has to be on a local disk: *what*, such as an option's name.
+
+    Raises:
+        PipelineError: ``AUTO_LOADER.NOT_LOCAL``: it is in another store.
+    """
+    whole = whole_path(path)
+    if not whole.startswith("/"):
+        raise PipelineError("AUTO_LOADER.NOT_LOCAL", what=what, path=path)
+    return whole
+
+
+def store_of(path: str) -> Store:
+    """The store that a whole path lies in."""
+    return _LOCAL if path.startswith("/") else _objects(root_of(path))
+
+
+def root_of(path: str) -> str:
+    """The scheme and the bucket or container of a whole path; "" on a local disk."""
+    return "" if path.startswith("/") else "/".join(path.split("/", 3)[:3])
+
+
+@cache
+def _objects(root: str) -> ObjectStore:
+    return ObjectStore.at(root)

@@ -1,0 +1,362 @@
+"""Files on S3, of a server that answers as Amazon's does, with and without a queue that tells of them."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import time
+from urllib.parse import quote_plus
+
+import boto3
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from headrace.autoloader.discovery import Clock
+from headrace.autoloader.evolution import rows_of
+from headrace.autoloader.listing import LISTING_S
+from headrace.autoloader.news import news_of_auto_loader
+from headrace.autoloader.notices import paths_told
+from headrace.autoloader.source import Place, prepare
+from headrace.autoloader.stores.paths import mapped, whole_path
+from headrace.autoloader.stream import FileStream
+from headrace.errors import PipelineError
+
+SCHEMA = {"type": "struct", "fields": [{"name": "id", "type": "long", "nullable": True, "metadata": {}}]}
+
+
+class LateClock:
+    """Time that goes on when somebody says so."""
+
+    def __init__(self):
+        self.later_s = 0.0
+
+    def clock(self):
+        return Clock(lambda: time.time_ns() + int(self.later_s * 1e9), self.sleep)
+
+    def sleep(self, seconds):
+        self.later_s += seconds
+
+
+@pytest.fixture
+def put(bucket):
+    """Puts records into an object."""
+
+    def landed(key, *records):
+        bucket.put_object(Key=key, Body="".join(json.dumps(record) + "\n" for record in records).encode())
+
+    return landed
+
+
+@pytest.fixture
+def source(tmp_path, bucket):
+    """What a reader of the bucket means."""
+
+    def made(path="in", *, schema=None, **options):
+        place = Place(tmp_path / "ledgers", tmp_path / "place", time.time_ns())
+        given = {"cloudFiles.format": "json", **{f"cloudFiles.{name}": str(value) for name, value in options.items()}}
+        return prepare(given, f"s3a://{bucket.name}/{path}", schema, place)
+
+    return made
+
+
+@pytest.fixture
+def queue(bucket):
+    """A queue, and what the bucket would tell it; moto tells nothing by itself."""
+    made = boto3.resource("sqs").create_queue(QueueName=bucket.name)
+
+    def tell(key, event="ObjectCreated:Put"):
+        told = {"bucket": {"name": bucket.name}, "object": {"key": quote_plus(key, safe="/")}}
+        made.send_message(MessageBody=json.dumps({"Records": [{"eventName": event, "s3": told}]}))
+
+    made.tell = tell
+    return made
+
+
+def waiting(queue):
+    queue.reload()
+    return int(queue.attributes["ApproximateNumberOfMessages"])
+
+
+def batch(stream, start):
+    end = stream.latest(start, everything=False)
+    work = stream.work(start, end)
+    return end, [row for one in work for found in rows_of(stream._source, one) for row in found.to_pylist()]
+
+
+def begun(source):
+    """A stream, the end of its first batch, and the rows of that."""
+    stream = FileStream(source, LateClock().clock())
+    return stream, *batch(stream, stream.initial())
+
+
+def ids(rows):
+    return sorted(int(row["id"]) for row in rows)
+
+
+def test_objects_are_read_once_and_new_ones_after_them(put, source):
+    put("in/a.json", {"id": 1})
+    put("in/deep/er/b c+é.json", {"id": 2})
+    put("other/c.json", {"id": 9})
+    late = LateClock()
+    stream = FileStream(source(), late.clock())
+    start = stream.initial()
+
+    end, first = batch(stream, start)
+    put("in/c.json", {"id": 3})
+    late.later_s += LISTING_S
+    later, second = batch(stream, end)
+
+    assert (ids(first), ids(second)) == ([1, 2], [3])
+    assert stream.latest(later, everything=False) == later
+
+
+def test_a_stream_without_end_lists_no_more_often_than_every_few_seconds(put, source):
+    put("in/a.json", {"id": 1})
+    stream, end, _ = begun(source())
+    put("in/b.json", {"id": 2})
+
+    assert batch(stream, end) == (end, [])
+
+
+def test_a_triggered_query_lists_however_shortly_after_the_last_one(put, source):
+    put("in/a.json", {"id": 1})
+    stream, end, _ = begun(source())
+    put("in/b.json", {"id": 2})
+
+    stream.end_at_what_is_there()
+
+    assert ids(batch(stream, end)[1]) == [2]
+
+
+def test_the_folders_of_keys_are_partitions_and_hidden_ones_are_left_out(put, source):
+    put("in/day=2026-01-01/a.json", {"id": 1})
+    put("in/day=2026-01-02/b.json", {"id": 2})
+    put("in/_work/c.json", {"id": 9})
+
+    _, _, rows = begun(source(inferColumnTypes="true"))
+
+    assert sorted((row["id"], str(row["day"])) for row in rows) == [(1, "2026-01-01"), (2, "2026-01-02")]
+
+
+def test_wildcards_of_a_path_are_those_of_folders(put, source):
+    for place in ("in/eu/1.json", "in/us/2.json", "in/eu/deep/3.json"):
+        put(place, {"id": int(place[-6])})
+
+    _, _, rows = begun(source("in/{eu,ap}/*.json"))
+
+    assert ids(rows) == [1]
+
+
+def test_large_objects_are_read_in_parts_without_losing_a_line(bucket, source):
+    lines = b"".join(json.dumps({"id": number, "pad": "x" * 100}).encode() + b"\n" for number in range(120_000))
+    bucket.put_object(Key="in/a.json", Body=lines)
+    place_of = source(schema=SCHEMA)
+    stream = FileStream(type(place_of)(**{**vars(place_of), "tasks": 3}), LateClock().clock())
+    start = stream.initial()
+
+    end, rows = batch(stream, start)
+
+    assert len(stream.work(start, end)) == 3
+    assert ids(rows) == list(range(120_000))
+
+
+def test_compressed_and_columnar_objects_are_read(bucket, source):
+    bucket.put_object(Key="in/a.json.gz", Body=gzip.compress(b'{"id": 1}\n'))
+    parquet = io.BytesIO()
+    pq.write_table(pa.table({"id": [2]}), parquet)
+    bucket.put_object(Key="columns/b.parquet", Body=parquet.getvalue())
+
+    found = [source("in", schema=SCHEMA), source("columns", schema=SCHEMA, format="parquet")]
+    rows = [row for one in found for row in begun(one)[2]]
+
+    assert ids(rows) == [1, 2]
+
+
+def test_the_metadata_of_a_row_names_its_object(put, bucket, tmp_path):
+    put("in/a b.json", {"id": 1})
+    place = Place(tmp_path / "ledgers", None, time.time_ns())
+    source = prepare({"cloudFiles.format": "json"}, f"s3://{bucket.name}/in/", SCHEMA, place, metadata=True)
+
+    _, _, (row,) = begun(source)
+
+    assert row["_metadata"]["file_path"] == f"s3://{bucket.name}/in/a%20b.json"
+    assert (row["_metadata"]["file_name"], row["_metadata"]["file_size"]) == ("a b.json", 10)
+
+
+def test_an_object_that_was_overwritten_is_read_again_where_that_is_allowed(put, source):
+    put("in/a.json", {"id": 1})
+    stream, end, _ = begun(source(allowOverwrites="true"))
+
+    put("in/a.json", {"id": 1}, {"id": 2})
+    stream.end_at_what_is_there()
+
+    assert ids(batch(stream, end)[1]) == [1, 2]
+
+
+def test_cleaning_moves_objects_within_the_bucket(put, source, bucket):
+    put("in/deep/a.json", {"id": 1})
+    done = f"s3://{bucket.name}/done"
+    options = {"cleanSource": "MOVE", "cleanSource.moveDestination": done, "cleanSource.retentionDuration": "0 seconds"}
+    stream, end, _ = begun(source(**options))
+
+    stream.committed(end)
+
+    # pyarrow leaves an empty object that stands for the folder.
+    assert {found.key for found in bucket.objects.all()} - {"in/deep/"} == {"done/deep/a.json"}
+
+
+def test_a_bucket_that_is_not_there_is_named(aws, tmp_path):
+    assert aws
+    with pytest.raises(PipelineError) as raised:
+        prepare({"cloudFiles.format": "json"}, "s3://nowhere-at-all/in", SCHEMA, Place(tmp_path, None, time.time_ns()))
+
+    assert raised.value.code in {"AUTO_LOADER.PATH_MISSING", "AUTO_LOADER.STORE_FAILS"}
+    assert "nowhere-at-all" in raised.value.message
+
+
+def test_what_a_queue_tells_is_read_without_a_listing(put, source, queue):
+    put("in/a.json", {"id": 1})
+    stream, end, _ = begun(source(useNotifications="true", queueUrl=queue.url))
+    put("in/told é+.json", {"id": 2})
+    put("in/untold.json", {"id": 3})
+    queue.tell("in/told é+.json")
+
+    _, rows = batch(stream, end)
+
+    assert ids(rows) == [2]
+    assert waiting(queue) == 0
+
+
+def test_what_was_not_told_is_found_by_the_backfill(put, source, queue):
+    put("in/a.json", {"id": 1})
+    late = LateClock()
+    given = {"useNotifications": "true", "queueUrl": queue.url, "backfillInterval": "1 hour"}
+    stream = FileStream(source(**given), late.clock())
+    end, _ = batch(stream, stream.initial())
+    put("in/untold.json", {"id": 3})
+    queue.tell("in/a.json")
+
+    late.later_s += 3601
+
+    assert ids(batch(stream, end)[1]) == [3]
+
+
+@pytest.mark.parametrize(
+    ("key", "event"),
+    [
+        ("in/gone.json", "ObjectCreated:Put"),
+        ("in/a.json", "ObjectRemoved:Delete"),
+        ("other/b.json", "ObjectCreated:Put"),
+    ],
+)
+def test_what_is_told_and_not_meant_is_taken_from_the_queue_and_not_read(put, source, queue, key, event):
+    put("other/b.json", {"id": 2})
+    put("in/c.json", {"id": 1})
+    stream, end, _ = begun(source(useNotifications="true", queueUrl=queue.url))
+    queue.tell(key, event)
+
+    assert batch(stream, end) == (end, [])
+    assert waiting(queue) == 0
+
+
+def test_a_message_told_twice_is_read_once(put, source, queue):
+    put("in/a.json", {"id": 1})
+    stream, end, _ = begun(source(useNotifications="true", queueUrl=queue.url))
+    put("in/b.json", {"id": 2})
+    queue.tell("in/b.json")
+    later, first = batch(stream, end)
+    queue.tell("in/b.json")
+
+    assert (ids(first), batch(stream, later)[1]) == ([2], [])
+
+
+def test_whether_there_is_news_is_known_without_taking_a_message(put, source, queue):
+    put("in/a.json", {"id": 1})
+    reader = source(useNotifications="true", queueUrl=queue.url)
+    _, end, _ = begun(reader)
+    before = news_of_auto_loader(reader, end.to_json(), time.time)
+    queue.tell("in/b.json")
+
+    assert (before, news_of_auto_loader(reader, end.to_json(), time.time)) == (None, "new files")
+    assert waiting(queue) == 1
+
+
+def test_s3_with_notifications_and_no_queue_is_refused(put, source):
+    put("in/a.json", {"id": 1})
+
+    with pytest.raises(PipelineError) as raised:
+        source(useNotifications="true")
+
+    assert "queueUrl" in str(raised.value.params["reason"])
+
+
+@pytest.mark.parametrize(
+    ("body", "paths"),
+    [
+        (
+            {
+                "Records": [
+                    {"eventName": "ObjectCreated:Copy", "s3": {"bucket": {"name": "b"}, "object": {"key": "a+b"}}}
+                ]
+            },
+            ("s3://b/a b",),
+        ),
+        (
+            {"detail-type": "Object Created", "detail": {"bucket": {"name": "b"}, "object": {"key": "a+b"}}},
+            ("s3://b/a+b",),
+        ),
+        ({"detail-type": "Object Deleted", "detail": {"bucket": {"name": "b"}, "object": {"key": "a"}}}, ()),
+        ({"Message": json.dumps({"Event": "s3:TestEvent"})}, ()),
+        ({"hello": 1}, None),
+        ([], None),
+    ],
+)
+def test_notifications_are_read_from_the_bucket_the_topic_and_the_bus(body, paths):
+    assert paths_told(json.dumps(body)) == paths
+
+
+def test_a_message_that_is_no_notification_stays_in_the_queue(put, source, queue):
+    put("in/a.json", {"id": 1})
+    stream, end, _ = begun(source(useNotifications="true", queueUrl=queue.url))
+    queue.send_message(MessageBody="hello")
+
+    assert batch(stream, end) == (end, [])
+    assert int(boto3.resource("sqs").Queue(queue.url).attributes["ApproximateNumberOfMessagesNotVisible"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "whole"),
+    [
+        ("dbfs:/landing/in", "/data/dbfs/landing/in"),
+        ("dbfs:/landing/raw/in", "/raw/in"),
+        ("/mnt/x", "/data/mnt/x"),
+        ("/mnt", "/data/mnt"),
+        ("/mnt2/x", "/mnt2/x"),
+        ("s3://old/x", "s3://new/x"),
+    ],
+)
+def test_the_longest_beginning_of_a_path_is_replaced(path, whole):
+    paths = {"dbfs:/": "/data/dbfs/", "dbfs:/landing/raw": "/raw", "/mnt/": "/data/mnt", "s3://old": "s3://new/"}
+
+    assert mapped(path, paths) == whole
+
+
+def test_a_store_that_nothing_reads_is_refused_with_the_setting_that_maps_it():
+    with pytest.raises(PipelineError) as raised:
+        whole_path("dbfs:/landing")
+
+    assert raised.value.code == "AUTO_LOADER.STORE"
+    assert "paths:" in (raised.value.hint or "")
+
+
+def test_places_of_options_are_mapped_too(tmp_path, data):
+    (data / "a.json").write_text('{"id": 1}\n')
+    place = Place(tmp_path / "ledgers", None, time.time_ns(), paths={"dbfs:/": str(tmp_path)})
+    given = {"cloudFiles.format": "json", "cloudFiles.schemaLocation": "dbfs:/schemas"}
+
+    source = prepare(given, "dbfs:/data", None, place)
+
+    assert source.path == str(data)
+    assert (tmp_path / "schemas" / "_schemas" / "0").is_file()

@@ -1,0 +1,101 @@
+"""Changes of folders that the kernel tells, against looking at every folder."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from headrace.autoloader.discovery import Clock
+from headrace.autoloader.source import Place, prepare
+from headrace.autoloader.stream import FileStream
+from headrace.autoloader.watching import BACKSTOP_S, FolderWatch
+
+SCHEMA = {"type": "struct", "fields": [{"name": "id", "type": "long", "nullable": True, "metadata": {}}]}
+MINUTE_NS = int(BACKSTOP_S * 1e9)
+
+
+@pytest.fixture
+def watch(data):
+    """A watch of the folder that has been asked once."""
+    made = FolderWatch(str(data))
+    assert made.changed(0) is None
+    yield made
+    made.close()
+
+
+def told(watch, *, until, within_s=20.0):
+    """What is told, up to when it has *until*."""
+    ends, found = time.monotonic() + within_s, set()
+    while not until <= found:
+        assert time.monotonic() < ends, f"{until - found} was not told"
+        found |= watch.changed(1) or set()
+        time.sleep(0.01)
+    return found
+
+
+def quiet(watch):
+    """Return once nothing more is told of what was done before."""
+    while watch.changed(1):
+        time.sleep(0.2)
+
+
+def test_the_folder_of_a_new_file_is_told(data, watch):
+    (data / "a.json").write_text("{}")
+
+    assert told(watch, until={str(data)}) == {str(data)}
+
+
+def test_a_file_in_a_folder_that_came_later_is_told(data, watch):
+    (data / "x").mkdir()
+    told(watch, until={str(data)})
+
+    (data / "x" / "a.json").write_text("{}")
+
+    assert str(data / "x") in told(watch, until={str(data / "x")})
+
+
+def test_a_folder_that_is_moved_in_is_told(tmp_path, data, watch):
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "a.json").write_text("{}")
+
+    outside.rename(data / "x")
+
+    assert str(data / "x") in told(watch, until={str(data / "x")})
+
+
+def test_nothing_is_told_when_files_are_only_read(data, watch):
+    (data / "inner").mkdir()
+    (data / "a.json").write_text("{}")
+    told(watch, until={str(data), str(data / "inner")})
+    quiet(watch)
+    (data / "a.json").read_text()
+
+    (data / "inner" / "b.json").write_text("{}")
+
+    # What came before has been told when this has.
+    assert told(watch, until={str(data / "inner")}) == {str(data / "inner")}
+
+
+def test_once_a_minute_everything_is_looked_at(watch):
+    assert watch.changed(MINUTE_NS - 1) is not None
+    assert watch.changed(MINUTE_NS) is None
+
+
+def test_a_stream_with_notifications_reads_files_that_come(tmp_path, data):
+    place = Place(tmp_path / "ledgers", None, time.time_ns())
+    given = {"cloudFiles.format": "json", "cloudFiles.useNotifications": "true"}
+    stream = FileStream(prepare(given, str(data), SCHEMA, place), Clock(time.time_ns, time.sleep))
+    start = stream.initial()
+    stream.latest(start, everything=False)
+    (data / "x").mkdir()
+    (data / "x" / "a.json").write_text('{"id": 1}\n')
+
+    ends, end = time.monotonic() + 20, start
+    while end == start and time.monotonic() < ends:
+        end = stream.latest(start, everything=False)
+    work = stream.work(start, end)
+    stream.close()
+
+    assert [split.path for one in work for split in one.splits] == [str(data / "x" / "a.json")]
