@@ -29,8 +29,13 @@ PAGE = ROOT / "docs" / "reference" / "campaign.md"
 # Beside the page, so that sections which are run at other times are added to it.
 RESULTS = PAGE.with_suffix(".json")
 MASTERS = ("local[2]", "local-cluster[2,1,1024]")
-# How many points a section has.
-SECTIONS = {"kill": 48, "term": 12, "zombie": 8, "race": 4, "sequences": 300}
+# How many points, or examples, a section has.
+SECTIONS = {"kill": 48, "term": 12, "zombie": 8, "race": 4, "sequences": 300, "schedules": 200}
+# Sections that are property tests with many examples: the test, and what an example is.
+PROPERTIES = {
+    "sequences": ("tests/spark/test_sequences.py", "sequences of steps"),
+    "schedules": ("tests/unit/autoloader/test_schedules.py", "schedules of files that come and go, with crashes"),
+}
 # Of each fault; the results have all of it.
 _SHOWN_LINES, _SHOWN_WIDTH = 5, 300
 
@@ -44,7 +49,7 @@ class Asked:
     masters: tuple[str, ...]
     points: int | None
     point: int | None
-    examples: int
+    examples: int | None
     publish: bool
 
     def count(self, section: str) -> int:
@@ -60,7 +65,8 @@ class Asked:
         words = ["--only", ",".join(self.sections), "--seed", str(self.seed), "--master", master]
         words += ["--points", str(self.points)] if self.points else []
         words += ["--point", str(self.point)] if self.point else []
-        return [*words, "--examples", str(self.examples), *(["--publish"] if self.publish else [])]
+        words += ["--examples", str(self.examples)] if self.examples else []
+        return [*words, *(["--publish"] if self.publish else [])]
 
 
 def main(words: Sequence[str]) -> int:
@@ -72,7 +78,7 @@ def main(words: Sequence[str]) -> int:
         return max(subprocess.run(call, cwd=ROOT, env=environment(), check=False).returncode for call in calls)
     (master,) = asked.masters
     failed = 0
-    fought = [section for section in asked.sections if section != "sequences"]
+    fought = [section for section in asked.sections if section not in PROPERTIES]
     if fought:
         began = time.monotonic()
         print(f"{master}: uninterrupted updates to compare with", flush=True)
@@ -82,8 +88,8 @@ def main(words: Sequence[str]) -> int:
             failed += sum(_section(arena, section, asked) for section in fought)
         finally:
             arena.close()
-    if "sequences" in asked.sections and master == MASTERS[0]:
-        failed += _sequences(asked)
+    if master == MASTERS[0]:
+        failed += sum(_property(section, asked) for section in asked.sections if section in PROPERTIES)
     return 1 if failed else 0
 
 
@@ -93,7 +99,7 @@ def _asked(words: Sequence[str]) -> Asked:
     parser.add_argument("--seed", type=int, default=1, help="which points are chosen (default: 1)")
     parser.add_argument("--points", type=int, help="how many points a section has (default: its own number)")
     parser.add_argument("--point", type=int, help="this one alone, counted from 1")
-    parser.add_argument("--examples", type=int, default=SECTIONS["sequences"], help="sequences (default: 300)")
+    parser.add_argument("--examples", type=int, help="of each property test (default: its own number)")
     parser.add_argument("--master", action="append", help=f"may be repeated (default: {' and '.join(MASTERS)})")
     parser.add_argument("--publish", action="store_true", help=f"write the results into {PAGE.relative_to(ROOT)}")
     given = parser.parse_args(words)
@@ -141,18 +147,19 @@ _WHOM = {
 }
 
 
-def _sequences(asked: Asked) -> int:
-    """The property tests with many examples; 1 when one fails."""
-    print(f"\nsequences, seed {asked.seed}, {asked.examples} examples", flush=True)
+def _property(section: str, asked: Asked) -> int:
+    """A property test with many examples; 1 when one fails."""
+    test, kind = PROPERTIES[section]
+    examples = asked.examples or SECTIONS[section]
+    print(f"\n{section}, seed {asked.seed}, {examples} examples", flush=True)
     began = time.monotonic()
-    test = "tests/spark/test_sequences.py"
     call = [sys.executable, "-m", "pytest", test, "-q", f"--hypothesis-seed={asked.seed}", "--timeout=0"]
-    environ = {**environment(), "HEADRACE_EXAMPLES": str(asked.examples)}
+    environ = {**environment(), "HEADRACE_EXAMPLES": str(examples)}
     code = subprocess.run(call, cwd=ROOT, env=environ, check=False).returncode
     faults = (f"{test} ended with {code}",) if code else ()
-    what = f"{asked.examples} sequences of steps"
+    what = f"{examples} {kind}"
     verdict = Verdict(1, what, True, code, time.monotonic() - began, faults)  # noqa: FBT003
-    return _store("sequences", MASTERS[0], asked, [verdict], asked.examples)
+    return _store(section, MASTERS[0], asked, [verdict], examples)
 
 
 def _store(section: str, master: str, asked: Asked, verdicts: Sequence[Verdict], points: int | None = None) -> int:

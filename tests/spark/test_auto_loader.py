@@ -242,14 +242,57 @@ def test_a_stream_of_files_is_recomputed_as_a_batch_over_all_of_them(project, da
 
 def test_an_option_without_effect_is_said_in_each_update_and_by_a_script(headrace_session, project, data, land):
     land("a.json", {"id": 1})
-    pipeline = project(
-        BRONZE.format(data=data).replace(".load(", '.option("cloudFiles.useNotifications", "true").load(')
-    )
+    pipeline = project(BRONZE.format(data=data).replace(".load(", '.option("cloudFiles.listOnStart", "true").load('))
 
     result = pipeline.run()
 
     said = [warned.message for warned in pipeline.project.events().warnings(result.outcome.update_id)]
-    assert [text for text in said if "cloudFiles.useNotifications" in text and "has no effect" in text]
+    assert [text for text in said if "cloudFiles.listOnStart" in text and "has no effect" in text]
     reader = headrace_session.readStream.format("cloudFiles").schema("id INT").option("cloudFiles.format", "json")
-    with pytest.warns(UserWarning, match="cloudFiles.useNotifications"):
-        reader.option("cloudFiles.useNotifications", value=True).load(str(data))
+    with pytest.warns(UserWarning, match="cloudFiles.listOnStart"):
+        reader.option("cloudFiles.listOnStart", value=True).load(str(data))
+
+
+def test_paths_are_written_as_they_are_called_elsewhere(project, tmp_path, land):
+    land("raw/a.json", {"id": 1})
+    sql = """
+        CREATE STREAMING TABLE sql_bronze AS SELECT id FROM STREAM read_files('/mnt/landing/raw', format => 'json');
+    """
+    pipeline = project(
+        BRONZE.format(data="dbfs:/landing/raw"),
+        {"transformations/bronze.sql": sql},
+        paths={"dbfs:/": str(tmp_path), "/mnt/": str(tmp_path)},
+    )
+
+    result = pipeline.run()
+
+    assert [result.states[name].value for name in ("bronze", "sql_bronze")] == ["COMPLETED", "COMPLETED"]
+    assert [row["path"] for row in pipeline.project.files("bronze").to_json()] == [str(tmp_path / "landing/raw/a.json")]
+
+
+def test_rows_with_something_rescued_are_counted_with_rules_and_without(project, data, land):
+    land("a.json", {"id": 1}, {"id": "x"}, {"id": "zzz"})
+    pipeline = project(
+        f"""
+        def read():
+            reader = spark.readStream.format("cloudFiles").option("cloudFiles.format", "json")
+            return reader.option("cloudFiles.schemaHints", "id BIGINT").load("{data}")
+
+        @dp.table
+        def plain():
+            return read()
+
+        @dp.table
+        @dp.expect_or_drop("no z", "NOT coalesce(_rescued_data, '') LIKE '%zzz%'")
+        def ruled():
+            return read()
+
+        @dp.table
+        def without():
+            return read().drop("_rescued_data")
+        """
+    )
+
+    result = pipeline.run()
+
+    assert [result.counts(name).rows_rescued for name in ("plain", "ruled", "without")] == [2, 1, None]

@@ -191,4 +191,5 @@ def _tally(flow: FlowOutcome) -> str:
     parts = [f"{counts.rows_written} rows written"]
     parts += [f"{counts.rows_dropped} dropped"] if counts.rows_dropped else []
     parts += [f"{counts.rows_quarantined} quarantined"] if counts.rows_quarantined else []
+    parts += [f"{counts.rows_rescued} with something rescued"] if counts.rows_rescued else []
     return f"{', '.join(parts)}, {flow.duration_s:.1f} s"

@@ -81,6 +81,10 @@ def _broken(outcome: Outcome) -> Iterator[str]:
                 rows = "1 row" if count.failed == 1 else f"{count.failed} rows"
                 fate = _FATE[count.action]
                 yield printable(f'{flow.dataset}: {rows} broke "{count.name}" ({fate})')
+        if flow.counts.rows_rescued:
+            share = flow.counts.rows_rescued / max(flow.counts.rows_written, 1)
+            rows = f"{flow.counts.rows_rescued} of {flow.counts.rows_written} rows ({share:.1%})"
+            yield printable(f"{flow.dataset}: {rows} have something in their rescued column")
     if any(flow.counts.rows_quarantined for flow in outcome.flows):
         yield "see what was set aside with `headrace quarantine list`"
 

@@ -130,6 +130,7 @@ def counts_of(body: Json) -> FlowCounts:
             for expectation in quality["expectations"]
         ),
         recovered=quality["recovered"],
+        rows_rescued=body["metrics"].get("num_rescued_rows"),
     )
 
 
@@ -171,6 +172,14 @@ def _body(event: Event) -> dict[str, Any]:
             return {"code": code}
 
 
+def _metrics(counts: FlowCounts) -> dict[str, Any]:
+    metrics: dict[str, Any] = {"num_output_rows": counts.rows_written}
+    if counts.rows_rescued is not None:
+        metrics["num_rescued_rows"] = counts.rows_rescued
+        metrics["rescued_share"] = round(counts.rows_rescued / max(counts.rows_written, 1), 6)
+    return metrics
+
+
 def _batch_body(event: BatchDone) -> dict[str, Any]:
     counts = event.counts
     return {
@@ -178,7 +187,7 @@ def _batch_body(event: BatchDone) -> dict[str, Any]:
         "epoch": event.epoch,
         "batch_id": event.batch_id,
         "duration_ms": event.duration_ms,
-        "metrics": {"num_output_rows": counts.rows_written},
+        "metrics": _metrics(counts),
         "data_quality": {
             "dropped_records": counts.rows_dropped,
             "quarantined_records": counts.rows_quarantined,

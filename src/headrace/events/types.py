@@ -167,6 +167,7 @@ class BatchDone:
         parts = [f"{counts.rows_written} rows written"]
         parts += [f"{counts.rows_dropped} dropped"] if counts.rows_dropped else []
         parts += [f"{counts.rows_quarantined} quarantined"] if counts.rows_quarantined else []
+        parts += [f"{counts.rows_rescued} with something rescued"] if counts.rows_rescued else []
         return f'flow "{self.flow}" finished batch {self.batch_id}: {", ".join(parts)}'
 
 

@@ -49,6 +49,8 @@ class FlowCounts:
     expectations: tuple[ExpectationCount, ...] = ()
     # True when a crash made it necessary to take the counts from the commits (D3).
     recovered: bool = False
+    # Of the rows written, those with something rescued (Auto Loader); None where nothing tells.
+    rows_rescued: int | None = None
 
     def plus(self, other: FlowCounts) -> FlowCounts:
         """Both batches together; expectations are matched by name."""
@@ -61,7 +63,12 @@ class FlowCounts:
             self.rows_quarantined + other.rows_quarantined,
             tuple(merged.values()),
             self.recovered or other.recovered,
+            _sum_of_known(self.rows_rescued, other.rows_rescued),
         )
+
+
+def _sum_of_known(first: int | None, second: int | None) -> int | None:
+    return second if first is None else first + (second or 0)
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from headrace.events.types import BatchDone
 from headrace.graph.resolved import ResolvedFlow
 from headrace.model.outcome import FlowCounts
 from headrace.spark.commits import stream_commits
+from headrace.spark.rescued import rescued_column
 from headrace.spark.surroundings import Surroundings
 
 
@@ -46,7 +47,8 @@ class CommitCounter:
         state = table_state(path)
         if state is None or state.version <= self.counted_version:
             return
-        commits = stream_commits(path, self._query_id, self.counted_version + 1, state.version)
+        column = rescued_column(self._flow)
+        commits = stream_commits(path, self._query_id, self.counted_version + 1, state.version, column)
         now = time.monotonic()
         for commit in commits:
             # Before a crash, the last batches may have been recorded without the record of this having been stored.
@@ -59,7 +61,7 @@ class CommitCounter:
                     dataset=str(self._flow.target),
                     epoch=self._epoch,
                     batch_id=commit.batch_id,
-                    counts=FlowCounts(rows_written=commit.rows),
+                    counts=FlowCounts(rows_written=commit.rows, rows_rescued=commit.rescued),
                     duration_ms=int((now - self._looked_at) * 1000),
                 )
             )

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow.compute as pc
 
 from headrace.checkpoints.delta_log import commit_actions, open_table
+from headrace.spark.rescued import rows_with
 
 
 @dataclass(frozen=True)
@@ -18,19 +19,30 @@ class StreamCommit:
     version: int
     batch_id: int
     rows: int
+    rescued: int | None = None
 
 
-def stream_commits(path: str, query_id: str, first: int, last: int) -> Iterator[StreamCommit]:
+def stream_commits(
+    path: str, query_id: str, first: int, last: int, rescued_column: str | None = None
+) -> Iterator[StreamCommit]:
     """The batches of one query among the commits from version *first* to *last*, in order."""
     for version in range(first, last + 1):
-        info = _commit_info(commit_actions(path, version))
+        actions = commit_actions(path, version)
+        info = _commit_info(actions)
         parameters = info.get("operationParameters", {})
         if parameters.get("queryId") == query_id:
-            yield StreamCommit(version, int(parameters["epochId"]), _output_rows(info))
+            rescued = rows_with(rescued_column, actions or ())
+            yield StreamCommit(version, int(parameters["epochId"]), _output_rows(info), rescued)
 
 
 def rows_of_transaction(path: str, app_id: str, txn_version: int) -> int | None:
     """How many rows the commit with this transaction id wrote, or None when the log no longer has it."""
+    actions = actions_of_transaction(path, app_id, txn_version)
+    return None if actions is None else _output_rows(_commit_info(actions))
+
+
+def actions_of_transaction(path: str, app_id: str, txn_version: int) -> list[dict[str, Any]] | None:
+    """What the commit with this transaction id did, or None when the log no longer has it."""
     table = open_table(path)
     if table is None:
         return None
@@ -39,7 +51,7 @@ def rows_of_transaction(path: str, app_id: str, txn_version: int) -> int | None:
         if actions is None:
             return None
         if any(_is_transaction(action, app_id, txn_version) for action in actions):
-            return _output_rows(_commit_info(actions))
+            return actions
     return None
 
 

@@ -35,6 +35,7 @@ from headrace.spark.loading import complete_load, part_of
 from headrace.spark.maintenance import COMPACT_ABOVE_FILES
 from headrace.spark.patches import READS_COMMITS
 from headrace.spark.preparation import Preparation
+from headrace.spark.rescued import rescued_column
 from headrace.spark.session import on_clone, with_confs
 from headrace.spark.surroundings import Surroundings
 from headrace.spark.target import Target, TargetPlace
@@ -303,6 +304,7 @@ class Execution:
             replaces=replaces,
             partition_by=dataset.partition_by,
             cluster_by=dataset.cluster_by,
+            rescued_column=rescued_column(flow),
         )
         return Target(place, Rules(dataset.expectations), around.emit, around.known_counts, around.at, around.fence)
 

@@ -28,7 +28,8 @@ from headrace.model.outcome import FlowCounts
 from headrace.model.schema import Schema
 from headrace.runtime.ports import Emit
 from headrace.runtime.seam import Point, Seam
-from headrace.spark.commits import quarantined_rows, rows_of_transaction
+from headrace.spark.commits import actions_of_transaction, quarantined_rows, rows_of_transaction
+from headrace.spark.rescued import rows_with
 from headrace.spark.term_guard import of_term
 
 _CONFLICT_TRIES = 5
@@ -64,6 +65,8 @@ class TargetPlace:
     replaces: bool = False
     partition_by: tuple[str, ...] = ()
     cluster_by: tuple[str, ...] = ()
+    # In which Auto Loader has put what has no place, if a column is such.
+    rescued_column: str | None = None
 
 
 class Target:
@@ -126,6 +129,10 @@ class Target:
             self._commit(frame, batch_id)
             written = rows_of_transaction(self._place.table, self._place.transaction, batch_id)
             counts = FlowCounts(rows_written=written or 0)
+        if self._place.rescued_column is not None:
+            column, transaction = self._place.rescued_column, self._committed_as(batch_id) or self._place.transaction
+            actions = actions_of_transaction(self._place.table, transaction, batch_id)
+            counts = replace(counts, rows_rescued=None if actions is None else rows_with(column, actions))
         self._emit(
             BatchDone(
                 flow=self._place.flow,

@@ -14,7 +14,9 @@ from headrace.autoloader.file_states import cleanable, file_states, forget, note
 from headrace.autoloader.globs import InvalidGlob, path_pattern
 from headrace.autoloader.ledger import FIRST_NUMBER, Ledger
 from headrace.autoloader.seen_files import SeenFiles
-from headrace.autoloader.tree import FoundFile, Selection, Tree
+from headrace.autoloader.stores.local import LocalStore
+from headrace.autoloader.stores.store import FoundFile
+from headrace.autoloader.tree import Selection, Tree
 from headrace.errors import PipelineError
 
 NS = 1_000_000_000
@@ -406,3 +408,9 @@ def test_odd_entries_of_a_folder_stop_nobody(data, land, looking):
     os.utime(data, (NOW_S - 40, NOW_S - 40))
 
     assert discovery.look() == 1
+
+
+def test_paths_are_written_as_java_writes_them():
+    store = LocalStore()
+
+    assert store.uri("/data/day=2026-01-01/a b%#?é+,~(1).json") == "file:/data/day=2026-01-01/a%20b%25%23%3Fé+,~(1).json"

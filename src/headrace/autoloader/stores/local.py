@@ -6,11 +6,11 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import quote
 
 import pyarrow as pa
 
 from headrace.autoloader.stores.store import FoundFile
+from headrace.autoloader.stores.uris import encoded
 from headrace.errors import PipelineError
 
 
@@ -69,7 +69,7 @@ class LocalStore:
 
     def uri(self, path: str) -> str:
         """The path as Spark writes it."""
-        return "file:" + quote(path)
+        return "file:" + encoded(path)
 
 
 def stat_of(folder: str, name: str) -> FoundFile | None:

@@ -6,12 +6,12 @@ A listing is one request for each thousand objects, whatever folders their names
 from __future__ import annotations
 
 from collections.abc import Iterator
-from urllib.parse import quote
 
 import pyarrow as pa
 from pyarrow import fs
 
 from headrace.autoloader.stores.store import FoundFile
+from headrace.autoloader.stores.uris import encoded
 
 # As pyarrow names them; what one writes for Hadoop's connectors of S3 means the same objects.
 SCHEMES = {"s3": "s3", "s3a": "s3", "s3n": "s3", "gs": "gs", "abfs": "abfs", "abfss": "abfss", "hdfs": "hdfs"}
@@ -74,7 +74,7 @@ class ObjectStore:
 
     def uri(self, path: str) -> str:
         """The path as Spark writes it."""
-        return self._root + quote(path.removeprefix(self._root))
+        return self._root + encoded(path.removeprefix(self._root))
 
     def _info(self, path: str) -> fs.FileInfo:
         return self._fs.get_file_info(self._key(path))
