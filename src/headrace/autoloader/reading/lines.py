@@ -8,13 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import IO
 
-import pyarrow as pa
-
+from headrace.autoloader.reading.opening import open_decompressed, open_file
 from headrace.autoloader.reading.splits import Split, is_compressed
 
 BLOCK_BYTES = 8 * 1024 * 1024
 _LINE_END = b"\n"
-_UNREAD = (".deflate", ".snappy", ".xz")
 
 
 def line_blocks(split: Split, *, encoding: str = "utf-8", block_bytes: int = BLOCK_BYTES) -> Iterator[bytes]:
@@ -28,7 +26,7 @@ def line_blocks(split: Split, *, encoding: str = "utf-8", block_bytes: int = BLO
         # One part has all of it.
         yield from _of_stream(split.path, encoding, block_bytes)
         return
-    with open(split.path, "rb") as file:  # noqa: PTH123 - a path kept as text
+    with open_file(split.path) as file:
         yield from _of_part(file, split.start, split.end, block_bytes)
 
 
@@ -51,9 +49,7 @@ def _of_part(file: IO[bytes], start: int, end: int, block_bytes: int) -> Iterato
 
 def _of_stream(path: str, encoding: str, block_bytes: int) -> Iterator[bytes]:
     plain = encoding.casefold().replace("-", "") in ("utf8", "usascii")
-    if path.endswith(_UNREAD):
-        raise OSError(f"{path} is compressed in a way that is not read; gzip, bzip2, zstd and lz4 are")
-    with pa.input_stream(path, compression="detect") as stream:
+    with open_decompressed(path) as stream:
         if not plain:
             yield stream.read().decode(encoding, "replace").encode()
             return

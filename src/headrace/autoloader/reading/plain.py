@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -11,6 +10,7 @@ import pyarrow as pa
 from headrace.autoloader.ddl import JsonType, struct_of
 from headrace.autoloader.reading.arrow_types import arrow_schema
 from headrace.autoloader.reading.lines import line_blocks
+from headrace.autoloader.reading.opening import open_file
 from headrace.autoloader.reading.plan import ReadPlan
 from headrace.autoloader.reading.splits import Split, changed_at
 
@@ -44,11 +44,13 @@ def text_lines(plan: ReadPlan, split: Split) -> Iterator[pa.RecordBatch]:
 def binary_files(plan: ReadPlan, split: Split) -> Iterator[pa.RecordBatch]:
     """A row for the file."""
     del plan
+    with open_file(split.path) as file:
+        content = file.read()
     row: dict[str, Any] = {
         "path": f"file:{split.path}",
         "modificationTime": changed_at(split),
         "length": split.size,
-        "content": Path(split.path).read_bytes(),
+        "content": content,
     }
     yield pa.RecordBatch.from_pylist([row], schema=arrow_schema(FIXED["binaryFile"]))
 
