@@ -13,6 +13,7 @@ from headrace.autoloader.globs import InvalidGlob, name_pattern
 from headrace.autoloader.option_table import FORMATS, OPTIONS, PREFIX, Kind, Option
 from headrace.autoloader.reading.avro_schema import check_avro_schema
 from headrace.autoloader.reading.converters import PATTERNS
+from headrace.autoloader.reading.csv_lines import Dialect, InvalidDialect
 from headrace.autoloader.reading.patterns import date_pattern
 from headrace.autoloader.reading.plan import CORRUPT
 from headrace.autoloader.reading.values import Misfit, zone_of
@@ -217,6 +218,14 @@ class _Reading:
             self._wrong("mode", "where a record of Avro begins is not known when the one before cannot be read")
         if self._format == "xml":
             self._check_xml()
+        if self._format == "csv":
+            try:
+                Dialect.of(values)
+            except InvalidDialect as error:
+                named = next((name for name in _DIALECT if name in values), "sep")
+                self._wrong(named, str(error))
+        if values.get("lineSep") == "":
+            self._wrong("lineSep", "every text is made of nothings")
 
     def _check_xml(self) -> None:
         values = self._values
@@ -239,6 +248,7 @@ class _Reading:
         self._problems.append(PipelineError(code, **params))
 
 
+_DIALECT = ("quote", "escape", "comment", "sep", "delimiter")
 _FIELDS: Mapping[str, str] = {
     PREFIX + "schemaLocation": "schema_location",
     PREFIX + "schemaEvolutionMode": "evolution_mode",

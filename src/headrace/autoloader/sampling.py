@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -39,7 +40,13 @@ PARTITION = "headrace.partition"
 # The vendor takes 1,000 files or 50 GB, on a cluster; a schema that lacks a field evolves when it is met.
 SAMPLE_FILES = 1000
 SAMPLE_BYTES = 1024**3
-_PARTITION_TYPES = ("integer", "long", "double", "date", "timestamp")
+_ANYTHING = re.compile(r".*", re.DOTALL)
+# As PartitioningUtils.inferPartitionColumnValue has them: a month is no date, and a day no time.
+_PARTITION_TYPES: Mapping[str, re.Pattern[str]] = {
+    **dict.fromkeys(("integer", "long", "double"), _ANYTHING),
+    "date": re.compile(r"\d{4}-\d{2}-\d{2}"),
+    "timestamp": re.compile(r"\d{4}-\d{2}-\d{2}[ T]\d{2}:\d{2}:\d{2}(\.\d+)?"),
+}
 
 
 def newest(tree: Tree, now_ns: int, most_files: int = SAMPLE_FILES) -> list[Split]:
@@ -145,7 +152,9 @@ def partition_columns(files: Iterable[Split], base: str, options: LoaderOptions,
 
 def _type_of(values: Sequence[str], zone: str) -> str:
     """The first type that all values are of, as Spark infers those of partitions."""
-    for kind in _PARTITION_TYPES if values else ():
+    for kind, form in _PARTITION_TYPES.items() if values else ():
+        if not all(form.fullmatch(value) for value in values):
+            continue
         convert = text_converter(kind, Times.of(zone, {}))
         try:
             for value in values:
@@ -153,7 +162,6 @@ def _type_of(values: Sequence[str], zone: str) -> str:
                     convert(value)
         except Misfit:
             continue
-        # A year alone would be a date, but whole numbers come first.
         return kind
     return "string"
 

@@ -11,13 +11,15 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from headrace.autoloader.ddl import JsonType, nullable
-from headrace.autoloader.globs import name_pattern
+from headrace.autoloader.globs import InvalidGlob, name_pattern
 from headrace.autoloader.hints import HintMismatch, with_hints
 from headrace.autoloader.inference import evolved
 from headrace.autoloader.options import RESCUED, LoaderOptions, loader_options
 from headrace.autoloader.reading.arrow_types import NoArrowType, arrow_schema
 from headrace.autoloader.reading.partitions import folder_values
+from headrace.autoloader.reading.plain import FIXED
 from headrace.autoloader.reading.plan import METADATA, ReadPlan
+from headrace.autoloader.reading.values import zone_name
 from headrace.autoloader.sampling import PARTITION, inferred, newest, partition_columns
 from headrace.autoloader.schema_store import SchemaStore, SchemaVersion
 from headrace.autoloader.tree import Selection, Tree
@@ -95,7 +97,10 @@ def prepare(
     local = local_path(path)
     if options.schema_location is not None:
         place = Place(**{**vars(place), "schema_location": Path(local_path(options.schema_location))})
-    tree = tree_of(local, options)
+    try:
+        tree = tree_of(local, options)
+    except InvalidGlob as error:
+        raise PipelineError("AUTO_LOADER.PATH_PATTERN", path=path, reason=str(error)) from error
     if not os.path.isdir(tree.base):  # noqa: PTH112 - text, as in the ledger
         raise PipelineError("AUTO_LOADER.PATH_MISSING", path=path)
     if options.file_format == "csv" and schema is None:
@@ -125,13 +130,14 @@ def prepare(
         metadata=metadata and not any(field["name"].casefold() == METADATA for field in columns["fields"]),
         case_sensitive=options.case_sensitive,
         mode=options.mode,
-        time_zone=options.time_zone or place.time_zone,
+        time_zone=zone_name(options.time_zone or place.time_zone),
         missing_files=options.missing_files,
         corrupt_files=options.corrupt_files,
         bad_records=_bad_records(options, place),
         format_options=options.format_options,
     )
     _check_types(plan)
+    _check_fixed(plan)
     if options.move_to is not None and Path(local_path(options.move_to)).is_relative_to(tree.base):
         raise PipelineError(
             "AUTO_LOADER.OPTION_VALUE",
@@ -256,6 +262,21 @@ def _bad_records(options: LoaderOptions, place: Place) -> str | None:
         return None
     made_at = datetime.fromtimestamp(place.now_ns // 1_000_000_000, tz=timezone.utc)
     return str(Path(local_path(given), made_at.strftime("%Y%m%dT%H%M%S")))
+
+
+def _check_fixed(plan: ReadPlan) -> None:
+    """Refuse a schema that files of one fixed column, or of a few, are not read as."""
+    fixed = FIXED.get(plan.file_format)
+    if fixed is None:
+        return
+    fields = plan.data["fields"]
+    if plan.file_format == "text" and [field["type"] for field in fields] != ["string"]:
+        raise PipelineError("AUTO_LOADER.SCHEMA", reason="files of text have one column, of type string")
+    known = {field["name"]: field["type"] for field in fixed["fields"]}
+    other = next((field["name"] for field in fields if known.get(field["name"]) != field["type"]), None)
+    if plan.file_format == "binaryFile" and other is not None:
+        said = ", ".join(f"{name} {kind}" for name, kind in known.items())
+        raise PipelineError("AUTO_LOADER.SCHEMA", reason=f'"{other}" is none of {said}')
 
 
 def _check_types(plan: ReadPlan) -> None:

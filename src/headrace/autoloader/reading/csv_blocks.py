@@ -7,6 +7,7 @@ another number of values, or a value that does not fit is read line by line.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -77,9 +78,16 @@ def header_of(split: Split, dialect: Dialect, named: bool, skipped: int, encodin
         if not named:
             return Header(None, skipped)
         if not is_left_out(line, dialect):
-            names = values_of(line, dialect)
-            return Header(tuple(name or f"_c{place}" for place, name in enumerate(names)), lines)
+            return Header(_distinct(values_of(line, dialect)), lines)
     return Header(() if named else None, lines)
+
+
+def _distinct(names: Sequence[str]) -> tuple[str, ...]:
+    """The names with their place behind them where they are repeated, as ``CSVUtils.makeSafeHeader`` has it."""
+    times = Counter(names)
+    return tuple(
+        f"_c{place}" if not name else f"{name}{place}" if times[name] > 1 else name for place, name in enumerate(names)
+    )
 
 
 def _first_lines(split: Split, encoding: str) -> Iterator[str]:
@@ -122,8 +130,7 @@ class CsvBlocks:
         everything = {field["name"].casefold() for field in fields} | taken_names(plan)
         self._unknown = [name for name in self._names if name.casefold() not in everything]
         self._fast = (
-            len(dialect.separator) == 1
-            and len(dialect.quote) == 1
+            dialect.fits_arrow
             and not (dialect.comment or dialect.trims_left or dialect.trims_right)
             and all(field and field["type"] not in times.patterns for field in self._fields)
             and len(set(self._names)) == len(self._names)
@@ -203,7 +210,11 @@ class CsvBlocks:
 
 def texts_at_once(block: bytes, names: Sequence[str], dialect: Dialect) -> pa.Table | None:
     """The values of a block as columns of text, NULL where they are empty; None when it is to be read line by line."""
-    if not names or (dialect.escape and dialect.escape.encode() in block and dialect.escape != dialect.quote):
+    if (
+        not names
+        or not dialect.fits_arrow
+        or (dialect.escape and dialect.escape.encode() in block and dialect.escape != dialect.quote)
+    ):
         return None
     if not block.isascii():
         try:

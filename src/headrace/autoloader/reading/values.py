@@ -34,6 +34,39 @@ _OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d{2}))?(?::?(\d{2}))
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
+# The old names that Spark's zones have too (java.time.ZoneId.SHORT_IDS).
+_SHORT_IDS: Mapping[str, str] = {
+    "ACT": "Australia/Darwin",
+    "AET": "Australia/Sydney",
+    "AGT": "America/Argentina/Buenos_Aires",
+    "ART": "Africa/Cairo",
+    "AST": "America/Anchorage",
+    "BET": "America/Sao_Paulo",
+    "BST": "Asia/Dhaka",
+    "CAT": "Africa/Harare",
+    "CNT": "America/St_Johns",
+    "CST": "America/Chicago",
+    "CTT": "Asia/Shanghai",
+    "EAT": "Africa/Addis_Ababa",
+    "ECT": "Europe/Paris",
+    "IET": "America/Indiana/Indianapolis",
+    "IST": "Asia/Kolkata",
+    "JST": "Asia/Tokyo",
+    "MIT": "Pacific/Apia",
+    "NET": "Asia/Yerevan",
+    "NST": "Pacific/Auckland",
+    "PLT": "Asia/Karachi",
+    "PNT": "America/Phoenix",
+    "PRT": "America/Puerto_Rico",
+    "PST": "America/Los_Angeles",
+    "SST": "Pacific/Guadalcanal",
+    "VST": "Asia/Ho_Chi_Minh",
+    "EST": "-05:00",
+    "MST": "-07:00",
+    "HST": "-10:00",
+}
+
+
 class Misfit(ValueError):
     """What a file says is no value of the type."""
 
@@ -159,6 +192,11 @@ def bytes_of(text: str) -> bytes:
         raise Misfit(text) from error
 
 
+def zone_name(name: str) -> str:
+    """The name of a zone that Arrow knows it by, too."""
+    return _SHORT_IDS.get(name.strip(), name.strip())
+
+
 @cache
 def zone_of(name: str) -> tzinfo:
     """The zone of a name, or of an offset such as ``+02:00``.
@@ -166,7 +204,7 @@ def zone_of(name: str) -> tzinfo:
     Raises:
         Misfit: there is none.
     """
-    text = name.strip()
+    text = zone_name(name)
     if text in ("Z", "UTC", "GMT", "UT"):
         return timezone.utc
     match = _OFFSET.fullmatch(text)
