@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from itertools import groupby
 from pathlib import Path
 
+from auto_loader_cases import auto_loader_cases_page
 from command_line import command_line_page
 from headrace.autoloader.reference import auto_loader_reference
 from headrace.errors import Condition, conditions
@@ -50,6 +51,7 @@ def _section(condition: Condition) -> str:
 
 PAGES: Mapping[str, Callable[[], str]] = {
     "reference/auto-loader.md": auto_loader_reference,
+    "reference/auto-loader-cases.md": auto_loader_cases_page,
     "reference/command-line.md": command_line_page,
     "reference/errors.md": errors_page,
     "reference/settings.md": settings_reference,

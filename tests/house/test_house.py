@@ -43,6 +43,8 @@ EXEMPT = {
     ("src/headrace/settings/dbutils.py", "job"),  # dbutils.jobs
     ("src/headrace/settings/keys.py", "destination"),  # a key of the vendor's settings
     ("docs/reference/settings.md", "destination"),  # the same
+    ("src/headrace/autoloader/option_table.py", "endpoint"),  # an option of the vendor
+    ("docs/reference/auto-loader.md", "endpoint"),  # the same
 }
 # Written so that no pattern finds itself.
 REGISTRY_HOST = re.compile(
@@ -226,7 +228,9 @@ def test_every_condition_is_worded_like_the_others() -> None:
     assert odd == []
 
 
-@pytest.mark.parametrize("page", ["command-line", "errors", "settings", "vendor-api"])
+@pytest.mark.parametrize(
+    "page", ["auto-loader", "auto-loader-cases", "command-line", "errors", "settings", "vendor-api"]
+)
 def test_a_generated_page_says_what_the_program_says(page: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(ROOT / "tools")
     pages = runpy.run_path(str(ROOT / "tools" / "docs.py"))["PAGES"]

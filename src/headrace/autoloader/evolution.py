@@ -71,7 +71,7 @@ def _grown(source: Source, location: Path, work: Work, error: UnknownFields) -> 
     """The number of a version that is newer than the source's; None when the schema has nothing to grow by."""
     paths = [error.file, *(path for path in work.batch if path != error.file)]
     files = [Split(path, size, 0, 0, size) for path in paths if (size := _size(path)) is not None]
-    seen = inferred(files, source.options)
+    seen = inferred(files, source.options, source.plan.time_zone)
     newest = None if seen is None else grown(location, seen, source.options)
     return None if newest is None or newest.number <= (source.version or 0) else newest.number
 

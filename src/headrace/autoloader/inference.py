@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
 import pyarrow as pa
@@ -16,25 +18,27 @@ import pyarrow.json as pj
 
 from headrace.autoloader.ddl import JsonType, array_of, field_of
 from headrace.autoloader.reading.arrow_types import decimal_of, spark_type
+from headrace.autoloader.reading.converters import Times
 from headrace.autoloader.reading.depth import nests_deep
 from headrace.autoloader.reading.json_scan import Leniency, Members, NotJson, Number, read_json
 from headrace.autoloader.reading.texts import type_of
+from headrace.autoloader.reading.values import Misfit
 
 # The type of a place where nothing but null was seen.
-_NOTHING = "null"
+NOTHING = "null"
 _BIG = 2**63
 _WHOLE = ("byte", "short", "integer", "long")
 _NUMBERS = {*_WHOLE, "float", "double"}
 _DIGITS: Mapping[str, tuple[int, int]] = {"byte": (3, 0), "short": (5, 0), "integer": (10, 0), "long": (20, 0)}
 _MOST_DIGITS = 38
-_EMPTY_STRUCT: Mapping[str, Any] = {"type": "struct", "fields": []}
+EMPTY_STRUCT: Mapping[str, Any] = {"type": "struct", "fields": []}
 
 
 def merged(left: JsonType, right: JsonType) -> JsonType:
     """A type that holds what both hold; text where there is no other."""
-    if right in (left, _NOTHING):
+    if right in (left, NOTHING):
         return left
-    if left == _NOTHING:
+    if left == NOTHING:
         return right
     if isinstance(left, dict) and isinstance(right, dict) and left["type"] == right["type"]:
         if left["type"] == "array":
@@ -82,7 +86,7 @@ def finished(struct: JsonType, *, typed: bool, ordered: bool = True) -> JsonType
 
 def _finished(kind: JsonType, *, typed: bool) -> JsonType | None:
     if isinstance(kind, str):
-        return kind if typed and kind != _NOTHING else "string"
+        return kind if typed and kind != NOTHING else "string"
     if kind["type"] == "struct":
         inner = finished(kind, typed=typed)
         # Spark has no place for a struct of nothing in a file.
@@ -114,28 +118,53 @@ def _evolved(kind: JsonType, seen: JsonType) -> JsonType:
     return kind
 
 
-def csv_struct(tables: Iterable[pa.Table]) -> JsonType:
+def csv_struct(tables: Iterable[pa.Table], guess: Callable[[pa.Array], str] = type_of) -> JsonType:
     """What tables of texts have in common; a column's type is that of all its values, ``null`` where it has none."""
-    found: JsonType = dict(_EMPTY_STRUCT)
+    found: JsonType = dict(EMPTY_STRUCT)
     for table in tables:
-        kinds = ((name, type_of(table[name].combine_chunks())) for name in table.column_names)
+        kinds = ((name, guess(table[name].combine_chunks())) for name in table.column_names)
         found = merged(found, {"type": "struct", "fields": [field_of(name, kind) for name, kind in kinds]})
     return found
 
 
 def parquet_struct(schemas: Iterable[pa.Schema]) -> JsonType:
     """What files of Parquet have in common: of a column's types the widest, columns in the order of the files."""
-    found: JsonType = dict(_EMPTY_STRUCT)
+    found: JsonType = dict(EMPTY_STRUCT)
     for schema in schemas:
         found = merged(found, spark_type(pa.struct(list(schema))))
     return found
 
 
-def json_struct(blocks: Iterable[bytes], options: Mapping[str, str]) -> JsonType:
+@dataclass(frozen=True)
+class JsonKinds:
+    """What scalars of JSON are taken for, beside what they are written as.
+
+    Attributes:
+        times: how texts are read as times; None where texts stay texts.
+        decimals: whether numbers with a point are decimals, where they have no more digits than those.
+    """
+
+    times: Times | None = None
+    decimals: bool = False
+
+    @classmethod
+    def of(cls, options: Mapping[str, str], zone: str) -> JsonKinds:
+        """What the options of a reader say."""
+        times = Times.of(zone, options) if options.get("inferTimestamp") == "true" else None
+        return cls(times, options.get("prefersDecimal") == "true")
+
+    @property
+    def as_written(self) -> bool:
+        """Whether a scalar is what it is written as, so that its text need not be looked at."""
+        return self.times is None and not self.decimals
+
+
+def json_struct(blocks: Iterable[bytes], options: Mapping[str, str], kinds: JsonKinds = JsonKinds()) -> JsonType:
     """What blocks of lines of JSON have in common; not finished."""
-    found: JsonType = dict(_EMPTY_STRUCT)
+    found: JsonType = dict(EMPTY_STRUCT)
     for block in blocks:
-        found = merged(found, _by_arrow(block) or _by_record(block, Leniency.of(options)))
+        fast = _by_arrow(block) if kinds.as_written else None
+        found = merged(found, fast or _by_record(block, Leniency.of(options), kinds))
     return found
 
 
@@ -155,7 +184,7 @@ def _arrow_kind(kind: pa.DataType) -> JsonType:
     if pa.types.is_list(kind):
         return array_of(_arrow_kind(kind.value_type))
     tests: tuple[tuple[Callable[[pa.DataType], bool], str], ...] = (
-        (pa.types.is_null, _NOTHING),
+        (pa.types.is_null, NOTHING),
         (pa.types.is_boolean, "boolean"),
         (pa.types.is_integer, "long"),
         (pa.types.is_floating, "double"),
@@ -164,13 +193,13 @@ def _arrow_kind(kind: pa.DataType) -> JsonType:
     return next((name for test, name in tests if test(kind)), "string")
 
 
-def _by_record(block: bytes, leniency: Leniency) -> JsonType:
-    found: JsonType = dict(_EMPTY_STRUCT)
+def _by_record(block: bytes, leniency: Leniency, kinds: JsonKinds) -> JsonType:
+    found: JsonType = dict(EMPTY_STRUCT)
     for line in block.decode("utf-8", "replace").split("\n"):
         for record in _records_of(line, leniency):
             with suppress(RecursionError):
                 # What nests too deep to be read is no record.
-                found = merged(found, _value_kind(record))
+                found = merged(found, _value_kind(record, kinds))
     return found
 
 
@@ -185,26 +214,47 @@ def _records_of(line: str, leniency: Leniency) -> Iterator[Members]:
     yield from (entry for entry in entries if isinstance(entry, Members))
 
 
-def _value_kind(value: Any) -> JsonType:
+def _value_kind(value: Any, kinds: JsonKinds) -> JsonType:
     if value is None:
-        return _NOTHING
+        return NOTHING
     if isinstance(value, bool):
         return "boolean"
     if isinstance(value, Number):
         if not value.is_whole:
-            return "double"
+            return (decimal_kind(value) if kinds.decimals else None) or "double"
         digits = len(value.lstrip("-"))
         if digits > _MOST_DIGITS:
             return "double"
         return "long" if -_BIG <= int(value) < _BIG else "decimal(38,0)"
     if isinstance(value, Members):
-        struct: JsonType = dict(_EMPTY_STRUCT)
+        struct: JsonType = dict(EMPTY_STRUCT)
         for name, inner in value:
-            struct = _merged_structs(struct, {"fields": [field_of(name, _value_kind(inner))]})
+            struct = _merged_structs(struct, {"fields": [field_of(name, _value_kind(inner, kinds))]})
         return struct
     if isinstance(value, list):
-        element: JsonType = _NOTHING
+        element: JsonType = NOTHING
         for inner in value:
-            element = merged(element, _value_kind(inner))
+            element = merged(element, _value_kind(inner, kinds))
         return array_of(element)
-    return "string"
+    return "timestamp" if kinds.times is not None and _is_moment(value, kinds.times) else "string"
+
+
+def _is_moment(text: str, times: Times) -> bool:
+    try:
+        times.moment(text)
+    except Misfit:
+        return False
+    return True
+
+
+def decimal_kind(text: str) -> str | None:
+    """The decimal that has all digits of a number; None where Spark's have fewer."""
+    try:
+        _, digits, exponent = Decimal(text).as_tuple()
+    except InvalidOperation:
+        return None
+    if not isinstance(exponent, int):
+        return None
+    scale = max(-exponent, 0)
+    precision = max(len(digits) + max(exponent, 0), scale)
+    return f"decimal({precision},{scale})" if precision <= _MOST_DIGITS else None

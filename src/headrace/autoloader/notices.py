@@ -41,7 +41,7 @@ class ObjectQueue(Protocol):
 class SqsQueue:
     """A queue of Amazon SQS that a bucket, a topic of SNS, or EventBridge sends notifications to.
 
-    Credentials, and an endpoint that is not Amazon's, come from the environment (``AWS_*``).
+    Credentials, and an address that is not Amazon's, come from the environment (``AWS_*``).
     """
 
     def __init__(self, url: str, region: str | None) -> None:

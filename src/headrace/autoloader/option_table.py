@@ -71,10 +71,10 @@ def _of_format(name: str, kind: Kind, about: str, default: str, *formats: str) -
 PATH_OPTIONS = (
     PREFIX + "schemaLocation",
     PREFIX + "cleanSource.moveDestination",
+    "badRecordsPath",
     "headrace.ledgerLocation",
 )
-FORMATS = ("binaryFile", "csv", "json", "parquet", "text")
-FORMATS_TO_COME = ("avro", "orc", "xml")
+FORMATS = ("avro", "binaryFile", "csv", "json", "orc", "parquet", "text", "xml")
 EVOLUTION_MODES = ("addNewColumns", "rescue", "failOnNewColumns", "none")
 
 _QUEUES = "It names a queue of a cloud whose queues are not read; those of Amazon SQS are"
@@ -83,16 +83,12 @@ _KEYS = "Credentials do not belong in the options of a stream"
 _FROM_ENVIRONMENT = "Remove it; the store's own chain of credentials (environment, profile, role) is used"
 _CLOUD_SETUP = "It is for setting up notifications in your cloud account, where nothing is made for you"
 
-_PATTERNS = "Dates and times are read as CAST reads them; patterns are not there yet"
-_CONVERT = "Read the column as STRING, and convert it in the query: to_timestamp(column, pattern)"
-_HINT = "Remove it, and give the columns' types as cloudFiles.schemaHints"
-
 _OPTIONS = (
     _used("format", Kind.TEXT, "What the files are", "", *FORMATS),
     _used("schemaLocation", Kind.TEXT, "The folder that keeps the schema's versions, and the ledger"),
     _used("schemaEvolutionMode", Kind.TEXT, "What a column that is not in the schema does", "", *EVOLUTION_MODES),
     _used("schemaHints", Kind.TEXT, "Types for columns, or places inside of them, where they are inferred"),
-    _used("inferColumnTypes", Kind.SWITCH, "Whether JSON and CSV get types; else all is text", "false"),
+    _used("inferColumnTypes", Kind.SWITCH, "Whether JSON, CSV and XML get types; else all is text", "false"),
     _used("rescuedDataColumn", Kind.TEXT, "As rescuedDataColumn", "_rescued_data"),
     _used("includeExistingFiles", Kind.SWITCH, "Whether files that were there before the first start are read", "true"),
     _used("allowOverwrites", Kind.SWITCH, "Whether a file with another time or size is read again, whole", "false"),
@@ -149,29 +145,42 @@ _OPTIONS = (
     _generic("ignoreMissingFiles", Kind.SWITCH, "Whether a file may go before it is read", "false"),
     _generic("ignoreCorruptFiles", Kind.SWITCH, "Whether a file that cannot be read at all is left out", "false"),
     _generic("readerCaseSensitive", Kind.SWITCH, "Whether a field of another case is another field", "true"),
-    _generic(
+    Option(
         "mode",
         Kind.TEXT,
-        "What a record that cannot be read does",
-        "PERMISSIVE",
-        "PERMISSIVE",
-        "DROPMALFORMED",
-        "FAILFAST",
+        "What a record that cannot be read does; without a column for what is rescued, one with a misfit too",
+        "PERMISSIVE; of Avro FAILFAST, which is all that it has",
+        formats=("avro", "csv", "json", "xml"),
+        values=("PERMISSIVE", "DROPMALFORMED", "FAILFAST"),
     ),
     _generic("timeZone", Kind.TEXT, "Where times without a zone are", "the session's"),
     _generic(
         "headrace.metadata", Kind.SWITCH, "Whether there is a column _metadata; without it, when the query names it"
     ),
     _generic("headrace.ledgerLocation", Kind.TEXT, "The folder of the ledger", "schemaLocation, else the session's"),
-    _later("badRecordsPath", "Records that cannot be read are rescued instead of written to files", "Remove it"),
+    _of_format(
+        "badRecordsPath",
+        Kind.TEXT,
+        "The folder for records and files that cannot be read, which then are no rows",
+        "",
+        "csv",
+        "json",
+        "xml",
+    ),
     _later("singleVariantColumn", "Variants are not written yet", "Read the format text, and parse_json(value)"),
     _of_format("multiLine", Kind.SWITCH, "Whether a record may span lines", "false", "json"),
-    _of_format("encoding", Kind.TEXT, "The encoding of the files", "UTF-8", "json", "csv", "text"),
-    _of_format("charset", Kind.TEXT, "As encoding", "UTF-8", "json", "csv", "text"),
-    _later("dateFormat", _PATTERNS, _CONVERT, "json", "csv"),
-    _later("timestampFormat", _PATTERNS, _CONVERT, "json", "csv"),
-    _later("inferTimestamp", "Texts stay texts where types are inferred", _HINT, "json"),
-    _later("prefersDecimal", "Numbers with a point are double where types are inferred", _HINT, "json"),
+    _of_format("encoding", Kind.TEXT, "The encoding of the files", "UTF-8", "json", "csv", "text", "xml"),
+    _of_format("charset", Kind.TEXT, "As encoding", "UTF-8", "json", "csv", "text", "xml"),
+    _of_format("dateFormat", Kind.TEXT, "The pattern of dates", "as CAST reads them", "json", "csv", "xml"),
+    _of_format("timestampFormat", Kind.TEXT, "The pattern of times", "as CAST reads them", "json", "csv", "xml"),
+    _of_format(
+        "timestampNTZFormat", Kind.TEXT, "The pattern of times of no zone", "as CAST reads them", "json", "csv", "xml"
+    ),
+    _of_format("inferTimestamp", Kind.SWITCH, "Whether texts may be inferred as times", "false", "json"),
+    _of_format(
+        "prefersDecimal", Kind.SWITCH, "Whether numbers with a point are inferred as decimals", "false", "json", "xml"
+    ),
+    _of_format("preferDate", Kind.SWITCH, "Whether days are inferred as dates, not as times", "true", "csv", "xml"),
     _of_format("primitivesAsString", Kind.SWITCH, "As inferColumnTypes=false", "", "json"),
     _of_format("allowSingleQuotes", Kind.SWITCH, "Whether texts may be in single quotes", "true", "json"),
     _of_format("allowUnquotedFieldNames", Kind.SWITCH, "Whether names may be bare", "false", "json"),
@@ -185,15 +194,44 @@ _OPTIONS = (
     _of_format("delimiter", Kind.TEXT, "As sep", ",", "csv"),
     _of_format("quote", Kind.TEXT, "What stands around values", '"', "csv"),
     _of_format("escape", Kind.TEXT, "What stands before a quote inside of one", "\\", "csv"),
-    _of_format("nullValue", Kind.TEXT, "What stands for NULL", "nothing", "csv"),
+    _of_format("nullValue", Kind.TEXT, "What stands for NULL", "nothing", "csv", "xml"),
     _of_format("comment", Kind.TEXT, "What begins a line to leave out", "", "csv"),
     _of_format("skipRows", Kind.NUMBER, "Lines to leave out at the beginning", "0", "csv"),
     _of_format("ignoreLeadingWhiteSpace", Kind.SWITCH, "Whether values lose spaces in front", "false", "csv"),
     _of_format("ignoreTrailingWhiteSpace", Kind.SWITCH, "Whether values lose spaces behind", "false", "csv"),
     _of_format("wholeText", Kind.SWITCH, "Whether a file is one row", "false", "text"),
     _of_format("lineSep", Kind.TEXT, "What ends a line", "\\r, \\r\\n and \\n", "text"),
+    _of_format("rowTag", Kind.TEXT, "The name of the elements that are rows; it has to be given", "", "xml"),
+    _of_format("attributePrefix", Kind.TEXT, "What the names of attributes get in front", "_", "xml"),
+    _of_format("valueTag", Kind.TEXT, "The name of the text beside attributes or elements", "_VALUE", "xml"),
+    _of_format("excludeAttribute", Kind.SWITCH, "Whether attributes are left out", "false", "xml"),
+    _of_format("ignoreSurroundingSpaces", Kind.SWITCH, "Whether values lose spaces around them", "false", "xml"),
+    _of_format("ignoreNamespace", Kind.SWITCH, "Whether names lose what is before a colon", "false", "xml"),
+    _later("rowValidationXSDPath", "Rows are not compared with an XSD", "Check the columns with expectations", "xml"),
+    _later("wildcardColName", "Elements that the schema lacks are rescued", "Read the rescued data column", "xml"),
+    _of_format("avroSchema", Kind.TEXT, "The columns, as a schema of Avro in JSON", "those of the files", "avro"),
+    Option("ignoreExtension", Kind.TEXT, "Files of any name are read", "true", formats=("avro",), values=("true",)),
+    Option(
+        "datetimeRebaseMode",
+        Kind.TEXT,
+        "Dates and times are read as they are written, also before 1582",
+        "CORRECTED",
+        formats=("avro", "parquet"),
+        values=("CORRECTED",),
+    ),
+    _later("recursiveFieldMaxDepth", "A schema that holds itself is not read to any depth", "Give the columns", "avro"),
+    _later("avroSchemaUrl", "Schemas are not fetched", "Give the schema itself as avroSchema", "avro"),
+    _later(
+        "enableStableIdentifiersForUnionType", "Branches of unions are member0, member1", "Rename them later", "avro"
+    ),
     _of_format(
-        "mergeSchema", Kind.SWITCH, "Files are merged always when a schema is inferred", "true", "csv", "parquet"
+        "mergeSchema",
+        Kind.SWITCH,
+        "Files are merged always when a schema is inferred",
+        "true",
+        "avro",
+        "csv",
+        "parquet",
     ),
 )
 

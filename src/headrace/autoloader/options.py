@@ -10,8 +10,13 @@ from typing import Any
 
 from headrace.autoloader.ddl import InvalidDdl, NamedType, parse_named_types
 from headrace.autoloader.globs import InvalidGlob, name_pattern
-from headrace.autoloader.option_table import FORMATS, FORMATS_TO_COME, OPTIONS, PREFIX, Kind, Option
+from headrace.autoloader.option_table import FORMATS, OPTIONS, PREFIX, Kind, Option
+from headrace.autoloader.reading.avro_schema import check_avro_schema
+from headrace.autoloader.reading.converters import PATTERNS
+from headrace.autoloader.reading.csv_lines import Dialect, InvalidDialect
+from headrace.autoloader.reading.patterns import date_pattern
 from headrace.autoloader.reading.plan import CORRUPT
+from headrace.autoloader.reading.values import Misfit, zone_of
 from headrace.errors import PipelineError, Problems
 from headrace.model.triggers import InvalidInterval, parse_interval_s
 from headrace.settings.check import nearest
@@ -119,9 +124,7 @@ class _Reading:
 
     def _format_of(self, text: str) -> str:
         found = {known.casefold(): known for known in FORMATS}.get(text.casefold())
-        if found is None and text.casefold() in FORMATS_TO_COME:
-            self._problem("AUTO_LOADER.FORMAT_TO_COME", format=text, formats=", ".join(FORMATS))
-        elif found is None:
+        if found is None:
             self._problem("AUTO_LOADER.FORMAT", given=f'"{text}"' if text else "nothing", formats=", ".join(FORMATS))
         return found or text.casefold()
 
@@ -161,6 +164,14 @@ class _Reading:
             name_pattern(text)
         if option.name == "ignoredPathSegmentRegex":
             re.compile(text)
+        if option.name == "avroSchema":
+            check_avro_schema(text)
+        if option.name in PATTERNS.values():
+            date_pattern(text)
+        if option.name == "timeZone":
+            _check_zone(text)
+        if option.name in ("encoding", "charset"):
+            _check_encoding(text)
         return text if option.formats and option.kind is Kind.TEXT else self._plain(option, text)
 
     def _plain(self, option: Option, text: str) -> Any:
@@ -197,18 +208,52 @@ class _Reading:
         retention_s = values.get(PREFIX + "cleanSource.retentionDuration")
         if action == "DELETE" and retention_s is not None and retention_s < _LEAST_RETENTION_S:
             self._wrong(PREFIX + "cleanSource.retentionDuration", "with DELETE it is 7 days at least")
+        self._check_format()
         if action == "MOVE" and not values.get(PREFIX + "cleanSource.moveDestination"):
             self._wrong(PREFIX + "cleanSource", "MOVE needs cloudFiles.cleanSource.moveDestination")
         if PREFIX + "queueUrl" in values and not values.get(PREFIX + "useNotifications"):
             self._wrong(PREFIX + "queueUrl", "nothing is told by a queue without cloudFiles.useNotifications")
 
+    def _check_format(self) -> None:
+        values = self._values
+        mode = values.get(PREFIX + "schemaEvolutionMode")
+        if self._format == "orc" and mode == "addNewColumns":
+            self._wrong(PREFIX + "schemaEvolutionMode", "the schema of ORC is not inferred, and does not grow")
+        if self._format == "avro" and values.get("mode", "FAILFAST") != "FAILFAST":
+            self._wrong("mode", "where a record of Avro begins is not known when the one before cannot be read")
+        if self._format == "xml":
+            self._check_xml()
+        if self._format == "csv":
+            try:
+                Dialect.of(values)
+            except InvalidDialect as error:
+                named = next((name for name in _DIALECT if name in values), "sep")
+                self._wrong(named, str(error))
+        if values.get("lineSep") == "":
+            self._wrong("lineSep", "every text is made of nothings")
+
+    def _check_xml(self) -> None:
+        values = self._values
+        tag, prefix, text = (
+            values.get("rowTag", ""),
+            values.get("attributePrefix", "_"),
+            values.get("valueTag", "_VALUE"),
+        )
+        if not re.fullmatch(r"[^\s<>/&'\"]+", tag):
+            self._wrong("rowTag", "it is the name of the elements that are rows, without brackets")
+        if not text or text == prefix:
+            self._wrong("valueTag", "it is a name, and another than attributePrefix")
+
     def _wrong(self, option: str, reason: str) -> None:
-        self._problem("AUTO_LOADER.OPTION_VALUE", option=option, value=_text(self._values.get(option)), reason=reason)
+        self._problem(
+            "AUTO_LOADER.OPTION_VALUE", option=option, value=_text(self._values.get(option, "")), reason=reason
+        )
 
     def _problem(self, code: str, **params: Any) -> None:
         self._problems.append(PipelineError(code, **params))
 
 
+_DIALECT = ("quote", "escape", "comment", "sep", "delimiter")
 _FIELDS: Mapping[str, str] = {
     PREFIX + "schemaLocation": "schema_location",
     PREFIX + "schemaEvolutionMode": "evolution_mode",
@@ -243,6 +288,20 @@ _FIELDS: Mapping[str, str] = {
     "headrace.metadata": "metadata",
     "headrace.ledgerLocation": "ledger_location",
 }
+
+
+def _check_zone(text: str) -> None:
+    try:
+        zone_of(text)
+    except Misfit as error:
+        raise ValueError("it is a zone such as Europe/Berlin, or an offset such as +02:00") from error
+
+
+def _check_encoding(text: str) -> None:
+    try:
+        "".encode(text)
+    except LookupError as error:
+        raise ValueError("there is no encoding of that name") from error
 
 
 def _text(value: Any) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from headrace.autoloader.option_table import FORMATS, FORMATS_TO_COME, OPTIONS, Option
+from headrace.autoloader.option_table import FORMATS, OPTIONS, Option
 from headrace.settings.keys import Treatment
 
 _INTRODUCTION = """\
@@ -26,7 +26,7 @@ otherwise, or the older `cloud_files('/data/landing', 'json', map(...))`; withou
 It works in the files of a pipeline, where the schema's versions and the ledger of the files seen lie beside the flow's
 checkpoints, and in scripts with a session of `headrace.spark_session()`, where `cloudFiles.schemaLocation` says where;
 without it, the ledgers of a script are below `~/.local/state/headrace`, or below `$XDG_STATE_HOME/headrace`.
-Names and defaults are the vendor's. Formats: {formats}; {to_come} are refused by name until they can be had. Local disks
+Names and defaults are the vendor's. Formats: {formats}. Local disks
 alone, and what is mounted there.
 
 ## Which files
@@ -88,7 +88,7 @@ def auto_loader_reference() -> str:
     refused = (o for o in options if o.treatment is Treatment.REFUSED)
     return "\n".join(
         (
-            _INTRODUCTION.format(formats=", ".join(FORMATS), to_come=", ".join(FORMATS_TO_COME)),
+            _INTRODUCTION.format(formats=", ".join(FORMATS)),
             _table(("option", "value", "default", "what it is"), map(_used_row, used)),
             "\n### Accepted without effect\n",
             _table(("option", "why"), ((f"`{o.name}`", _sentence(o.about)) for o in inert)),

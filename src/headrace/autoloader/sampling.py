@@ -4,35 +4,50 @@ from __future__ import annotations
 
 import heapq
 import os
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from headrace.autoloader.ddl import JsonType, field_of
-from headrace.autoloader.inference import csv_struct, finished, json_struct, parquet_struct
+from headrace.autoloader.inference import JsonKinds, csv_struct, finished, json_struct, parquet_struct
 from headrace.autoloader.ledger import joined
 from headrace.autoloader.options import LoaderOptions
-from headrace.autoloader.reading.arrow_types import NoArrowType
-from headrace.autoloader.reading.columnar import int96_columns
+from headrace.autoloader.reading.arrow_types import NoArrowType, spark_type
+from headrace.autoloader.reading.avro import avro_columns
+from headrace.autoloader.reading.avro_schema import avro_shape
+from headrace.autoloader.reading.columnar import check_distinct
+from headrace.autoloader.reading.converters import Times, text_converter
 from headrace.autoloader.reading.csv_blocks import header_of, texts_at_once
 from headrace.autoloader.reading.csv_lines import Dialect, is_left_out, values_of
 from headrace.autoloader.reading.lines import line_blocks
+from headrace.autoloader.reading.opening import open_file
+from headrace.autoloader.reading.parquet import parquet_schema
 from headrace.autoloader.reading.partitions import folder_values, same_keys
 from headrace.autoloader.reading.plain import FIXED
 from headrace.autoloader.reading.splits import Split
-from headrace.autoloader.reading.values import Misfit, text_converter, zone_of
-from headrace.autoloader.stores.paths import store_of
+from headrace.autoloader.reading.texts import CsvKinds
+from headrace.autoloader.reading.values import Misfit
+from headrace.autoloader.reading.xml_elements import XmlNames
+from headrace.autoloader.reading.xml_texts import xml_texts
 from headrace.autoloader.tree import Tree
+from headrace.autoloader.xml_inference import XmlKinds, xml_struct
+from headrace.errors import PipelineError
 
 # Of a field of a schema that comes from the folders of files.
 PARTITION = "headrace.partition"
 # The vendor takes 1,000 files or 50 GB, on a cluster; a schema that lacks a field evolves when it is met.
 SAMPLE_FILES = 1000
 SAMPLE_BYTES = 1024**3
-_MOMENT = pa.timestamp("us", "UTC")
-_PARTITION_TYPES = ("integer", "long", "double", "date", "timestamp")
+_ANYTHING = re.compile(r".*", re.DOTALL)
+# As PartitioningUtils.inferPartitionColumnValue has them: a month is no date, and a day no time.
+_PARTITION_TYPES: Mapping[str, re.Pattern[str]] = {
+    **dict.fromkeys(("integer", "long", "double"), _ANYTHING),
+    "date": re.compile(r"\d{4}-\d{2}-\d{2}"),
+    "timestamp": re.compile(r"\d{4}-\d{2}-\d{2}[ T]\d{2}:\d{2}:\d{2}(\.\d+)?"),
+}
 
 
 def newest(tree: Tree, now_ns: int, most_files: int = SAMPLE_FILES) -> list[Split]:
@@ -46,21 +61,80 @@ def newest(tree: Tree, now_ns: int, most_files: int = SAMPLE_FILES) -> list[Spli
     return heapq.nlargest(most_files, found, key=lambda split: (split.mtime_ns, split.path))
 
 
-def inferred(files: Sequence[Split], options: LoaderOptions, most_bytes: int = SAMPLE_BYTES) -> JsonType | None:
-    """The columns that the contents of files have; None when there is nothing to tell them from."""
+def inferred(
+    files: Sequence[Split], options: LoaderOptions, zone: str = "UTC", *, most_bytes: int = SAMPLE_BYTES
+) -> JsonType | None:
+    """The columns that the contents of files have; None when there is nothing to tell them from.
+
+    Raises:
+        PipelineError: ``AUTO_LOADER.FILE_COLUMN``: a file has a column of a type that Spark has none for, or two of one
+            name; ``AUTO_LOADER.NOT_INFERRED``: of ORC, where there are no hints either.
+    """
     fixed = FIXED.get(options.file_format)
     if fixed is not None:
         return fixed
-    if options.file_format == "parquet":
-        struct = parquet_struct(_footers(files))
+    if options.file_format == "orc":
+        if not options.hints:
+            raise PipelineError("AUTO_LOADER.NOT_INFERRED", format=options.file_format)
+        return {"type": "struct", "fields": []}
+    if options.file_format in _COLUMNS:
+        avro = options.format_options.get("avroSchema")
+        struct = parquet_struct([avro_shape(avro).columns] if avro else _columns_of(files, options))
         return struct if struct["fields"] else None
-    encoding = options.format_options.get("encoding") or options.format_options.get("charset") or "utf-8"
     typed = options.infer_types and options.format_options.get("primitivesAsString") != "true"
-    if options.file_format == "csv":
-        struct = csv_struct(_tables(files, options, encoding, most_bytes))
-        return finished(struct, typed=typed, ordered=False) if struct["fields"] else None
-    struct = json_struct(_blocks(files, encoding, most_bytes, options), options.format_options)
-    return finished(struct, typed=typed) if struct["fields"] else None
+    struct = _INFERRED[options.file_format](files, options, options.time_zone or zone, typed, most_bytes)
+    if not struct["fields"]:
+        return None
+    # The columns of CSV have an order; fields of JSON and XML have names alone.
+    return finished(struct, typed=typed, ordered=options.file_format != "csv")
+
+
+def _of_csv(files: Sequence[Split], options: LoaderOptions, zone: str, typed: bool, most_bytes: int) -> JsonType:  # noqa: FBT001 - as the others
+    given = options.format_options
+    guess = CsvKinds(Times.of(zone, given), dates=given.get("preferDate") != "false").of if typed else _text
+    return csv_struct(_tables(files, options, _encoding(options), most_bytes), guess)
+
+
+def _of_json(files: Sequence[Split], options: LoaderOptions, zone: str, typed: bool, most_bytes: int) -> JsonType:  # noqa: FBT001 - as the others
+    kinds = JsonKinds.of(options.format_options, zone) if typed else JsonKinds()
+    return json_struct(_blocks(files, _encoding(options), most_bytes, options), options.format_options, kinds)
+
+
+def _of_xml(files: Sequence[Split], options: LoaderOptions, zone: str, typed: bool, most_bytes: int) -> JsonType:  # noqa: FBT001 - as the others
+    given = options.format_options
+    decimals, dates = given.get("prefersDecimal") == "true", given.get("preferDate") != "false"
+    kinds = XmlKinds(Times.of(zone, given), decimals=decimals, dates=dates) if typed else None
+    return xml_struct(_elements(files, given["rowTag"], _encoding(options), most_bytes), XmlNames.of(given), kinds)
+
+
+_INFERRED: Mapping[str, Callable[[Sequence[Split], LoaderOptions, str, bool, int], JsonType]] = {
+    "csv": _of_csv,
+    "json": _of_json,
+    "xml": _of_xml,
+}
+
+
+def _encoding(options: LoaderOptions) -> str:
+    return options.format_options.get("encoding") or options.format_options.get("charset") or "utf-8"
+
+
+def _text(values: pa.Array) -> str:
+    del values
+    return "string"
+
+
+def _elements(files: Iterable[Split], tag: str, encoding: str, most_bytes: int) -> Iterator[str]:
+    left = most_bytes
+    for file in files:
+        try:
+            for text in xml_texts(file.path, tag, encoding):
+                yield text
+                left -= len(text)
+                if left <= 0:
+                    return
+        except (OSError, pa.ArrowException):
+            # Gone, or not to be read: that is for the stream to say when it comes to the file.
+            continue
 
 
 def partition_columns(files: Iterable[Split], base: str, options: LoaderOptions, zone: str) -> list[dict[str, Any]]:
@@ -79,15 +153,16 @@ def partition_columns(files: Iterable[Split], base: str, options: LoaderOptions,
 
 def _type_of(values: Sequence[str], zone: str) -> str:
     """The first type that all values are of, as Spark infers those of partitions."""
-    for kind in _PARTITION_TYPES if values else ():
-        convert = text_converter(kind, zone_of(zone))
+    for kind, form in _PARTITION_TYPES.items() if values else ():
+        if not all(form.fullmatch(value) for value in values):
+            continue
+        convert = text_converter(kind, Times.of(zone, {}))
         try:
             for value in values:
                 if convert is not None:
                     convert(value)
         except Misfit:
             continue
-        # A year alone would be a date, but whole numbers come first.
         return kind
     return "string"
 
@@ -136,16 +211,36 @@ def _texts(block: bytes, names: tuple[str, ...] | None, dialect: Dialect) -> pa.
     return pa.table(columns)
 
 
-def _footers(files: Iterable[Split]) -> Iterator[pa.Schema]:
+def _parquet_columns(path: str) -> pa.Schema:
+    with open_file(path) as opened, pq.ParquetFile(opened) as file:
+        return parquet_schema(file)
+
+
+# Formats whose files say what their columns are.
+_COLUMNS: Mapping[str, Callable[[str], pa.Schema]] = {"avro": avro_columns, "parquet": _parquet_columns}
+
+
+def _columns_of(files: Iterable[Split], options: LoaderOptions) -> Iterator[pa.Schema]:
+    """The columns of each file, without those that a hint gives a type and Spark has none for."""
+    hinted = {hint.path[0].casefold() for hint in options.hints}
     for file in files:
         try:
-            with store_of(file.path).opened(file.path) as data, pq.ParquetFile(data) as opened:
-                old = int96_columns(opened)
-                fields = [field.with_type(_MOMENT) if field.name in old else field for field in opened.schema_arrow]
-            yield pa.schema(fields)
+            schema = _COLUMNS[options.file_format](file.path)
         except (OSError, pa.ArrowException):
             # Gone, or not to be read: that is for the stream to say when it comes to the file.
             continue
+        check_distinct(schema, file.path)
+        yield pa.schema([field for field in schema if _has_type(field, file.path, hinted)])
+
+
+def _has_type(field: pa.Field, path: str, hinted: set[str]) -> bool:
+    try:
+        spark_type(field.type)
+    except NoArrowType as error:
+        if field.name.casefold() in hinted:
+            return False
+        raise PipelineError("AUTO_LOADER.FILE_COLUMN", file=path, column=field.name, reason=str(error)) from error
+    return True
 
 
 def _blocks(files: Iterable[Split], encoding: str, most_bytes: int, options: LoaderOptions) -> Iterator[bytes]:

@@ -6,17 +6,20 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime, timezone
 from pathlib import Path
 
 from headrace.autoloader.ddl import JsonType, nullable
-from headrace.autoloader.globs import name_pattern
+from headrace.autoloader.globs import InvalidGlob, name_pattern
 from headrace.autoloader.hints import HintMismatch, with_hints
 from headrace.autoloader.inference import evolved
 from headrace.autoloader.option_table import PATH_OPTIONS
 from headrace.autoloader.options import RESCUED, LoaderOptions, loader_options
 from headrace.autoloader.reading.arrow_types import NoArrowType, arrow_schema
 from headrace.autoloader.reading.partitions import folder_values
-from headrace.autoloader.reading.plan import ReadPlan
+from headrace.autoloader.reading.plain import FIXED
+from headrace.autoloader.reading.plan import METADATA, ReadPlan
+from headrace.autoloader.reading.values import zone_name
 from headrace.autoloader.sampling import PARTITION, inferred, newest, partition_columns
 from headrace.autoloader.schema_store import SchemaStore, SchemaVersion
 from headrace.autoloader.stores.paths import local_path, mapped, root_of, whole_path
@@ -100,6 +103,8 @@ def prepare(
     try:
         tree = tree_of(whole, options)
         there = tree.store.is_folder(tree.base)
+    except InvalidGlob as error:
+        raise PipelineError("AUTO_LOADER.PATH_PATTERN", path=path, reason=str(error)) from error
     except OSError as error:
         raise PipelineError("AUTO_LOADER.STORE_FAILS", path=path, reason=str(error)) from error
     if not there:
@@ -115,24 +120,30 @@ def prepare(
     partitions = [f for f in columns["fields"] if PARTITION in f.get("metadata", {}) or f["name"] in names]
     data = [field for field in columns["fields"] if field not in partitions]
     corrupt = any(f["name"] == options.corrupt_column and f["type"] == "string" for f in data)
+    rescued = options.rescued_column or (None if schema is not None and options.evolution_mode != "rescue" else RESCUED)
+    # A field of the files that is called as the column for what is rescued is rescued itself.
+    data = [field for field in data if rescued is None or field["name"].casefold() != rescued.casefold()]
+    metadata = metadata if options.metadata is None else options.metadata
     plan = ReadPlan(
         file_format=options.file_format,
         data={"type": "struct", "fields": data},
         base=tree.base,
         partitions={"type": "struct", "fields": partitions},
-        rescued_column=options.rescued_column
-        or (None if schema is not None and options.evolution_mode != "rescue" else RESCUED),
+        rescued_column=rescued,
         corrupt_column=options.corrupt_column if corrupt else None,
         evolves=_mode(options, schema) in ("addNewColumns", "failOnNewColumns"),
-        metadata=metadata if options.metadata is None else options.metadata,
+        # As with Spark's sources, a column of that name goes before it.
+        metadata=metadata and not any(field["name"].casefold() == METADATA for field in columns["fields"]),
         case_sensitive=options.case_sensitive,
         mode=options.mode,
-        time_zone=options.time_zone or place.time_zone,
+        time_zone=zone_name(options.time_zone or place.time_zone),
         missing_files=options.missing_files,
         corrupt_files=options.corrupt_files,
+        bad_records=_bad_records(options, place),
         format_options=options.format_options,
     )
     _check_types(plan)
+    _check_fixed(plan)
     _check_move(options, tree)
     _check_notifications(options, whole)
     ledgers = options.ledger_location and Path(local_path(options.ledger_location, "headrace.ledgerLocation"))
@@ -210,7 +221,9 @@ def grown(location: Path, seen: JsonType, options: LoaderOptions) -> SchemaVersi
 
 
 def _mode(options: LoaderOptions, schema: JsonType | None) -> str:
-    return options.evolution_mode or ("none" if schema is not None else "addNewColumns")
+    # What is not inferred does not grow.
+    found = "rescue" if options.file_format == "orc" else "addNewColumns"
+    return options.evolution_mode or ("none" if schema is not None else found)
 
 
 def _given(schema: JsonType, options: LoaderOptions) -> JsonType:
@@ -241,7 +254,7 @@ def _found(tree: Tree, options: LoaderOptions, place: Place) -> SchemaVersion:
     if store is None:
         raise PipelineError("AUTO_LOADER.SCHEMA_LOCATION_MISSING")
     files = newest(tree, place.now_ns)
-    data = inferred(files, options)
+    data = inferred(files, options, place.time_zone)
     if data is None:
         raise PipelineError("AUTO_LOADER.NOTHING_TO_INFER", path=tree.base, format=options.file_format)
     partitions = partition_columns(files, tree.base, options, place.time_zone)
@@ -261,6 +274,30 @@ def _hinted(schema: JsonType, options: LoaderOptions) -> JsonType:
         raise PipelineError(
             "AUTO_LOADER.OPTION_VALUE", option="cloudFiles.schemaHints", value=hints, reason=str(error)
         ) from error
+
+
+def _bad_records(options: LoaderOptions, place: Place) -> str | None:
+    """The folder for what cannot be read: one for each time that a reader is made, as the vendor has it."""
+    given = options.format_options.get("badRecordsPath")
+    if given is None:
+        return None
+    made_at = datetime.fromtimestamp(place.now_ns // 1_000_000_000, tz=timezone.utc)
+    return str(Path(local_path(given, "badRecordsPath"), made_at.strftime("%Y%m%dT%H%M%S")))
+
+
+def _check_fixed(plan: ReadPlan) -> None:
+    """Refuse a schema that files of one fixed column, or of a few, are not read as."""
+    fixed = FIXED.get(plan.file_format)
+    if fixed is None:
+        return
+    fields = plan.data["fields"]
+    if plan.file_format == "text" and [field["type"] for field in fields] != ["string"]:
+        raise PipelineError("AUTO_LOADER.SCHEMA", reason="files of text have one column, of type string")
+    known = {field["name"]: field["type"] for field in fixed["fields"]}
+    other = next((field["name"] for field in fields if known.get(field["name"]) != field["type"]), None)
+    if plan.file_format == "binaryFile" and other is not None:
+        said = ", ".join(f"{name} {kind}" for name, kind in known.items())
+        raise PipelineError("AUTO_LOADER.SCHEMA", reason=f'"{other}" is none of {said}')
 
 
 def _check_types(plan: ReadPlan) -> None:

@@ -140,17 +140,10 @@ class _Loader:
             connectors=section.texts("connectors"),
             renamed_datasets=MappingProxyType(section.section("renames").mapping("datasets")),
             renamed_flows=MappingProxyType(section.section("renames").mapping("flows")),
-            paths=self._mapped_paths(section),
+            paths=_absolute(section.mapping("paths"), self.file.parent),
             secrets_directory=self.file.parent / secrets if secrets else None,
             notices=(*notices.items(), *clusters.notices, *_vendor_confs(configuration)),
             places=self._places(section, clusters.places, overrides),
-        )
-
-    def _mapped_paths(self, section: Section) -> Mapping[str, str]:
-        folder = self.file.parent
-        paths = section.mapping("paths")
-        return MappingProxyType(
-            {prefix: place if "://" in place else str(folder / place) for prefix, place in paths.items()}
         )
 
     def _name(self, section: Section) -> str:
@@ -239,3 +232,8 @@ def _vendor_confs(configuration: Mapping[str, str]) -> Iterator[tuple[str, str]]
     for key in configuration:
         if key.startswith(VENDOR_CONF_PREFIX) and key not in HONOURED_CONFS:
             yield f"configuration.{key}", "no conf of this name is read from the settings"
+
+
+def _absolute(paths: Mapping[str, str], folder: Path) -> Mapping[str, str]:
+    """What beginnings of paths stand for; where that has no scheme, it is below *folder*."""
+    return MappingProxyType({begin: place if "://" in place else str(folder / place) for begin, place in paths.items()})

@@ -413,4 +413,6 @@ def test_odd_entries_of_a_folder_stop_nobody(data, land, looking):
 def test_paths_are_written_as_java_writes_them():
     store = LocalStore()
 
-    assert store.uri("/data/day=2026-01-01/a b%#?é+,~(1).json") == "file:/data/day=2026-01-01/a%20b%25%23%3Fé+,~(1).json"
+    assert (
+        store.uri("/data/day=2026-01-01/a b%#?é+,~(1).json") == "file:/data/day=2026-01-01/a%20b%25%23%3Fé+,~(1).json"
+    )

@@ -1,49 +1,111 @@
-"""Files that bring their columns with them: Parquet, read by Arrow, each row group in one part of the file."""
+"""Files that bring their columns with them: which of theirs is which of the schema's, and what has no place in it."""
 
 from __future__ import annotations
 
+import base64
 import json
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from headrace.autoloader.ddl import JsonType
 from headrace.autoloader.reading.arrow_types import arrow_schema, arrow_type
 from headrace.autoloader.reading.json_scan import Members, Number
 from headrace.autoloader.reading.plan import ReadPlan, UnknownFields, taken_names
 from headrace.autoloader.reading.rows import rescued_text
-from headrace.autoloader.reading.splits import Split
-from headrace.autoloader.stores.paths import store_of
-
-_ROWS = 32_768
+from headrace.errors import PipelineError
 
 
-def parquet_rows(plan: ReadPlan, split: Split) -> Iterator[pa.RecordBatch]:
-    """The row groups whose middle lies in a part of a file, as Spark divides Parquet files.
+class FileColumns:
+    """The columns of one file, as they become those of the schema.
 
     A column is read where its type is the schema's or one that fits into it; of another type, or not in the schema, its
-    values are rescued.
+    values are rescued. With *zone*, a time of no zone is one of a clock there where the schema has TIMESTAMP.
 
     Raises:
         UnknownFields: the file has columns that the schema lacks, and the stream is to end with that.
+        PipelineError: ``AUTO_LOADER.FILE_COLUMN``: two of its columns have one name.
     """
-    with (
-        store_of(split.path).opened(split.path) as data,
-        pq.ParquetFile(data, coerce_int96_timestamp_unit="us") as file,
-    ):
-        names = _Names(plan, file.schema_arrow, int96_columns(file))
+
+    def __init__(self, plan: ReadPlan, path: str, schema: pa.Schema, *, zone: str | None = None) -> None:
+        check_distinct(schema, path)
         taken = taken_names(plan)
-        found = [field for field in file.schema_arrow if field.name.casefold() not in taken]
-        unknown = unknown_fields(found, plan.data, ())
+        unknown = unknown_fields([field for field in schema if field.name.casefold() not in taken], plan.data, ())
         if unknown and plan.evolves:
-            raise UnknownFields(tuple(sorted(unknown)), split.path)
-        groups = [number for number in range(file.num_row_groups) if _is_within(file, number, split)]
-        read = list(file.schema_arrow.names) if plan.rescued_column else list(names.by_column.values())
-        for batch in file.iter_batches(_ROWS, row_groups=groups, columns=read):
-            yield _completed(plan, split.path, names, batch)
+            raise UnknownFields(tuple(sorted(unknown)), path)
+        self._plan = plan
+        self._path = path
+        self._zone = zone
+        self._schema = schema
+        self._wanted = arrow_schema(plan.data)
+        there = {name if plan.case_sensitive else name.casefold(): name for name in schema.names}
+        # What folders and records that cannot be read are put into does not come from the file.
+        self._source = {
+            field["name"]: there[key]
+            for field in plan.data["fields"]
+            if (key := field["name"] if plan.case_sensitive else field["name"].casefold()) in there
+            and field["name"].casefold() not in taken
+        }
+        kinds = {field["name"]: field["type"] for field in plan.data["fields"]}
+        others = [name for name in schema.names if name not in self._source.values()]
+        # Columns that hold something, inside, that the schema has no place for.
+        wider = [name for column, name in self._source.items() if has_more(schema.field(name).type, kinds[column])]
+        self._misfits = [*others, *wider]
+        self.read: list[str] = list(schema.names) if plan.rescued_column else list(self._source.values())
+
+    def completed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """A batch of the columns to read as one of the schema's, and of the column for what is rescued."""
+        columns, misfits = [], list(self._misfits)
+        for field, wanted in zip(self._plan.data["fields"], self._wanted, strict=True):
+            source = self._source.get(field["name"])
+            made = None if source is None else fitted(self._column(batch, source), field["type"], self._zone)
+            if source is not None and made is None and source not in misfits:
+                misfits.append(source)
+            columns.append(pa.nulls(batch.num_rows, wanted.type) if made is None else made)
+        schema, rescued = self._wanted, self._plan.rescued_column
+        if rescued:
+            texts = self._rescued(batch, misfits)
+            place = schema.get_field_index(rescued)
+            if place >= 0:
+                columns[place] = texts
+            else:
+                schema = schema.append(pa.field(rescued, pa.string()))
+                columns.append(texts)
+        return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+    def nothing(self, count: int) -> pa.RecordBatch:
+        """Rows of a file that has none of the columns."""
+        columns = [pa.nulls(count, field.type) for field in self._wanted]
+        return pa.RecordBatch.from_arrays(columns, schema=self._wanted)
+
+    def _column(self, batch: pa.RecordBatch, name: str) -> pa.Array:
+        """A column of the file in the type that it is known by there, which a reader may know better than Arrow."""
+        column, kind = batch.column(name), self._schema.field(name).type
+        return column if column.type == kind else column.cast(kind)
+
+    def _rescued(self, batch: pa.RecordBatch, names: Sequence[str]) -> pa.Array:
+        if not names:
+            return pa.nulls(batch.num_rows, pa.string())
+        rows = batch.select(list(names)).to_pylist()
+        texts = [
+            rescued_text(Members((name, _plain(value)) for name, value in row.items() if value is not None), self._path)
+            for row in rows
+        ]
+        return pa.array(texts, pa.string())
+
+
+def check_distinct(schema: pa.Schema, path: str) -> None:
+    """Refuse a file with two columns of one name.
+
+    Raises:
+        PipelineError: ``AUTO_LOADER.FILE_COLUMN``: it has.
+    """
+    twice = next((name for name, times in Counter(schema.names).items() if times > 1), None)
+    if twice is not None:
+        raise PipelineError("AUTO_LOADER.FILE_COLUMN", file=path, column=twice, reason="another has the same name")
 
 
 def unknown_fields(found: Sequence[pa.Field], wanted: JsonType, path: tuple[str, ...]) -> list[str]:
@@ -63,60 +125,6 @@ def unknown_fields(found: Sequence[pa.Field], wanted: JsonType, path: tuple[str,
     return unknown
 
 
-class _Names:
-    """Which column of a file is which of the schema, and which is none."""
-
-    def __init__(self, plan: ReadPlan, schema: pa.Schema, int96: frozenset[str]) -> None:
-        self.int96 = int96
-        there = {name if plan.case_sensitive else name.casefold(): name for name in schema.names}
-        self.by_column = {
-            field["name"]: there[key]
-            for field in plan.data["fields"]
-            if (key := field["name"] if plan.case_sensitive else field["name"].casefold()) in there
-        }
-        self.others = [name for name in schema.names if name not in self.by_column.values()]
-        # Columns that hold something, inside, that the schema has no place for.
-        kinds = {field["name"]: field["type"] for field in plan.data["fields"]}
-        self.wider = [
-            name for column, name in self.by_column.items() if has_more(schema.field(name).type, kinds[column])
-        ]
-
-
-def _is_within(file: pq.ParquetFile, number: int, split: Split) -> bool:
-    group = file.metadata.row_group(number)
-    first = group.column(0)
-    begin = min(filter(None, (first.dictionary_page_offset, first.data_page_offset)), default=0)
-    size = sum(group.column(place).total_compressed_size for place in range(group.num_columns))
-    return bool(split.start <= begin + size // 2 < max(split.end, split.start + 1))
-
-
-def _completed(plan: ReadPlan, path: str, names: _Names, batch: pa.RecordBatch) -> pa.RecordBatch:
-    schema = arrow_schema(plan.data)
-    columns, misfits = [], [*names.others, *names.wider] if plan.rescued_column else []
-    for field, wanted in zip(plan.data["fields"], schema, strict=True):
-        source = names.by_column.get(field["name"])
-        made = None if source is None else fitted(_moments(batch, source, names), field["type"])
-        if source is not None and made is None and plan.rescued_column and source not in misfits:
-            misfits.append(source)
-        columns.append(pa.nulls(batch.num_rows, wanted.type) if made is None else made)
-    if plan.rescued_column and plan.rescued_column not in schema.names:
-        schema = schema.append(pa.field(plan.rescued_column, pa.string()))
-        columns.append(_rescued(batch, misfits, path))
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
-
-
-def _moments(batch: pa.RecordBatch, name: str, names: _Names) -> pa.Array:
-    """A column; times of the old form, which has no zone in the file, are points in time, as Spark reads them."""
-    column = batch.column(name)
-    return column.cast(pa.timestamp("us", "UTC")) if name in names.int96 else column
-
-
-def int96_columns(file: pq.ParquetFile) -> frozenset[str]:
-    """The columns that hold times in the old form of 96 bits."""
-    columns = (file.schema.column(place) for place in range(len(file.schema)))
-    return frozenset(column.path for column in columns if column.physical_type == "INT96")
-
-
 def has_more(given: pa.DataType, kind: JsonType) -> bool:
     """Whether a nested type has a field that the schema's has no place for."""
     if not isinstance(kind, dict):
@@ -131,17 +139,6 @@ def has_more(given: pa.DataType, kind: JsonType) -> bool:
     return False
 
 
-def _rescued(batch: pa.RecordBatch, names: Sequence[str], path: str) -> pa.Array:
-    if not names:
-        return pa.nulls(batch.num_rows, pa.string())
-    rows = batch.select(list(names)).to_pylist()
-    texts = [
-        rescued_text(Members((name, _plain(value)) for name, value in row.items() if value is not None), path)
-        for row in rows
-    ]
-    return pa.array(texts, pa.string())
-
-
 def _plain(value: Any) -> Any:
     """A value as JSON has it."""
     if isinstance(value, bool) or value is None or isinstance(value, str):
@@ -152,44 +149,51 @@ def _plain(value: Any) -> Any:
         return Members((name, _plain(inner)) for name, inner in value.items())
     if isinstance(value, (list, tuple)):
         return [_plain(inner) for inner in value]
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
     return value.isoformat() if hasattr(value, "isoformat") else str(value)
 
 
-def fitted(array: pa.Array, kind: JsonType) -> pa.Array | None:
-    """A column in the schema's type; None when it is of one that does not fit into it."""
+def fitted(array: pa.Array, kind: JsonType, zone: str | None = None) -> pa.Array | None:
+    """A column in the schema's type; None when it is of one that does not fit into it.
+
+    With *zone*, times of none are those of a clock there.
+    """
     wanted = arrow_type(kind)
     if array.type == wanted:
         return array
     if pa.types.is_dictionary(array.type):
-        return fitted(array.cast(array.type.value_type), kind)
+        return fitted(array.cast(array.type.value_type), kind, zone)
     if isinstance(kind, dict):
-        return _fitted_nested(array, kind, wanted)
+        return _fitted_nested(array, kind, wanted, zone)
     if not fits(array.type, wanted):
         return None
     try:
+        if zone is not None and wanted == pa.timestamp("us", "UTC") and array.type.tz is None:
+            array = pc.assume_timezone(array, zone, ambiguous="earliest", nonexistent="latest")
         # Of times, what is finer than a microsecond is left out, as Spark does it.
-        return array.cast(wanted, safe=not pa.types.is_timestamp(wanted))
+        return array.cast(wanted, safe=not (pa.types.is_timestamp(array.type) and array.type.unit == "ns"))
     except pa.ArrowInvalid:
         return None
 
 
-def _fitted_nested(array: pa.Array, kind: dict[str, Any], wanted: pa.DataType) -> pa.Array | None:
+def _fitted_nested(array: pa.Array, kind: dict[str, Any], wanted: pa.DataType, zone: str | None) -> pa.Array | None:
     mask = pc.is_null(array) if array.null_count else None
     if kind["type"] == "struct" and pa.types.is_struct(array.type):
         inner = []
         for field, within in zip(kind["fields"], wanted, strict=True):
             place = array.type.get_field_index(field["name"])
-            made = fitted(array.field(place), field["type"]) if place >= 0 else pa.nulls(len(array), within.type)
+            made = fitted(array.field(place), field["type"], zone) if place >= 0 else pa.nulls(len(array), within.type)
             if made is None:
                 return None
             inner.append(made)
         return pa.StructArray.from_arrays(inner, fields=list(wanted), mask=mask)
     if kind["type"] == "array" and (pa.types.is_list(array.type) or pa.types.is_large_list(array.type)):
         array = array.cast(pa.list_(array.type.value_type))
-        values = fitted(array.values, kind["elementType"])
+        values = fitted(array.values, kind["elementType"], zone)
         return None if values is None else pa.ListArray.from_arrays(array.offsets, values, type=wanted, mask=mask)
     if kind["type"] == "map" and pa.types.is_map(array.type):
-        keys, items = fitted(array.keys, kind["keyType"]), fitted(array.items, kind["valueType"])
+        keys, items = fitted(array.keys, kind["keyType"], zone), fitted(array.items, kind["valueType"], zone)
         if keys is None or items is None:
             return None
         return pa.MapArray.from_arrays(array.offsets, keys, items, type=wanted, mask=mask)

@@ -7,6 +7,7 @@ another number of values, or a value that does not fit is read line by line.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -15,15 +16,17 @@ import pyarrow.csv as pcsv
 
 from headrace.autoloader.ddl import field_of
 from headrace.autoloader.reading.arrow_types import arrow_schema
+from headrace.autoloader.reading.bad_records import BadRecords
+from headrace.autoloader.reading.converters import Times, text_converter
 from headrace.autoloader.reading.csv_lines import Dialect, is_left_out, values_of
 from headrace.autoloader.reading.json_scan import Members
 from headrace.autoloader.reading.lines import line_blocks
-from headrace.autoloader.reading.plan import MalformedRecord, ReadPlan, UnknownFields, taken_names
+from headrace.autoloader.reading.plan import ReadPlan, UnknownFields, taken_names
 from headrace.autoloader.reading.rows import Rows
 from headrace.autoloader.reading.splits import Split
 from headrace.autoloader.reading.texts import typed
 from headrace.autoloader.reading.times import NotVectorised
-from headrace.autoloader.reading.values import Misfit, text_converter, zone_of
+from headrace.autoloader.reading.values import Misfit
 
 _ROWS = 10_000
 _LEAST_BYTES = 64 * 1024
@@ -43,15 +46,16 @@ def csv_rows(plan: ReadPlan, split: Split) -> Iterator[pa.RecordBatch]:
     dialect = Dialect.of(options)
     encoding = options.get("encoding") or options.get("charset") or "utf-8"
     head = header_of(split, dialect, options.get("header") == "true", int(options.get("skipRows", "0")), encoding)
-    reader = CsvBlocks(plan, split.path, dialect, head.names)
     left = head.lines if split.start == 0 else 0
-    for block in line_blocks(split, encoding=encoding):
-        text = block.replace(b"\r\n", b"\n").replace(b"\r", b"\n") if b"\r" in block else block
-        while left and text:
-            _, _, text = text.partition(b"\n")
-            left -= 1
-        if text.strip():
-            yield from reader.read(text.removeprefix(_BOM))
+    with BadRecords.of(plan, split) as bad:
+        reader = CsvBlocks(plan, split.path, dialect, head.names, bad)
+        for block in line_blocks(split, encoding=encoding):
+            text = block.replace(b"\r\n", b"\n").replace(b"\r", b"\n") if b"\r" in block else block
+            while left and text:
+                _, _, text = text.partition(b"\n")
+                left -= 1
+            if text.strip():
+                yield from reader.read(text.removeprefix(_BOM))
 
 
 class Header:
@@ -74,9 +78,16 @@ def header_of(split: Split, dialect: Dialect, named: bool, skipped: int, encodin
         if not named:
             return Header(None, skipped)
         if not is_left_out(line, dialect):
-            names = values_of(line, dialect)
-            return Header(tuple(name or f"_c{place}" for place, name in enumerate(names)), lines)
+            return Header(_distinct(values_of(line, dialect)), lines)
     return Header(() if named else None, lines)
+
+
+def _distinct(names: Sequence[str]) -> tuple[str, ...]:
+    """The names with their place behind them where they are repeated, as ``CSVUtils.makeSafeHeader`` has it."""
+    times = Counter(names)
+    return tuple(
+        f"_c{place}" if not name else f"{name}{place}" if times[name] > 1 else name for place, name in enumerate(names)
+    )
 
 
 def _first_lines(split: Split, encoding: str) -> Iterator[str]:
@@ -94,26 +105,34 @@ class CsvBlocks:
         path: the file.
         dialect: how values are separated and quoted.
         names: of the file's columns in order; None where they are known by their places.
+        bad: where lines go that cannot be read, if anywhere.
     """
 
-    def __init__(self, plan: ReadPlan, path: str, dialect: Dialect, names: tuple[str, ...] | None) -> None:
+    def __init__(
+        self,
+        plan: ReadPlan,
+        path: str,
+        dialect: Dialect,
+        names: tuple[str, ...] | None,
+        bad: BadRecords | None = None,
+    ) -> None:
         self._plan = plan
         self._path = path
+        self._bad = bad
         self._dialect = dialect
         fields = [field for field in plan.data["fields"] if field["name"] != plan.corrupt_column]
         self._names = tuple(field["name"] for field in fields) if names is None else names
         known = {_folded(field["name"], plan): field for field in fields}
         # For each value of a line the column that it is of, or None.
         self._fields = [known.get(_folded(name, plan)) for name in self._names]
-        zone = zone_of(plan.time_zone)
-        self._converters = [field and text_converter(field["type"], zone) for field in self._fields]
+        times = Times.of(plan.time_zone, plan.format_options)
+        self._converters = [field and text_converter(field["type"], times) for field in self._fields]
         everything = {field["name"].casefold() for field in fields} | taken_names(plan)
         self._unknown = [name for name in self._names if name.casefold() not in everything]
         self._fast = (
-            len(dialect.separator) == 1
-            and len(dialect.quote) == 1
+            dialect.fits_arrow
             and not (dialect.comment or dialect.trims_left or dialect.trims_right)
-            and all(self._fields)
+            and all(field and field["type"] not in times.patterns for field in self._fields)
             and len(set(self._names)) == len(self._names)
         )
 
@@ -160,7 +179,7 @@ class CsvBlocks:
         return pa.RecordBatch.from_arrays(columns, schema=schema)
 
     def _by_line(self, block: bytes) -> Iterator[pa.RecordBatch]:
-        rows = Rows(self._plan, self._path)
+        rows = Rows(self._plan, self._path, self._bad)
         for line in block.decode("utf-8", "replace").split("\n"):
             if not is_left_out(line, self._dialect):
                 self._add(line, rows)
@@ -171,12 +190,7 @@ class CsvBlocks:
 
     def _add(self, line: str, rows: Rows) -> None:
         values = values_of(line, self._dialect)
-        malformed = len(values) != len(self._names)
-        if malformed and self._plan.mode == "FAILFAST":
-            raise MalformedRecord(self._path, line)
-        if malformed and self._plan.mode == "DROPMALFORMED":
-            return
-        found, left = {}, Members()
+        found, left, misfit = {}, Members(), ""
         for name, field, convert, text in zip(self._names, self._fields, self._converters, values, strict=False):
             if text in (self._dialect.null, ""):
                 continue
@@ -187,12 +201,20 @@ class CsvBlocks:
                 found[field["name"]] = convert(text)
             except Misfit:
                 left.append((name, text))
-        rows.add(found, left, malformed=line if malformed else None)
+                misfit = misfit or text
+        if len(values) != len(self._names):
+            rows.add_malformed(line, f"it has {len(values)} values, and {len(self._names)} are expected", found, left)
+        else:
+            rows.add(found, left, line, misfit=misfit)
 
 
 def texts_at_once(block: bytes, names: Sequence[str], dialect: Dialect) -> pa.Table | None:
     """The values of a block as columns of text, NULL where they are empty; None when it is to be read line by line."""
-    if not names or (dialect.escape and dialect.escape.encode() in block and dialect.escape != dialect.quote):
+    if (
+        not names
+        or not dialect.fits_arrow
+        or (dialect.escape and dialect.escape.encode() in block and dialect.escape != dialect.quote)
+    ):
         return None
     if not block.isascii():
         try:

@@ -32,14 +32,18 @@ class Dialect:
         """What the options of a reader say.
 
         Raises:
-            InvalidDialect: a separator is empty, or a quote is longer than one character.
+            InvalidDialect: a separator is empty, a quote longer than one character, or one is the other.
         """
         separator = options.get("sep", options.get("delimiter", ",")).replace("\\t", "\t")
         quote, escape = options.get("quote", '"'), options.get("escape", "\\")
         if not separator:
             raise InvalidDialect("the separator of CSV is empty")
-        if len(quote) > 1 or len(escape) > 1:
-            raise InvalidDialect("a quote, and what escapes it, is one character")
+        if len(quote) > 1 or len(escape) > 1 or len(options.get("comment", "")) > 1:
+            raise InvalidDialect("a quote, what escapes it, and what begins a comment, is one character each")
+        if quote and quote in separator:
+            raise InvalidDialect("the separator has the quote in it")
+        if any(end in f"{separator}{quote}" for end in "\r\n"):
+            raise InvalidDialect("a line's end is neither separator nor quote")
         return cls(
             separator,
             quote,
@@ -49,6 +53,11 @@ class Dialect:
             options.get("ignoreLeadingWhiteSpace") == "true",
             options.get("ignoreTrailingWhiteSpace") == "true",
         )
+
+    @property
+    def fits_arrow(self) -> bool:
+        """Whether Arrow's reader knows such a separator and quote: one byte each."""
+        return len(self.separator) == len(self.quote) == 1 and (self.separator + self.quote).isascii()
 
 
 def values_of(line: str, dialect: Dialect) -> list[str]:

@@ -9,16 +9,21 @@ from typing import Any
 import pyarrow as pa
 
 from headrace.autoloader.reading.arrow_types import arrow_schema, arrow_type
-from headrace.autoloader.reading.columnar import parquet_rows
+from headrace.autoloader.reading.avro import avro_rows
+from headrace.autoloader.reading.bad_records import BadRecords
+from headrace.autoloader.reading.converters import Times, text_converter
 from headrace.autoloader.reading.csv_blocks import csv_rows
 from headrace.autoloader.reading.json_blocks import JsonBlocks
 from headrace.autoloader.reading.json_records import read_records
 from headrace.autoloader.reading.lines import line_blocks
+from headrace.autoloader.reading.orc import orc_rows
+from headrace.autoloader.reading.parquet import parquet_rows
 from headrace.autoloader.reading.partitions import folder_values
 from headrace.autoloader.reading.plain import binary_files, text_lines
 from headrace.autoloader.reading.plan import METADATA, METADATA_FIELD, ReadPlan
 from headrace.autoloader.reading.splits import Split, changed_at
-from headrace.autoloader.reading.values import Misfit, text_converter, zone_of
+from headrace.autoloader.reading.values import Misfit
+from headrace.autoloader.reading.xml_rows import xml_rows
 from headrace.autoloader.stores.paths import store_of
 
 Contents = Callable[[ReadPlan, Split], Iterator[pa.RecordBatch]]
@@ -41,11 +46,9 @@ def read_splits(plan: ReadPlan, splits: Iterable[Split]) -> Iterator[pa.RecordBa
         try:
             for batch in contents(plan, split):
                 yield beside.completed(batch)
-        except FileNotFoundError:
-            if not plan.missing_files:
-                raise
-        except (OSError, pa.ArrowException):
-            if not plan.corrupt_files:
+        except (OSError, pa.ArrowException) as error:
+            allowed = plan.missing_files if isinstance(error, FileNotFoundError) else plan.corrupt_files
+            if not allowed and not BadRecords.of(plan, split).takes_file(str(error)):
                 raise
 
 
@@ -55,10 +58,10 @@ class _Beside:
     def __init__(self, plan: ReadPlan, split: Split, schema: pa.Schema) -> None:
         self._schema = schema
         self._scalars: dict[str, pa.Scalar] = {}
-        zone = zone_of(plan.time_zone)
+        times = Times.of(plan.time_zone, {})
         values = folder_values(plan.base, os.path.dirname(split.path))  # noqa: PTH120 - text, as in the ledger
         for field in plan.partitions["fields"]:
-            self._scalars[field["name"]] = _partition(field, values.get(field["name"]), zone)
+            self._scalars[field["name"]] = _partition(field, values.get(field["name"]), times)
         if plan.metadata:
             self._scalars[METADATA] = pa.scalar(_metadata(split), arrow_type(METADATA_FIELD["type"]))
 
@@ -75,9 +78,9 @@ class _Beside:
         return pa.RecordBatch.from_arrays(columns, schema=self._schema)
 
 
-def _partition(field: Mapping[str, Any], text: str | None, zone: Any) -> pa.Scalar:
+def _partition(field: Mapping[str, Any], text: str | None, times: Times) -> pa.Scalar:
     kind = arrow_type(field["type"])
-    convert = text_converter(field["type"], zone)
+    convert = text_converter(field["type"], times)
     try:
         return pa.scalar(None if text is None or convert is None else convert(text), kind)
     except Misfit:
@@ -98,21 +101,25 @@ def _metadata(split: Split) -> dict[str, Any]:
 def _json(plan: ReadPlan, split: Split) -> Iterator[pa.RecordBatch]:
     encoding = plan.format_options.get("encoding") or plan.format_options.get("charset") or "utf-8"
     blocks = line_blocks(split, encoding=encoding)
-    if plan.format_options.get("multiLine") == "true":
-        text = b"".join(blocks).decode("utf-8-sig", "replace")
-        yield from read_records(plan, split.path, [text], 1)
-        return
-    reader = JsonBlocks(plan, split.path)
-    for block in blocks:
-        yield from reader.read(block)
+    with BadRecords.of(plan, split) as bad:
+        if plan.format_options.get("multiLine") == "true":
+            text = b"".join(blocks).decode("utf-8-sig", "replace")
+            yield from read_records(plan, split.path, [text], 1, bad)
+            return
+        reader = JsonBlocks(plan, split.path, bad)
+        for block in blocks:
+            yield from reader.read(block)
 
 
 _CONTENTS: Mapping[str, Contents] = {
+    "avro": avro_rows,
     "csv": csv_rows,
     "json": _json,
     "text": text_lines,
     "binaryFile": binary_files,
+    "orc": orc_rows,
     "parquet": parquet_rows,
+    "xml": xml_rows,
 }
 # Formats whose files can be read from any place in them.
-DIVISIBLE = frozenset({"csv", "json", "parquet", "text"})
+DIVISIBLE = frozenset({"avro", "csv", "json", "parquet", "text"})

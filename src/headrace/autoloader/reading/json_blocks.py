@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 import pyarrow as pa
@@ -22,6 +23,8 @@ import pyarrow.json as pj
 
 from headrace.autoloader.ddl import JsonType
 from headrace.autoloader.reading.arrow_types import arrow_schema, arrow_type
+from headrace.autoloader.reading.bad_records import BadRecords
+from headrace.autoloader.reading.converters import PATTERNS
 from headrace.autoloader.reading.depth import nests_deep
 from headrace.autoloader.reading.json_records import read_records
 from headrace.autoloader.reading.plan import ReadPlan
@@ -43,10 +46,14 @@ Path = tuple[str, ...]
 class JsonBlocks:
     """Reads blocks of whole lines of one file; what it learns of a block helps with the next."""
 
-    def __init__(self, plan: ReadPlan, path: str) -> None:
+    def __init__(self, plan: ReadPlan, path: str, bad: BadRecords | None = None) -> None:
         self._plan = plan
         self._path = path
-        self._simple = _is_simple(plan.data)
+        self._bad = bad
+        # What cannot be read does not come from a field of the file.
+        self._fields = [field for field in plan.data["fields"] if field["name"] != plan.corrupt_column]
+        patterns = {kind for kind, name in PATTERNS.items() if name in plan.format_options}
+        self._simple = bool(self._fields) and all(_is_simple(field["type"], patterns) for field in self._fields)
         ignores = not plan.evolves and plan.rescued_column is None and plan.corrupt_column is None
         ignores = ignores and plan.case_sensitive
         self._unexpected = "ignore" if ignores else "error"
@@ -76,7 +83,7 @@ class JsonBlocks:
                 yield from self._read(part)
         else:
             texts = block.decode("utf-8", "replace").split("\n")
-            yield from read_records(self._plan, self._path, texts, _ROWS)
+            yield from read_records(self._plan, self._path, texts, _ROWS, self._bad)
 
     def _by_arrow(self, block: bytes) -> pa.RecordBatch | None:
         """The rows of a block; None when Arrow is not to read it, or cannot."""
@@ -95,7 +102,7 @@ class JsonBlocks:
         try:
             columns = [
                 self._made(table[field["name"]].combine_chunks(), field["type"], (field["name"],))
-                for field in self._plan.data["fields"]
+                for field in self._fields
             ]
         except NotVectorised:
             return None
@@ -105,9 +112,7 @@ class JsonBlocks:
         points = sorted({path[-1] for path, kind in self._spelled.items() if pa.types.is_floating(kind)})
         if points:
             block = with_quoted_numbers(block, points)
-        fields = [
-            (field["name"], self._physical(field["type"], (field["name"],))) for field in self._plan.data["fields"]
-        ]
+        fields = [(field["name"], self._physical(field["type"], (field["name"],))) for field in self._fields]
         options = pj.ReadOptions(use_threads=False, block_size=len(block) + 1)
         parsing = pj.ParseOptions(explicit_schema=pa.schema(fields), unexpected_field_behavior=self._unexpected)
         try:
@@ -122,7 +127,7 @@ class JsonBlocks:
             found = pj.read_json(pa.BufferReader(sample), options).schema
         except pa.ArrowInvalid:
             return
-        self._learn_of(self._plan.data, pa.struct(list(found)), ())
+        self._learn_of({"type": "struct", "fields": self._fields}, pa.struct(list(found)), ())
 
     def _learn_of(self, wanted: JsonType, found: pa.DataType, path: Path) -> None:
         if wanted == "string":
@@ -179,21 +184,22 @@ class JsonBlocks:
         return pa.ListArray.from_arrays(array.offsets, values, type=wanted, mask=mask)
 
     def _batch(self, columns: list[pa.Array], count: int) -> pa.RecordBatch:
-        struct = self._plan.data
-        names = {field["name"] for field in struct["fields"]}
+        made = dict(zip((field["name"] for field in self._fields), columns, strict=True))
+        fields = list(arrow_schema(self._plan.data))
+        names = {field.name for field in fields}
         extra = [name for name in (self._plan.corrupt_column, self._plan.rescued_column) if name and name not in names]
-        fields = [*arrow_schema(struct), *(pa.field(name, pa.string()) for name in extra)]
-        nothing = [pa.nulls(count, pa.string()) for _ in extra]
-        return pa.RecordBatch.from_arrays([*columns, *nothing], schema=pa.schema(fields))
+        fields += [pa.field(name, pa.string()) for name in extra]
+        arrays = [made[field.name] if field.name in made else pa.nulls(count, field.type) for field in fields]
+        return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
 
 
-def _is_simple(kind: JsonType) -> bool:
-    """Whether Arrow's reader has the type."""
+def _is_simple(kind: JsonType, patterns: AbstractSet[str]) -> bool:
+    """Whether Arrow's reader has the type, and its values are not read by a pattern."""
     if isinstance(kind, str):
-        return kind != "binary"
+        return kind != "binary" and kind not in patterns
     if kind["type"] == "struct":
-        return bool(kind["fields"]) and all(_is_simple(field["type"]) for field in kind["fields"])
-    return kind["type"] == "array" and _is_simple(kind["elementType"])
+        return bool(kind["fields"]) and all(_is_simple(field["type"], patterns) for field in kind["fields"])
+    return kind["type"] == "array" and _is_simple(kind["elementType"], patterns)
 
 
 def _is_plain(block: bytes) -> bool:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from datetime import tzinfo
 from typing import Any
 
 import pyarrow as pa
 
 from headrace.autoloader.ddl import JsonType
 from headrace.autoloader.reading.arrow_types import decimal_of
+from headrace.autoloader.reading.bad_records import BadRecords
+from headrace.autoloader.reading.converters import Times
 from headrace.autoloader.reading.json_scan import (
     Leniency,
     Members,
@@ -19,20 +20,16 @@ from headrace.autoloader.reading.json_scan import (
     read_json_exactly,
     written,
 )
-from headrace.autoloader.reading.plan import MalformedRecord, ReadPlan, UnknownFields, taken_names
+from headrace.autoloader.reading.plan import ReadPlan, UnknownFields, taken_names
 from headrace.autoloader.reading.rows import Rows
 from headrace.autoloader.reading.values import (
     JSON_NAMES,
     Misfit,
     bytes_of,
-    clock_face,
-    day,
     decimal,
     floating,
-    moment,
     seconds,
     whole,
-    zone_of,
 )
 
 # What a converter gives for a value: the value, and what has no place in the type (Members, a list or a scalar).
@@ -50,9 +47,12 @@ class JsonRecords:
         self._plan = plan
         self._path = path
         self._leniency = Leniency.of(plan.format_options)
-        self._zone = zone_of(plan.time_zone)
         self._unknown: set[str] = set()
-        self._convert = _struct(plan.data, self._zone, self, ())
+        self._misfit = ""
+        # What cannot be read does not come from a field of the file.
+        fields = [field for field in plan.data["fields"] if field["name"] != plan.corrupt_column]
+        self._data = {**plan.data, "fields": fields}
+        self._convert = _struct(self._data, Times.of(plan.time_zone, plan.format_options), self, ())
 
     def add(self, text: str, rows: Rows) -> None:
         """Make a row of one record; of an array, as Spark does it at the top, one of each object in it.
@@ -63,18 +63,19 @@ class JsonRecords:
         """
         try:
             record = read_json(text, self._leniency)
-            needs_texts = isinstance(record, Members) and _holds_nested_text(record, self._plan.data)
+            needs_texts = isinstance(record, Members) and _holds_nested_text(record, self._data)
             if needs_texts:
                 record = read_json_exactly(text, self._leniency)
         except NotJson:
             record = None
         entries = record if isinstance(record, list) and not isinstance(record, Members) else [record]
         if not all(isinstance(entry, Members) for entry in entries):
-            self._malformed(text, rows)
+            rows.add_malformed(text, "it is no object of JSON")
             return
         for entry in entries:
+            self._misfit = ""
             values, left = self._convert(entry)
-            rows.add(values, left if left is not _FITS else Members())
+            rows.add(values, left if left is not _FITS else Members(), text, misfit=self._misfit)
 
     def end(self) -> None:
         """Say what was met that the schema lacks.
@@ -100,11 +101,9 @@ class JsonRecords:
         """Whether a field of another case is another field."""
         return self._plan.case_sensitive
 
-    def _malformed(self, text: str, rows: Rows) -> None:
-        if self._plan.mode == "FAILFAST":
-            raise MalformedRecord(self._path, text)
-        if self._plan.mode != "DROPMALFORMED":
-            rows.add_malformed(text)
+    def met_misfit(self, value: Any) -> None:
+        """Note a value that is none of its column's type."""
+        self._misfit = self._misfit or written(value)
 
 
 def _holds_nested_text(record: Members, struct: JsonType) -> bool:
@@ -127,24 +126,25 @@ def _wants_text(value: Any, kind: JsonType | None) -> bool:
     return kind["type"] == "array" and any(_wants_text(inner, kind["elementType"]) for inner in value)
 
 
-def _converter(kind: JsonType, zone: tzinfo, records: JsonRecords, path: tuple[str, ...]) -> Converter:
+def _converter(kind: JsonType, times: Times, records: JsonRecords, path: tuple[str, ...]) -> Converter:
     """How a value that is not null becomes one of the type."""
     if isinstance(kind, dict):
         made = {"struct": _struct, "array": _array, "map": _map}[kind["type"]]
-        return made(kind, zone, records, path)
-    single = _scalar(kind, zone)
+        return made(kind, times, records, path)
+    single = _scalar(kind, times)
 
     def convert(value: Any) -> Converted:
         try:
             return single(value), _FITS
         except Misfit:
+            records.met_misfit(value)
             return None, value
 
     return convert
 
 
-def _struct(kind: JsonType, zone: tzinfo, records: JsonRecords, path: tuple[str, ...]) -> Converter:
-    converters = {f["name"]: _converter(f["type"], zone, records, (*path, f["name"])) for f in kind["fields"]}
+def _struct(kind: JsonType, times: Times, records: JsonRecords, path: tuple[str, ...]) -> Converter:
+    converters = {f["name"]: _converter(f["type"], times, records, (*path, f["name"])) for f in kind["fields"]}
     known = {name.casefold(): name for name in converters}
     # At the top, what the folders say goes before what is in the file.
     taken = frozenset() if path else records.taken
@@ -152,6 +152,7 @@ def _struct(kind: JsonType, zone: tzinfo, records: JsonRecords, path: tuple[str,
 
     def convert(value: Any) -> Converted:
         if not isinstance(value, Members):
+            records.met_misfit(value)
             return None, value
         found: dict[str, Any] = {}
         left = Members()
@@ -173,11 +174,12 @@ def _struct(kind: JsonType, zone: tzinfo, records: JsonRecords, path: tuple[str,
     return convert
 
 
-def _array(kind: JsonType, zone: tzinfo, records: JsonRecords, path: tuple[str, ...]) -> Converter:
-    element = _converter(kind["elementType"], zone, records, path)
+def _array(kind: JsonType, times: Times, records: JsonRecords, path: tuple[str, ...]) -> Converter:
+    element = _converter(kind["elementType"], times, records, path)
 
     def convert(value: Any) -> Converted:
         if not isinstance(value, list) or isinstance(value, Members):
+            records.met_misfit(value)
             return None, value
         made = [(None, _FITS) if inner is None else element(inner) for inner in value]
         # Of an array, what does not fit is rescued with its neighbours, because its place says what it is.
@@ -187,11 +189,12 @@ def _array(kind: JsonType, zone: tzinfo, records: JsonRecords, path: tuple[str, 
     return convert
 
 
-def _map(kind: JsonType, zone: tzinfo, records: JsonRecords, path: tuple[str, ...]) -> Converter:
-    value_of = _converter(kind["valueType"], zone, records, (*path, _MAP))
+def _map(kind: JsonType, times: Times, records: JsonRecords, path: tuple[str, ...]) -> Converter:
+    value_of = _converter(kind["valueType"], times, records, (*path, _MAP))
 
     def convert(value: Any) -> Converted:
         if not isinstance(value, Members):
+            records.met_misfit(value)
             return None, value
         left = Members()
         made: dict[str, Any] = {}
@@ -204,7 +207,7 @@ def _map(kind: JsonType, zone: tzinfo, records: JsonRecords, path: tuple[str, ..
     return convert
 
 
-def _scalar(kind: str, zone: tzinfo) -> Callable[[Any], Any]:
+def _scalar(kind: str, times: Times) -> Callable[[Any], Any]:
     digits = decimal_of(kind)
     if digits:
         return lambda value: decimal(_digits(value), *digits)
@@ -217,11 +220,11 @@ def _scalar(kind: str, zone: tzinfo) -> Callable[[Any], Any]:
         "long": lambda value: whole(_number(value), kind),
         "float": _floating,
         "double": _floating,
-        "date": lambda value: day(_text(value)),
+        "date": lambda value: times.day(_text(value)),
         "timestamp": lambda value: (
-            seconds(whole(value, "long")) if isinstance(value, Number) else moment(_text(value), zone)
+            seconds(whole(value, "long")) if isinstance(value, Number) else times.moment(_text(value))
         ),
-        "timestamp_ntz": lambda value: clock_face(_text(value)),
+        "timestamp_ntz": lambda value: times.clock_face(_text(value)),
         "binary": lambda value: bytes_of(_text(value)),
     }[kind]
 
@@ -260,14 +263,16 @@ def _text(value: Any) -> str:
     return value
 
 
-def read_records(plan: ReadPlan, path: str, texts: Iterable[str], most: int) -> Iterator[pa.RecordBatch]:
+def read_records(
+    plan: ReadPlan, path: str, texts: Iterable[str], most: int, bad: BadRecords | None = None
+) -> Iterator[pa.RecordBatch]:
     """Batches of at most *most* rows, of the data columns and the corrupt and rescued ones.
 
     Raises:
         UnknownFields: the records have fields that the schema lacks, and the stream is to end with that.
         MalformedRecord: one is no record, and the mode is FAILFAST.
     """
-    records, rows = JsonRecords(plan, path), Rows(plan, path)
+    records, rows = JsonRecords(plan, path), Rows(plan, path, bad)
     for text in texts:
         if text.strip():
             records.add(text, rows)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from codecs import BOM_UTF8
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -10,6 +11,7 @@ import pyarrow as pa
 from headrace.autoloader.ddl import JsonType, struct_of
 from headrace.autoloader.reading.arrow_types import arrow_schema
 from headrace.autoloader.reading.lines import line_blocks
+from headrace.autoloader.reading.opening import open_file
 from headrace.autoloader.reading.plan import ReadPlan
 from headrace.autoloader.reading.splits import Split, changed_at
 from headrace.autoloader.stores.paths import store_of
@@ -24,31 +26,38 @@ FIXED: Mapping[str, JsonType] = {
 
 
 def text_lines(plan: ReadPlan, split: Split) -> Iterator[pa.RecordBatch]:
-    """A row for each line, or with ``wholeText`` for the file."""
+    """A row for each line, or with ``wholeText`` for the file.
+
+    A mark of the byte order is no part of the first line, as Hadoop's ``LineRecordReader`` has it.
+    """
     options = plan.format_options
+    (name,) = (field["name"] for field in plan.data["fields"])
     blocks = line_blocks(split, encoding=options.get("encoding") or options.get("charset") or "utf-8")
     if options.get("wholeText") == "true":
-        yield _lines([b"".join(blocks).decode("utf-8", "replace")])
+        yield _lines(name, [b"".join(blocks).decode("utf-8", "replace")])
         return
     end = options.get("lineSep")
     if end is not None and end != "\n":
-        yield _lines(_without_last(b"".join(blocks).decode("utf-8", "replace").split(end)))
+        yield _lines(name, _without_last(_whole(blocks).decode("utf-8", "replace").split(end)))
         return
-    for block in blocks:
-        text = block.decode("utf-8", "replace")
+    for number, block in enumerate(blocks):
+        begins = number == 0 and split.start == 0
+        text = (block.removeprefix(BOM_UTF8) if begins else block).decode("utf-8", "replace")
         if end is None and "\r" in text:
             text = text.replace("\r\n", "\n").replace("\r", "\n")
-        yield _lines(_without_last(text.split("\n")))
+        yield _lines(name, _without_last(text.split("\n")))
 
 
 def binary_files(plan: ReadPlan, split: Split) -> Iterator[pa.RecordBatch]:
     """A row for the file."""
     del plan
+    with open_file(split.path) as file:
+        content = file.read()
     row: dict[str, Any] = {
         "path": f"file:{split.path}" if split.path.startswith("/") else split.path,
         "modificationTime": changed_at(split),
         "length": split.size,
-        "content": _contents(split.path),
+        "content": content,
     }
     yield pa.RecordBatch.from_pylist([row], schema=arrow_schema(FIXED["binaryFile"]))
 
@@ -63,5 +72,9 @@ def _without_last(lines: list[str]) -> list[str]:
     return lines[:-1] if lines[-1] == "" else lines
 
 
-def _lines(lines: list[str]) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([pa.array(lines, pa.string())], names=["value"])
+def _whole(blocks: Iterator[bytes]) -> bytes:
+    return b"".join(blocks).removeprefix(BOM_UTF8)
+
+
+def _lines(name: str, lines: list[str]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array(lines, pa.string())], names=[name])

@@ -26,6 +26,7 @@ class ReadPlan:
         corrupt_column: the column, of type string, for records that cannot be read, or None.
         evolves: a field that is not in *data* ends the batch with :class:`UnknownFields`.
         metadata: whether there is a column ``_metadata``.
+        bad_records: the folder for records and files that cannot be read, or None.
         base: the folder below which folders may be partitions.
     """
 
@@ -42,6 +43,7 @@ class ReadPlan:
     time_zone: str = "UTC"
     missing_files: bool = False
     corrupt_files: bool = False
+    bad_records: str | None = None
     format_options: Mapping[str, str] = field(default_factory=dict)
 
     def to_json(self) -> str:
@@ -70,6 +72,7 @@ def taken_names(plan: ReadPlan) -> frozenset[str]:
     """Names, case folded, that columns have which do not come from the contents of files."""
     names = [field["name"] for field in plan.partitions["fields"]]
     names += [name for name in (plan.rescued_column, plan.corrupt_column) if name]
+    names += [METADATA] if plan.metadata else []
     return frozenset(name.casefold() for name in names)
 
 

@@ -10,8 +10,9 @@ import pyarrow as pa
 
 from headrace.autoloader.ddl import field_of
 from headrace.autoloader.reading.arrow_types import arrow_schema
+from headrace.autoloader.reading.bad_records import BadRecords
 from headrace.autoloader.reading.json_scan import Members, written
-from headrace.autoloader.reading.plan import CORRUPT, ReadPlan
+from headrace.autoloader.reading.plan import CORRUPT, MalformedRecord, ReadPlan
 
 _FILE_PATH = "_file_path"
 
@@ -25,11 +26,18 @@ def rescued_text(left: Members, path: str) -> str | None:
 
 
 class Rows:
-    """Rows of one file, kept as columns until they are taken as a batch."""
+    """Rows of one file, kept as columns until they are taken as a batch.
 
-    def __init__(self, plan: ReadPlan, path: str) -> None:
+    Args:
+        plan: the columns, and what becomes of a record that cannot be read.
+        path: the file.
+        bad: where such records go instead, if anywhere.
+    """
+
+    def __init__(self, plan: ReadPlan, path: str, bad: BadRecords | None = None) -> None:
         self._plan = plan
         self._path = path
+        self._bad = bad
         fields = list(plan.data["fields"])
         names = {field["name"] for field in fields}
         extra = [name for name in (plan.corrupt_column, plan.rescued_column) if name and name not in names]
@@ -41,21 +49,45 @@ class Rows:
     def __len__(self) -> int:
         return self._count
 
-    def add(self, values: Mapping[str, Any], left: Members, *, malformed: str | None = None) -> None:
-        """A row; columns that are not named are NULL, and *malformed* is its text where it could not be read whole."""
-        if malformed is not None and self._plan.corrupt_column:
-            values = {**values, self._plan.corrupt_column: malformed}
-        elif malformed is not None:
-            left = Members([*left, (CORRUPT, malformed)])
+    def add(self, values: Mapping[str, Any], left: Members, record: str, *, misfit: str = "") -> None:
+        """A row; columns that are not named are NULL.
+
+        Where there is no column for what is rescued, a record with a *misfit* is one that cannot be read, as Spark has
+        it (``FailureSafeParser``), but what fits of it is kept.
+
+        Raises:
+            MalformedRecord: it has one, and the mode is FAILFAST.
+        """
+        if misfit and self._plan.rescued_column is None:
+            self.add_malformed(record, f"{misfit!r} does not fit", values)
+        else:
+            self._append(values, left)
+
+    def add_malformed(
+        self, record: str, reason: str, values: Mapping[str, Any] | None = None, left: Members | None = None
+    ) -> None:
+        """A record that could not be read: its text is in the corrupt column, else in the rescued one.
+
+        Raises:
+            MalformedRecord: the mode is FAILFAST.
+        """
+        if self._bad is not None and self._bad.takes(record, reason):
+            return
+        if self._plan.mode == "FAILFAST":
+            raise MalformedRecord(self._path, record)
+        if self._plan.mode == "DROPMALFORMED":
+            return
+        if self._plan.corrupt_column:
+            self._append({**(values or {}), self._plan.corrupt_column: record}, left or Members())
+        else:
+            self._append(values or {}, Members([*(left or ()), (CORRUPT, record)]))
+
+    def _append(self, values: Mapping[str, Any], left: Members) -> None:
         for name, column in self._columns.items():
             column.append(values.get(name))
         self._count += 1
         if self._plan.rescued_column:
             self._columns[self._plan.rescued_column][-1] = rescued_text(left, self._path)
-
-    def add_malformed(self, record: str) -> None:
-        """A record that could not be read: its text is in the corrupt column, else in the rescued one."""
-        self.add({}, Members(), malformed=record)
 
     def take(self) -> pa.RecordBatch:
         """The rows so far, in the order of the data columns, with the corrupt and the rescued column behind."""

@@ -10,17 +10,13 @@ import base64
 import binascii
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import date, datetime, timedelta, timezone, tzinfo
 from decimal import ROUND_HALF_UP, Decimal, InvalidOperation, localcontext
 from functools import cache
-from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from headrace.autoloader.ddl import JsonType
-from headrace.autoloader.reading.arrow_types import decimal_of
-
-_RANGES = {"byte": 2**7, "short": 2**15, "integer": 2**31, "long": 2**63}
+RANGES = {"byte": 2**7, "short": 2**15, "integer": 2**31, "long": 2**63}
 # Python reads no number of thousands of digits; leading zeros aside, none in range has as many as this.
 _LONGEST_WHOLE = 100
 _WHOLE = re.compile(r"[+-]?\d+")
@@ -38,6 +34,39 @@ _OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d{2}))?(?::?(\d{2}))
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
+# The old names that Spark's zones have too (java.time.ZoneId.SHORT_IDS).
+_SHORT_IDS: Mapping[str, str] = {
+    "ACT": "Australia/Darwin",
+    "AET": "Australia/Sydney",
+    "AGT": "America/Argentina/Buenos_Aires",
+    "ART": "Africa/Cairo",
+    "AST": "America/Anchorage",
+    "BET": "America/Sao_Paulo",
+    "BST": "Asia/Dhaka",
+    "CAT": "Africa/Harare",
+    "CNT": "America/St_Johns",
+    "CST": "America/Chicago",
+    "CTT": "Asia/Shanghai",
+    "EAT": "Africa/Addis_Ababa",
+    "ECT": "Europe/Paris",
+    "IET": "America/Indiana/Indianapolis",
+    "IST": "Asia/Kolkata",
+    "JST": "Asia/Tokyo",
+    "MIT": "Pacific/Apia",
+    "NET": "Asia/Yerevan",
+    "NST": "Pacific/Auckland",
+    "PLT": "Asia/Karachi",
+    "PNT": "America/Phoenix",
+    "PRT": "America/Puerto_Rico",
+    "PST": "America/Los_Angeles",
+    "SST": "Pacific/Guadalcanal",
+    "VST": "Asia/Ho_Chi_Minh",
+    "EST": "-05:00",
+    "MST": "-07:00",
+    "HST": "-10:00",
+}
+
+
 class Misfit(ValueError):
     """What a file says is no value of the type."""
 
@@ -51,7 +80,7 @@ def whole(text: str, kind: str) -> int:
     if (
         len(text) > _LONGEST_WHOLE
         or not _WHOLE.fullmatch(text)
-        or not -_RANGES[kind] <= (value := int(text)) < _RANGES[kind]
+        or not -RANGES[kind] <= (value := int(text)) < RANGES[kind]
     ):
         raise Misfit(text)
     return value
@@ -163,6 +192,11 @@ def bytes_of(text: str) -> bytes:
         raise Misfit(text) from error
 
 
+def zone_name(name: str) -> str:
+    """The name of a zone that Arrow knows it by, too."""
+    return _SHORT_IDS.get(name.strip(), name.strip())
+
+
 @cache
 def zone_of(name: str) -> tzinfo:
     """The zone of a name, or of an offset such as ``+02:00``.
@@ -170,7 +204,7 @@ def zone_of(name: str) -> tzinfo:
     Raises:
         Misfit: there is none.
     """
-    text = name.strip()
+    text = zone_name(name)
     if text in ("Z", "UTC", "GMT", "UT"):
         return timezone.utc
     match = _OFFSET.fullmatch(text)
@@ -199,31 +233,3 @@ def _clock_face(text: str) -> tuple[datetime, str | None]:
         return datetime(int(year), *numbers, micros), named  # noqa: DTZ001 - the zone comes with the text, or not
     except ValueError as error:
         raise Misfit(text) from error
-
-
-def text_converter(kind: JsonType, zone: tzinfo) -> Callable[[str], Any] | None:
-    """How a text becomes a value of a type that is not nested; None for a nested one."""
-    digits = decimal_of(kind)
-    if digits:
-        return lambda text: decimal(text, *digits)
-    if not isinstance(kind, str):
-        return None
-    if kind in _RANGES:
-        return lambda text: whole(text, kind)
-    return {
-        "string": lambda text: text,
-        "boolean": _boolean,
-        "float": lambda text: floating(text, CSV_NAMES),
-        "double": lambda text: floating(text, CSV_NAMES),
-        "date": day,
-        "timestamp": lambda text: moment(text, zone),
-        "timestamp_ntz": clock_face,
-        "binary": lambda text: text.encode(),
-    }.get(kind)
-
-
-def _boolean(text: str) -> bool:
-    folded = text.casefold()
-    if folded not in ("true", "false"):
-        raise Misfit(text)
-    return folded == "true"

@@ -6,6 +6,8 @@ A listing is one request for each thousand objects, whatever folders their names
 from __future__ import annotations
 
 from collections.abc import Iterator
+from io import BufferedReader, RawIOBase
+from typing import Any, BinaryIO, cast
 
 import pyarrow as pa
 from pyarrow import fs
@@ -15,6 +17,34 @@ from headrace.autoloader.stores.uris import encoded
 
 # As pyarrow names them; what one writes for Hadoop's connectors of S3 means the same objects.
 SCHEMES = {"s3": "s3", "s3a": "s3", "s3n": "s3", "gs": "gs", "abfs": "abfs", "abfss": "abfss", "hdfs": "hdfs"}
+# Bytes that one request asks for at least.
+_READ_AHEAD = 1024 * 1024
+
+
+class _Bytes(RawIOBase):
+    """A file of pyarrow's as one of Python's, which has lines."""
+
+    def __init__(self, file: pa.NativeFile) -> None:
+        self._file = file
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        return int(self._file.readinto(buffer))
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        return int(self._file.seek(offset, whence))
+
+    def tell(self) -> int:
+        return int(self._file.tell())
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
 
 
 class ObjectStore:
@@ -58,9 +88,9 @@ class ObjectStore:
         for info in self._fs.get_file_info(chosen):
             yield info.base_name, info.type == fs.FileType.Directory
 
-    def opened(self, path: str) -> pa.NativeFile:
+    def opened(self, path: str) -> BinaryIO:
         """The object; FileNotFoundError when it has gone."""
-        return self._fs.open_input_file(self._key(path))
+        return cast("BinaryIO", BufferedReader(_Bytes(self._fs.open_input_file(self._key(path))), _READ_AHEAD))
 
     def delete(self, path: str) -> None:
         """Delete an object."""

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
-
-import pyarrow as pa
+from typing import BinaryIO, Protocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +39,7 @@ class Store(Protocol):
         """The names in a folder, and which of them are folders; nothing of a folder that has gone."""
         ...
 
-    def opened(self, path: str) -> pa.NativeFile:
+    def opened(self, path: str) -> BinaryIO:
         """The file, to be read from any place in it; FileNotFoundError when it has gone."""
         ...
 

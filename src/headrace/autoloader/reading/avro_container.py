@@ -1,0 +1,186 @@
+"""The container of Avro files: blocks between marks, so that a file can be read from any place in it.
+
+After the Avro specification, "Object Container Files". Codecs are those that Python and Arrow bring along.
+"""
+
+from __future__ import annotations
+
+import bz2
+import lzma
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import BinaryIO
+
+import pyarrow as pa
+
+_MAGIC = b"Obj\x01"
+_MARK_BYTES = 16
+_CHECKSUM_BYTES = 4
+_SEARCHED_BYTES = 1024 * 1024
+_MOST_META_BYTES = 64 * 1024 * 1024
+_LONGEST_VARINT = 10
+
+
+class NotAvro(ValueError):
+    """A file is no Avro file, or not a whole one."""
+
+
+@dataclass(frozen=True)
+class AvroHeader:
+    """What a file says of itself: the schema as JSON, the codec, the mark between blocks, and how long this is."""
+
+    schema: str
+    codec: str
+    mark: bytes
+    length: int
+
+
+@dataclass(frozen=True)
+class AvroBlock:
+    """So many records, decompressed."""
+
+    count: int
+    data: bytes
+
+
+def read_header(file: BinaryIO) -> AvroHeader:
+    """The header of an Avro file.
+
+    Raises:
+        NotAvro: it is none.
+    """
+    file.seek(0)
+    if file.read(len(_MAGIC)) != _MAGIC:
+        raise NotAvro("it does not begin as an Avro file does")
+    meta: dict[str, bytes] = {}
+    while count := _varint(file):
+        if count < 0:
+            count = -count
+            _varint(file)
+        for _ in range(count):
+            name = _sized(file).decode("utf-8", "replace")
+            meta[name] = _sized(file)
+    mark = _exactly(file, _MARK_BYTES)
+    if "avro.schema" not in meta:
+        raise NotAvro("its header has no schema")
+    codec = meta.get("avro.codec", b"null").decode("utf-8", "replace")
+    if codec not in _CODECS:
+        raise NotAvro(f'its codec is "{codec}", which is not read; {", ".join(_CODECS)} are')
+    return AvroHeader(meta["avro.schema"].decode("utf-8", "replace"), codec, mark, file.tell())
+
+
+def read_blocks(file: BinaryIO, header: AvroHeader, start: int, end: int) -> Iterator[AvroBlock]:
+    """The blocks whose mark in front begins in a part of a file.
+
+    Raises:
+        NotAvro: a block is cut off, or something else.
+    """
+    decompress = _CODECS[header.codec]
+    at = _first_mark(file, header, start)
+    while at is not None and at < end:
+        file.seek(at + _MARK_BYTES)
+        if _at_end(file):
+            return
+        count, size = _varint(file), _varint(file)
+        if count < 0 or size < 0:
+            raise NotAvro(f"its block at byte {at + _MARK_BYTES} has a size below zero")
+        data = _exactly(file, size)
+        if _exactly(file, _MARK_BYTES) != header.mark:
+            raise NotAvro(f"its block at byte {at + _MARK_BYTES} does not end with the file's mark")
+        at = file.tell() - _MARK_BYTES
+        try:
+            yield AvroBlock(count, decompress(data))
+        except (zlib.error, lzma.LZMAError, OSError, ValueError, EOFError) as error:
+            raise NotAvro(f"a block of it cannot be decompressed: {error}") from error
+
+
+def written_long(value: int) -> bytes:
+    """A number as Avro writes one."""
+    left, found = (value << 1) ^ (value >> 63), bytearray()
+    while left > 0x7F:
+        found.append((left & 0x7F) | 0x80)
+        left >>= 7
+    found.append(left)
+    return bytes(found)
+
+
+def _first_mark(file: BinaryIO, header: AvroHeader, start: int) -> int | None:
+    """Where the first mark is that begins in a part; None when there is none behind."""
+    first = header.length - _MARK_BYTES
+    if start <= first:
+        return first
+    file.seek(start)
+    at, window = start, b""
+    while chunk := file.read(_SEARCHED_BYTES):
+        window += chunk
+        place = window.find(header.mark)
+        if place >= 0:
+            return at + place
+        at += max(len(window) - _MARK_BYTES + 1, 0)
+        window = window[-_MARK_BYTES + 1 :]
+    return None
+
+
+def _at_end(file: BinaryIO) -> bool:
+    place = file.tell()
+    nothing = not file.read(1)
+    file.seek(place)
+    return nothing
+
+
+def _varint(file: BinaryIO) -> int:
+    found = 0
+    for place in range(_LONGEST_VARINT):
+        byte = _exactly(file, 1)[0]
+        found |= (byte & 0x7F) << (7 * place)
+        if byte < 0x80:
+            return (found >> 1) ^ -(found & 1)
+    raise NotAvro("a number of it does not end")
+
+
+def _sized(file: BinaryIO) -> bytes:
+    size = _varint(file)
+    if not 0 <= size <= _MOST_META_BYTES:
+        raise NotAvro("its header is no header")
+    return _exactly(file, size)
+
+
+def _exactly(file: BinaryIO, size: int) -> bytes:
+    data = file.read(size)
+    if len(data) != size:
+        raise NotAvro("it ends too early")
+    return data
+
+
+def _snappy(data: bytes) -> bytes:
+    raw, checksum = data[:-_CHECKSUM_BYTES], data[-_CHECKSUM_BYTES:]
+    # Its own length is in front, as a varint of no sign.
+    length = sum((byte & 0x7F) << (7 * place) for place, byte in enumerate(_leading(raw)))
+    found = bytes(pa.Codec("snappy").decompress(raw, decompressed_size=length))
+    if zlib.crc32(found).to_bytes(_CHECKSUM_BYTES, "big") != checksum:
+        raise ValueError("its checksum is another")
+    return found
+
+
+def _leading(raw: bytes) -> bytes:
+    """The bytes of the number that a text of Snappy begins with."""
+    for place, byte in enumerate(raw[:_LONGEST_VARINT]):
+        if byte < 0x80:
+            return raw[: place + 1]
+    raise ValueError("its length does not end")
+
+
+def _zstandard(data: bytes) -> bytes:
+    with pa.CompressedInputStream(pa.BufferReader(data), "zstd") as stream:
+        return bytes(stream.read())
+
+
+_CODECS: Mapping[str, Callable[[bytes], bytes]] = {
+    "null": lambda data: data,
+    "deflate": lambda data: zlib.decompress(data, -15),
+    "snappy": _snappy,
+    "zstandard": _zstandard,
+    "bzip2": bz2.decompress,
+    "xz": lzma.decompress,
+}

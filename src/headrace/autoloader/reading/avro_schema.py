@@ -1,0 +1,210 @@
+"""Schemas of Avro files as Arrow's types, and as what the decoder is told.
+
+Types are Spark's (``SchemaConverters.toSqlType``): a union with null may be null, int with long is long, float with
+double is double, any other union is a struct of ``member0``, ``member1`` and so on.
+
+The decoder is told of a schema that has the same bytes and gives values that Arrow takes as they are: logical types but
+decimal are left out, since Arrow counts days and times as Avro does, and each branch of such a union is a record of one
+field, which is written as the field alone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+Wire = Any
+
+_PRIMITIVES: Mapping[str, pa.DataType] = {
+    "null": pa.null(),
+    "boolean": pa.bool_(),
+    "int": pa.int32(),
+    "long": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "bytes": pa.binary(),
+    "string": pa.string(),
+}
+_LOGICAL: Mapping[tuple[str, str], pa.DataType] = {
+    ("int", "date"): pa.date32(),
+    ("long", "timestamp-millis"): pa.timestamp("ms", "UTC"),
+    ("long", "timestamp-micros"): pa.timestamp("us", "UTC"),
+    ("long", "local-timestamp-millis"): pa.timestamp("ms"),
+    ("long", "local-timestamp-micros"): pa.timestamp("us"),
+}
+_WIDENED = ({"int", "long"}, {"float", "double"})
+_MOST_DIGITS = 38
+# A schema whose types are used in one another grows when it is written out.
+_MOST_TYPES = 20_000
+
+
+class NoAvroSchema(ValueError):
+    """A text is no schema of an Avro file, or one that rows cannot be made of; the message says why."""
+
+
+@dataclass(frozen=True)
+class AvroShape:
+    """How the records of a file are decoded, and the columns that come of it."""
+
+    wire: Wire
+    columns: pa.Schema
+
+
+def avro_shape(text: str) -> AvroShape:
+    """The columns of a writer's schema.
+
+    Raises:
+        NoAvroSchema: the text is no schema of a record, or it holds itself.
+    """
+    try:
+        schema = json.loads(text)
+    except ValueError as error:
+        raise NoAvroSchema("it is not JSON") from error
+    try:
+        wire, kind = _Reading().type(schema, "", ())
+    except (KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise NoAvroSchema(f"it is not as Avro writes schemas: {type(error).__name__} {error}") from error
+    if not pa.types.is_struct(kind) or not isinstance(schema, dict):
+        raise NoAvroSchema("it is not that of a record")
+    return AvroShape(wire, pa.schema(list(kind)))
+
+
+def check_avro_schema(text: str) -> None:
+    """Refuse a reader's schema that columns cannot be made of, or that asks for more than columns.
+
+    Raises:
+        NoAvroSchema: the text is no schema of a record, or a field has aliases, or a default that is not null.
+    """
+    avro_shape(text)
+    for field in json.loads(text)["fields"]:
+        if field.get("aliases"):
+            raise NoAvroSchema(f'its field "{field["name"]}" has aliases, and columns are found by their names alone')
+        if field.get("default") is not None:
+            raise NoAvroSchema(f'its field "{field["name"]}" has a default, and what a file lacks is NULL')
+
+
+class _Reading:
+    """One schema, with the names that it defines."""
+
+    def __init__(self) -> None:
+        self._named: dict[str, tuple[Mapping[str, Any], str]] = {}
+        self._types = 0
+
+    def type(self, schema: Any, space: str, within: tuple[str, ...]) -> tuple[Wire, pa.DataType]:
+        """What the decoder is told of a type, and Arrow's for it; *within* are the records around it."""
+        self._types += 1
+        if self._types > _MOST_TYPES:
+            raise NoAvroSchema(f"it has more than {_MOST_TYPES} types")
+        if isinstance(schema, list):
+            return self._union(schema, space, within)
+        if isinstance(schema, str):
+            if schema in _PRIMITIVES:
+                return schema, _PRIMITIVES[schema]
+            return self._known(schema, space, within)
+        kind = schema["type"]
+        if isinstance(kind, (list, dict)):
+            return self.type(kind, space, within)
+        if kind in ("record", "error", "enum", "fixed"):
+            name, space = _full_name(schema, space)
+            self._named[name] = (schema, space)
+            return self._of_name(name, within)
+        if kind == "array":
+            wire, element = self.type(schema["items"], space, within)
+            return {"type": "array", "items": wire}, pa.list_(pa.field("element", element))
+        if kind == "map":
+            wire, value = self.type(schema["values"], space, within)
+            return {"type": "map", "values": wire}, pa.map_(pa.string(), value)
+        return self._logical(schema, kind) if kind in _PRIMITIVES else self._known(kind, space, within)
+
+    def _known(self, name: str, space: str, within: tuple[str, ...]) -> tuple[Wire, pa.DataType]:
+        for full in (name, f"{space}.{name}"):
+            if full in self._named:
+                return self._of_name(full, within)
+        raise NoAvroSchema(f'it names a type "{name}" that it does not define')
+
+    def _of_name(self, name: str, within: tuple[str, ...]) -> tuple[Wire, pa.DataType]:
+        schema, space = self._named[name]
+        own = f"T{self._types}"
+        if schema["type"] == "enum":
+            return {"type": "enum", "name": own, "symbols": schema["symbols"]}, pa.string()
+        if schema["type"] == "fixed":
+            wire = {"type": "fixed", "name": own, "size": schema["size"]}
+            digits = _decimal(schema)
+            if digits is None or digits[0] > _digits_in(int(schema["size"])):
+                return wire, pa.binary()
+            return {**wire, **_as_decimal(digits)}, pa.decimal128(*digits)
+        if name in within:
+            raise NoAvroSchema(f'its record "{name}" holds itself, and no column is as deep as that')
+        fields, made = [], []
+        for field in schema["fields"]:
+            wire, kind = self.type(field["type"], space, (*within, name))
+            fields.append({"name": field["name"], "type": wire})
+            made.append(pa.field(field["name"], kind))
+        return {"type": "record", "name": own, "fields": fields}, pa.struct(made)
+
+    def _union(self, branches: list[Any], space: str, within: tuple[str, ...]) -> tuple[Wire, pa.DataType]:
+        others = [place for place, branch in enumerate(branches) if branch != "null"]
+        if not others:
+            return branches, pa.null()
+        made = {place: self.type(branches[place], space, within) for place in others}
+        kinds = {branches[place] for place in others if isinstance(branches[place], str)}
+        if len(others) == 1 or (len(others) == 2 and kinds in _WIDENED):
+            wires = [made[place][0] if place in made else "null" for place in range(len(branches))]
+            return wires, max((kind for _, kind in made.values()), key=_width)
+        # As Spark counts them: without null.
+        names = {place: f"member{number}" for number, place in enumerate(others)}
+        wires = [
+            {
+                "type": "record",
+                "name": f"U{self._types}_{place}",
+                "fields": [{"name": names[place], "type": made[place][0]}],
+            }
+            if place in made
+            else "null"
+            for place in range(len(branches))
+        ]
+        return wires, pa.struct([pa.field(names[place], made[place][1]) for place in others])
+
+    def _logical(self, schema: Mapping[str, Any], kind: str) -> tuple[Wire, pa.DataType]:
+        digits = _decimal(schema) if kind == "bytes" else None
+        if digits is not None:
+            return {"type": "bytes", **_as_decimal(digits)}, pa.decimal128(*digits)
+        return kind, _LOGICAL.get((kind, str(schema.get("logicalType"))), _PRIMITIVES[kind])
+
+
+def _full_name(schema: Mapping[str, Any], space: str) -> tuple[str, str]:
+    """The name of a type with its namespace, and that namespace."""
+    name = schema["name"]
+    if "." in name:
+        return name, name.rpartition(".")[0]
+    space = schema.get("namespace", space)
+    return (f"{space}.{name}" if space else name), space
+
+
+def _decimal(schema: Mapping[str, Any]) -> tuple[int, int] | None:
+    """Precision and scale of a decimal; None of another type, and of what is none by the specification."""
+    if schema.get("logicalType") != "decimal":
+        return None
+    precision, scale = schema.get("precision"), schema.get("scale", 0)
+    if not (isinstance(precision, int) and isinstance(scale, int) and precision > 0 and 0 <= scale <= precision):
+        return None
+    if precision > _MOST_DIGITS:
+        raise NoAvroSchema(f"it has a decimal of {precision} digits, and Spark's have {_MOST_DIGITS} at most")
+    return precision, scale
+
+
+def _as_decimal(digits: tuple[int, int]) -> dict[str, Any]:
+    return {"logicalType": "decimal", "precision": digits[0], "scale": digits[1]}
+
+
+def _digits_in(size: int) -> int:
+    """How many digits a number of so many bytes surely holds."""
+    return len(str(2 ** (8 * size - 1) - 1)) - 1 if size else 0
+
+
+def _width(kind: pa.DataType) -> int:
+    return int(kind.bit_width) if pa.types.is_primitive(kind) else 0

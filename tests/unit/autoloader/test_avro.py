@@ -1,0 +1,277 @@
+"""Avro: what each of its types becomes, where files are divided, and what becomes of what does not fit."""
+
+from __future__ import annotations
+
+import io
+import json
+import uuid
+import zlib
+from contextlib import suppress
+from datetime import date, datetime, timezone
+from decimal import Decimal
+
+import fastavro
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headrace.autoloader.ddl import parse_struct
+from headrace.autoloader.options import loader_options
+from headrace.autoloader.reading.avro_container import read_blocks, read_header, written_long
+from headrace.autoloader.reading.files import read_splits
+from headrace.autoloader.reading.plan import ReadPlan, UnknownFields
+from headrace.autoloader.reading.splits import Split, splits_of
+from headrace.autoloader.sampling import inferred
+from headrace.errors import Problems
+from headrace.model.schema import type_text
+
+INNER = {"type": "record", "name": "Inner", "fields": [{"name": "x", "type": "int"}]}
+NOON = datetime(2024, 1, 2, 12, tzinfo=timezone.utc)
+
+
+def record(**types):
+    return {"type": "record", "name": "Row", "fields": [{"name": name, "type": kind} for name, kind in types.items()]}
+
+
+def written(schema, rows, **options):
+    made = io.BytesIO()
+    fastavro.writer(made, schema, rows, **options)
+    return made.getvalue()
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(schema, rows, name="a.avro", **options):
+        path = tmp_path / name
+        path.write_bytes(written(schema, rows, **options))
+        return split_of(path)
+
+    return write
+
+
+def split_of(path):
+    size = path.stat().st_size
+    return Split(str(path), size, 0, 0, size)
+
+
+def rows_of(split, columns, **changes):
+    plan = ReadPlan("avro", parse_struct(columns), "/", **{"rescued_column": "_rescued_data", **changes})
+    return [row for batch in read_splits(plan, [split]) for row in batch.to_pylist()]
+
+
+def columns_of(*splits, **options):
+    struct = inferred(splits, loader_options({"cloudFiles.format": "avro", **options}))
+    return ", ".join(f"{field['name']} {type_text(field['type'])}" for field in struct["fields"])
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "column", "made"),
+    [
+        ("boolean", True, "boolean", True),
+        ("int", -1, "int", -1),
+        ("long", 2**40, "bigint", 2**40),
+        ("float", 0.5, "float", 0.5),
+        ("double", 1.5, "double", 1.5),
+        ("bytes", b"hi", "binary", b"hi"),
+        ("string", "é😀", "string", "é😀"),
+        (["null", "string"], None, "string", None),
+        (["string", "null"], "x", "string", "x"),
+        (["int", "long"], 2**40, "bigint", 2**40),
+        (["double", "null", "float"], 1.5, "double", 1.5),
+        (["null", "int", "string"], "x", "struct<member0:int,member1:string>", {"member0": None, "member1": "x"}),
+        (["null", "int", "string"], None, "struct<member0:int,member1:string>", None),
+        (
+            ["string", INNER],
+            {"x": 1},
+            "struct<member0:string,member1:struct<x:int>>",
+            {"member0": None, "member1": {"x": 1}},
+        ),
+        (INNER, {"x": 1}, "struct<x:int>", {"x": 1}),
+        ({"type": "array", "items": ["null", "int"]}, [1, None], "array<int>", [1, None]),
+        ({"type": "map", "values": "long"}, {"k": 1}, "map<string,bigint>", [("k", 1)]),
+        ({"type": "enum", "name": "E", "symbols": ["A", "B"]}, "B", "string", "B"),
+        ({"type": "fixed", "name": "F", "size": 2}, b"ab", "binary", b"ab"),
+        ({"type": "int", "logicalType": "date"}, date(1500, 1, 1), "date", date(1500, 1, 1)),
+        ({"type": "int", "logicalType": "time-millis"}, 5, "int", 5),
+        ({"type": "long", "logicalType": "time-micros"}, 5, "bigint", 5),
+        ({"type": "long", "logicalType": "timestamp-millis"}, NOON, "timestamp", NOON),
+        ({"type": "long", "logicalType": "timestamp-micros"}, NOON, "timestamp", NOON),
+        (
+            {"type": "long", "logicalType": "local-timestamp-millis"},
+            NOON.replace(tzinfo=None),
+            "timestamp_ntz",
+            NOON.replace(tzinfo=None),
+        ),
+        (
+            {"type": "long", "logicalType": "local-timestamp-micros"},
+            NOON.replace(tzinfo=None),
+            "timestamp_ntz",
+            NOON.replace(tzinfo=None),
+        ),
+        ({"type": "string", "logicalType": "uuid"}, uuid.UUID(int=1), "string", str(uuid.UUID(int=1))),
+        (
+            {"type": "bytes", "logicalType": "decimal", "precision": 6, "scale": 2},
+            Decimal("-12.34"),
+            "decimal(6,2)",
+            Decimal("-12.34"),
+        ),
+        (
+            {"type": "fixed", "name": "D", "size": 4, "logicalType": "decimal", "precision": 6, "scale": 2},
+            Decimal("12.30"),
+            "decimal(6,2)",
+            Decimal("12.30"),
+        ),
+    ],
+)
+def test_a_type_is_the_one_that_spark_makes_of_it(write, kind, value, column, made):
+    split = write(record(a=kind), [{"a": value}])
+
+    assert columns_of(split) == f"a {column}"
+    assert rows_of(split, f"a {column}") == [{"a": made, "_rescued_data": None}]
+
+
+def test_a_type_that_is_named_again_is_known_by_its_name(write):
+    space = {**record(a=INNER, b=["null", "Inner"], c={"type": "array", "items": "my.Inner"}), "namespace": "my"}
+    split = write(space, [{"a": {"x": 1}, "b": {"x": 2}, "c": [{"x": 3}]}])
+
+    assert columns_of(split) == "a struct<x:int>, b struct<x:int>, c array<struct<x:int>>"
+    assert rows_of(split, columns_of(split), rescued_column=None) == [{"a": {"x": 1}, "b": {"x": 2}, "c": [{"x": 3}]}]
+
+
+def test_a_union_of_records_is_read_by_the_branch_that_was_written(write):
+    other = {"type": "record", "name": "Other", "fields": [{"name": "x", "type": "int"}]}
+    split = write(record(a=[INNER, other]), [{"a": ("Other", {"x": 1})}, {"a": ("Inner", {"x": 2})}])
+
+    assert [row["a"] for row in rows_of(split, columns_of(split))] == [
+        {"member0": None, "member1": {"x": 1}},
+        {"member0": {"x": 2}, "member1": None},
+    ]
+
+
+def test_a_wider_type_of_the_schema_is_read_and_a_narrower_one_is_rescued(write):
+    split = write(record(a="int", b="string"), [{"a": 1, "b": "x"}])
+
+    (row,) = rows_of(split, "a DOUBLE, b INT")
+
+    assert (row["a"], row["b"]) == (1.0, None)
+    assert json.loads(row["_rescued_data"]) == {"b": "x", "_file_path": split.path}
+
+
+def test_columns_that_the_schema_lacks_are_rescued_or_end_a_stream_that_evolves(write):
+    split = write(record(a="long", b="bytes", s=INNER), [{"a": 1, "b": b"hi", "s": {"x": 1}}])
+
+    (row,) = rows_of(split, "a BIGINT, s STRUCT<y: INT>")
+    assert json.loads(row["_rescued_data"]) == {"b": "aGk=", "s": {"x": 1}, "_file_path": split.path}
+    with pytest.raises(UnknownFields) as raised:
+        rows_of(split, "a BIGINT, s STRUCT<y: INT>", evolves=True)
+    assert raised.value.names == ("b", "s.x")
+
+
+def test_columns_that_the_file_lacks_are_null_even_when_it_has_none(write):
+    split = write(record(b="int"), [{"b": 1}, {"b": 2}])
+
+    assert rows_of(split, "a BIGINT", rescued_column=None) == [{"a": None}, {"a": None}]
+
+
+def test_schemas_of_files_are_merged_and_the_widest_type_counts(write):
+    first = write(record(a="int", b="string"), [], "a.avro")
+    second = write(record(c="float", a="long", b="int"), [], "b.avro")
+
+    assert columns_of(first, second) == "a bigint, b string, c float"
+
+
+def test_the_option_avro_schema_says_what_the_columns_are(write):
+    split = write(record(a="int", b="string"), [{"a": 1, "b": "x"}])
+
+    assert columns_of(split, avroSchema=json.dumps(record(a=["null", "long"]))) == "a bigint"
+
+
+@pytest.mark.parametrize(
+    ("schema", "says"),
+    [
+        ("{", "not JSON"),
+        ('"string"', "not that of a record"),
+        ('{"type": "record", "name": "R", "fields": [{"name": "a", "type": "Other"}]}', "does not define"),
+        (json.dumps(record(a=["null", "Row"])), "holds itself"),
+        (json.dumps({**record(), "fields": [{"name": "a", "type": "int", "aliases": ["b"]}]}), "aliases"),
+        (json.dumps({**record(), "fields": [{"name": "a", "type": "int", "default": 5}]}), "default"),
+        (json.dumps(record(a={"type": "bytes", "logicalType": "decimal", "precision": 40})), "38 at most"),
+    ],
+)
+def test_an_avro_schema_that_cannot_be_followed_is_refused_with_the_reason(schema, says):
+    with pytest.raises(Problems) as raised:
+        loader_options({"cloudFiles.format": "avro", "avroSchema": schema})
+
+    assert says in next(iter(raised.value)).params["reason"]
+
+
+def recompressed(data, codec, compress):
+    """The same file in a codec that the library which writes for the tests lacks."""
+    file = io.BytesIO(data)
+    header = read_header(file)
+    entry = written_long(10) + b"avro.codec" + written_long(4) + b"null"
+    other = written_long(10) + b"avro.codec" + written_long(len(codec)) + codec.encode()
+    made = data[: header.length].replace(entry, other)
+    for block in read_blocks(file, header, 0, len(data)):
+        packed = compress(block.data)
+        made += written_long(block.count) + written_long(len(packed)) + packed + header.mark
+    return made
+
+
+def snappy(data):
+    return pa.Codec("snappy").compress(data, asbytes=True) + zlib.crc32(data).to_bytes(4, "big")
+
+
+def zstandard(data):
+    return pa.Codec("zstd").compress(data, asbytes=True)
+
+
+ROWS = [{"a": number, "b": "x" * (number % 7)} for number in range(2000)]
+PAIR = record(a="long", b="string")
+PLAIN = written(PAIR, ROWS, sync_interval=500)
+FILES = {
+    "null": PLAIN,
+    "deflate": written(PAIR, ROWS, codec="deflate", sync_interval=500),
+    "bzip2": written(PAIR, ROWS, codec="bzip2", sync_interval=500),
+    "xz": written(PAIR, ROWS, codec="xz", sync_interval=5000),
+    "snappy": recompressed(PLAIN, "snappy", snappy),
+    "zstandard": recompressed(PLAIN, "zstandard", zstandard),
+}
+
+
+@pytest.mark.parametrize("codec", FILES)
+def test_each_codec_is_read(tmp_path, codec):
+    path = tmp_path / "a.avro"
+    path.write_bytes(FILES[codec])
+
+    assert rows_of(split_of(path), "a BIGINT, b STRING", rescued_column=None) == ROWS
+
+
+def test_a_block_of_snappy_whose_checksum_is_another_is_no_whole_file(tmp_path):
+    path = tmp_path / "a.avro"
+    path.write_bytes(recompressed(PLAIN, "snappy", lambda data: snappy(data)[:-4] + b"\x00\x00\x00\x00"))
+
+    with pytest.raises(OSError, match="checksum"):
+        rows_of(split_of(path), "a BIGINT")
+
+
+@given(st.integers(min_value=1, max_value=5000))
+@settings(max_examples=60)
+def test_how_a_file_is_divided_does_not_show(tmp_path_factory, step):
+    path = tmp_path_factory.getbasetemp() / "divided.avro"
+    path.write_bytes(PLAIN)
+    parts = splits_of([(str(path), len(PLAIN), 0)], divisible=True, most_bytes=step)
+
+    assert [row["a"] for part in parts for row in rows_of(part, "a BIGINT")] == list(range(2000))
+
+
+@given(st.binary(max_size=60), st.integers(min_value=0, max_value=len(PLAIN)))
+@settings(max_examples=100)
+def test_bytes_that_are_no_avro_are_an_error_that_ignore_corrupt_files_knows(tmp_path_factory, junk, place):
+    path = tmp_path_factory.getbasetemp() / "junk.avro"
+    path.write_bytes(PLAIN[:place] + junk)
+
+    with suppress(OSError):
+        rows_of(split_of(path), "a BIGINT")
+    assert len(rows_of(split_of(path), "a BIGINT", corrupt_files=True)) <= len(ROWS)

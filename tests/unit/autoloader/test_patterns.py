@@ -1,0 +1,67 @@
+"""Patterns of dates and times; that Spark reads the same is in tests/spark/test_auto_loader_format_parity.py."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headrace.autoloader.options import loader_options
+from headrace.autoloader.reading.patterns import date_pattern
+from headrace.autoloader.reading.values import Misfit
+from headrace.errors import Problems
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "made", "offset"),
+    [
+        ("yyyy-MM-dd'T'HH:mm:ss.SSSXXX", "2024-01-02T03:04:05.67+02:00", datetime(2024, 1, 2, 3, 4, 5, 670000), 2),  # noqa: DTZ001
+        ("dd/MM/yyyy hh:mm a", "02/01/2024 12:30 AM", datetime(2024, 1, 2, 0, 30), None),  # noqa: DTZ001
+        ("d MMM yy[ HH]", "2 feb 24", datetime(2024, 2, 2), None),  # noqa: DTZ001
+        ("HH", "05", datetime(1970, 1, 1, 5), None),  # noqa: DTZ001
+    ],
+)
+def test_a_text_in_a_pattern_is_read(pattern, text, made, offset):
+    found, zone = date_pattern(pattern).read(text)
+
+    assert found == made
+    assert (zone and zone.utcoffset(None)) == (offset and timedelta(hours=offset))
+
+
+@pytest.mark.parametrize("text", ["", "2024-02-30", "2024-1-2", "2024-01-02 ", "0000-01-01", "2024-01-02T00"])
+def test_a_text_that_is_not_in_the_pattern_is_none(text):
+    with pytest.raises(Misfit):
+        date_pattern("yyyy-MM-dd").read(text)
+
+
+@given(st.datetimes(datetime(1, 1, 1), datetime(9999, 12, 31)))  # noqa: DTZ001 - of no zone
+def test_what_is_written_in_a_pattern_is_read_back(moment):
+    text = f"{moment:%Y}".rjust(4, "0") + f"{moment:%m%d %H:%M:%S.%f}Z"
+
+    assert date_pattern("yyyyMMdd HH:mm:ss.SSSSSSX").read(text) == (moment, timezone.utc)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "says"),
+    [
+        ("yyyy-ww", '"ww"'),
+        ("E, d MMM", '"E"'),
+        ("yyyy-MM-dd z", '"z"'),
+        ("dd QQQ", '"QQQ"'),
+        ("GGGG", '"GGGG"'),
+        ("yyyy'T", "quote is open"),
+        ("yyyy[MM", '"[" is open'),
+        ("yyyy]", 'no "["'),
+        ("yyyy{", "reserved"),
+        ("'text'", "no part"),
+    ],
+)
+def test_a_pattern_that_is_not_read_exactly_is_refused_by_its_letters(pattern, says):
+    with pytest.raises(Problems) as raised:
+        loader_options({"cloudFiles.format": "json", "dateFormat": pattern})
+
+    (error,) = raised.value
+    assert error.params["option"] == "dateFormat"
+    assert says in error.params["reason"]
