@@ -296,3 +296,26 @@ def test_rows_with_something_rescued_are_counted_with_rules_and_without(project,
     result = pipeline.run()
 
     assert [result.counts(name).rows_rescued for name in ("plain", "ruled", "without")] == [2, 1, None]
+
+
+def test_a_wider_type_widens_the_table_within_the_update(project, data):
+    def landed(name, kind, value):
+        pq.write_table(pa.table({"id": pa.array([value], kind)}), data / name)
+        os.utime(data / name, (1_700_000_000, 1_700_000_000))
+
+    landed("a.parquet", pa.int32(), 1)
+    pipeline = project(
+        f"""
+        @dp.table(table_properties={{"delta.enableTypeWidening": "true"}})
+        def bronze():
+            reader = spark.readStream.format("cloudFiles").option("cloudFiles.format", "parquet")
+            return reader.option("cloudFiles.schemaEvolutionMode", "addNewColumnsWithTypeWidening").load("{data}")
+        """
+    )
+    pipeline.run()
+    landed("b.parquet", pa.int64(), 2**40)
+
+    result = pipeline.run()
+
+    assert result.states["bronze"].value == "COMPLETED"
+    assert sorted(row["id"] for row in result.rows("bronze")) == [1, 2**40]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -15,12 +16,14 @@ from pathlib import Path
 import pyarrow as pa
 
 from headrace.autoloader.reading.files import read_splits
-from headrace.autoloader.reading.plan import UnknownFields
+from headrace.autoloader.reading.plan import ReadPlan, UnknownFields
 from headrace.autoloader.reading.splits import Split
 from headrace.autoloader.sampling import inferred
 from headrace.autoloader.source import Source, grown
 from headrace.autoloader.stores.paths import store_of
 from headrace.autoloader.stream import Work
+from headrace.autoloader.widening import MODE as WIDENS
+from headrace.autoloader.widening import misfits
 
 # The name that the documentation and people's handlers know.
 CONDITION = "UNKNOWN_FIELD_EXCEPTION.NEW_FIELDS_IN_RECORD_WITH_FILE_PATH"
@@ -49,30 +52,47 @@ def rows_of(source: Source, work: Work) -> Iterator[pa.RecordBatch]:
     What no version of the schema can have a place for, such as a field of a hinted struct, is rescued.
 
     Raises:
-        UnknownFieldException: files of the batch have fields that the schema lacks; in mode ``addNewColumns`` the next
-            version of the schema has been stored.
+        UnknownFieldException: files of the batch have fields that the schema lacks, or values that its types do not
+            hold and wider ones would; in the modes that add new columns the next version of the schema has been stored.
     """
     given = 0
     try:
-        for batch in read_splits(source.plan, work.splits):
+        for batch in _fitting(source, work, source.plan):
             yield batch
             given += 1
     except UnknownFields as error:
         if source.options.evolution_mode == "failOnNewColumns" or source.schema_location is None:
             raise _exception(error, None) from None
-        version = _grown(source, Path(source.schema_location), work, error)
+        version = _grown(source, Path(source.schema_location), work, error.file, frozenset())
         if version is not None:
             raise _exception(error, version) from None
         # The same batches come first, whatever becomes of unknown fields behind them.
-        yield from islice(read_splits(replace(source.plan, evolves=False), work.splits), given, None)
+        yield from islice(_fitting(source, work, replace(source.plan, evolves=False)), given, None)
 
 
-def _grown(source: Source, location: Path, work: Work, error: UnknownFields) -> int | None:
+def _fitting(source: Source, work: Work, plan: ReadPlan) -> Iterator[pa.RecordBatch]:
+    """The batches of a task; where types may become wider, up to the first value that asks for it."""
+    if source.options.evolution_mode != WIDENS or source.schema_location is None:
+        yield from read_splits(plan, work.splits)
+        return
+    known = {field["name"] for field in plan.data["fields"]}
+    asked = set[str]()
+    for split in work.splits:
+        for batch in read_splits(plan, [split]):
+            new = (misfits(batch, plan.rescued_column) & known) - asked
+            asked |= new
+            version = _grown(source, Path(source.schema_location), work, split.path, new) if new else None
+            if version is not None:
+                raise _exception(UnknownFields(tuple(sorted(new)), split.path), version)
+            yield batch
+
+
+def _grown(source: Source, location: Path, work: Work, file: str, misfit: AbstractSet[str]) -> int | None:
     """The number of a version that is newer than the source's; None when the schema has nothing to grow by."""
-    paths = [error.file, *(path for path in work.batch if path != error.file)]
+    paths = [file, *(path for path in work.batch if path != file)]
     files = [Split(path, size, 0, 0, size) for path in paths if (size := _size(path)) is not None]
     seen = inferred(files, source.options, source.plan.time_zone)
-    newest = None if seen is None else grown(location, seen, source.options)
+    newest = None if seen is None else grown(location, seen, source.options, misfit)
     return None if newest is None or newest.number <= (source.version or 0) else newest.number
 
 

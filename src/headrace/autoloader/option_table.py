@@ -75,7 +75,7 @@ PATH_OPTIONS = (
     "headrace.ledgerLocation",
 )
 FORMATS = ("avro", "binaryFile", "csv", "json", "orc", "parquet", "text", "xml")
-EVOLUTION_MODES = ("addNewColumns", "rescue", "failOnNewColumns", "none")
+EVOLUTION_MODES = ("addNewColumns", "addNewColumnsWithTypeWidening", "rescue", "failOnNewColumns", "none")
 
 _QUEUES = "It names a queue of a cloud whose queues are not read; those of Amazon SQS are"
 _NO_QUEUE = "Remove the option"

@@ -217,7 +217,7 @@ class _Reading:
     def _check_format(self) -> None:
         values = self._values
         mode = values.get(PREFIX + "schemaEvolutionMode")
-        if self._format == "orc" and mode == "addNewColumns":
+        if self._format == "orc" and mode in ("addNewColumns", "addNewColumnsWithTypeWidening"):
             self._wrong(PREFIX + "schemaEvolutionMode", "the schema of ORC is not inferred, and does not grow")
         if self._format == "avro" and values.get("mode", "FAILFAST") != "FAILFAST":
             self._wrong("mode", "where a record of Avro begins is not known when the one before cannot be read")

@@ -60,6 +60,7 @@ own, and a ledger that is deleted is an error, not a second reading.
 | mode | new field | value of another type |
 |---|---|---|
 | `addNewColumns`, the default where a schema is inferred | a new version of the schema has it, behind the others; the flow goes on with it in the same update, and reads the same files | NULL, and rescued |
+| `addNewColumnsWithTypeWidening` | the same | where a wider type holds both, as Delta's type widening has it, a new version of the schema has that; else NULL, and rescued |
 | `rescue` | rescued | NULL, and rescued |
 | `failOnNewColumns` | the flow fails until hints name it, or the file is gone | NULL, and rescued |
 | `none`, the default where a schema is given | left out; rescued where `rescuedDataColumn` is set | NULL; rescued where it is set |

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -24,6 +25,8 @@ from headrace.autoloader.sampling import PARTITION, inferred, newest, partition_
 from headrace.autoloader.schema_store import SchemaStore, SchemaVersion
 from headrace.autoloader.stores.paths import local_path, mapped, root_of, whole_path
 from headrace.autoloader.tree import Selection, Tree
+from headrace.autoloader.widening import MODE as WIDENS
+from headrace.autoloader.widening import widened
 from headrace.errors import PipelineError
 
 LEDGERS = "_ledgers"
@@ -131,7 +134,7 @@ def prepare(
         partitions={"type": "struct", "fields": partitions},
         rescued_column=rescued,
         corrupt_column=options.corrupt_column if corrupt else None,
-        evolves=_mode(options, schema) in ("addNewColumns", "failOnNewColumns"),
+        evolves=_mode(options, schema) in ("addNewColumns", WIDENS, "failOnNewColumns"),
         # As with Spark's sources, a column of that name goes before it.
         metadata=metadata and not any(field["name"].casefold() == METADATA for field in columns["fields"]),
         case_sensitive=options.case_sensitive,
@@ -205,14 +208,15 @@ def _check_move(options: LoaderOptions, tree: Tree) -> None:
         raise PipelineError("AUTO_LOADER.OPTION_VALUE", option=option, value=options.move_to, reason=reason)
 
 
-def grown(location: Path, seen: JsonType, options: LoaderOptions) -> SchemaVersion | None:
+def grown(location: Path, seen: JsonType, options: LoaderOptions, misfits: AbstractSet[str]) -> SchemaVersion | None:
     """The newest version of a schema, stored now if need be, that has the fields that only *seen* has too.
 
-    None when there is no version at all.
+    Of the fields that are *misfits* the types are wider, as far as may be. None when there is no version at all.
     """
     store = SchemaStore(location)
     while (latest := store.latest()) is not None:
-        wider = _hinted(evolved(latest.schema, seen), options)
+        wider = widened(latest.schema, seen, misfits, options.file_format) if misfits else latest.schema
+        wider = _hinted(evolved(wider, seen), options)
         if wider == latest.schema:
             return latest
         if store.add(wider, latest.number + 1):
@@ -227,7 +231,7 @@ def _mode(options: LoaderOptions, schema: JsonType | None) -> str:
 
 
 def _given(schema: JsonType, options: LoaderOptions) -> JsonType:
-    if options.evolution_mode == "addNewColumns":
+    if options.evolution_mode in ("addNewColumns", WIDENS):
         raise PipelineError("AUTO_LOADER.GIVEN_SCHEMA_EVOLVES")
     rescued = options.rescued_column
     fields = [field for field in nullable(schema["fields"]) if field["name"] != rescued]
