@@ -26,8 +26,7 @@ otherwise, or the older `cloud_files('/data/landing', 'json', map(...))`; withou
 It works in the files of a pipeline, where the schema's versions and the ledger of the files seen lie beside the flow's
 checkpoints, and in scripts with a session of `headrace.spark_session()`, where `cloudFiles.schemaLocation` says where;
 without it, the ledgers of a script are below `~/.local/state/headrace`, or below `$XDG_STATE_HOME/headrace`.
-Names and defaults are the vendor's. Formats: {formats}. Local disks
-alone, and what is mounted there.
+Names and defaults are the vendor's. Formats: {formats}.
 
 ## Which files
 
@@ -40,6 +39,27 @@ alone, and what is mounted there.
 - A look costs what changed: a folder whose own time is what it was is not listed again. Everything is listed once a day
   all the same (`cloudFiles.backfillInterval`), for file systems that keep no such times.
 - A triggered update reads exactly what was there when it began.
+
+## Where files lie
+
+| path | how new files are found | tried |
+|---|---|---|
+| `/data`, `file:/data` | by the times of folders; with `cloudFiles.useNotifications` the kernel tells (inotify), and all folders are asked once a minute | every test |
+| `s3://bucket/in`, `s3a://`, `s3n://` | by a listing, once a batch and every five seconds at most; with `cloudFiles.useNotifications` and `cloudFiles.queueUrl` by a queue of SQS, and a listing every `cloudFiles.backfillInterval` | against moto's server |
+| `gs://`, `abfs://`, `abfss://`, `hdfs://` | by a listing | not tried: pyarrow reads them in the same way |
+
+- Credentials, the region and an address of S3 that is not Amazon's come from the environment (`AWS_PROFILE`,
+  `AWS_ACCESS_KEY_ID`, `AWS_REGION`, `AWS_ENDPOINT_URL` and so on), on the workers too; they are no options of a stream.
+- The queue is yours: let the bucket notify it of `s3:ObjectCreated:*`, itself, through SNS or through EventBridge. A
+  message is deleted once the ledger has its object; one that is no notification stays, for the queue's own rule about
+  such. Queues need `pip install "headrace[aws]"`.
+- Schemas and ledgers lie on a local disk, whatever is read.
+- A path that is called otherwise elsewhere is mapped by the setting `paths`, or in a script by the conf `headrace.paths`
+  as JSON: `paths: {{"dbfs:/": /data/dbfs, "/mnt/raw": "s3://raw"}}`. It holds for `load`, `read_files`,
+  `cloudFiles.schemaLocation`, `cloudFiles.cleanSource.moveDestination` and `badRecordsPath`.
+- Of S3, moving and deleting with `cloudFiles.cleanSource` may leave an empty object that stands for the folder.
+
+## What is remembered
 
 The ledger is a file of SQLite. Its id is in the stream's offset: a checkpoint that is deleted begins with a ledger of its
 own, and a ledger that is deleted is an error, not a second reading.
