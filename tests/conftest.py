@@ -50,3 +50,16 @@ def shared_project(headrace_session, tmp_path_factory):
 
     with unchanged(headrace_session, base):
         yield make
+
+
+@pytest.fixture(scope="session")
+def kafka(tmp_path_factory):
+    """A real broker, one in each process that runs tests of it."""
+    from tests.servers.kafka import KafkaBroker  # noqa: PLC0415 - its client, for tests that need it
+
+    broker = KafkaBroker(tmp_path_factory.mktemp("kafka"))
+    try:
+        broker.start()
+        yield broker
+    finally:
+        broker.stop()
