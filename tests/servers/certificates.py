@@ -12,7 +12,7 @@ from cryptography.x509.oid import NameOID
 
 
 def make_certificate(folder, name):
-    """Two PEM files in *folder*: the key with its certificate for a server, and the certificate alone for its clients."""
+    """Two PEM files in *folder*: key and certificate for a server, and the certificate alone for its clients."""
     key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     now = datetime.now(timezone.utc)

@@ -11,14 +11,17 @@ from itertools import count
 
 from confluent_kafka import KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic, OffsetSpec
-
-from headrace.connectors.java import java_command
 from tests.servers.certificates import make_certificate
 from tests.servers.jars import server_jars
 
+from headrace.connectors.java import java_command
+
 _LONGEST_START_S = 120
 _CALL_S = 30
-USER, PASSWORD = "$ConnectionString", "Endpoint=sb://127.0.0.1/;SharedAccessKeyName=reader;SharedAccessKey=c2VjcmV0LWtleQ=="
+USER, PASSWORD = (
+    "$ConnectionString",
+    "Endpoint=sb://127.0.0.1/;SharedAccessKeyName=reader;SharedAccessKey=c2VjcmV0LWtleQ==",
+)
 _CONFIG = """\
 process.roles=broker,controller
 node.id=1
