@@ -72,13 +72,6 @@ OPTIONS = tuple(
         ("eventhubs.aadAuthCallbackParams", _NO_ENTRA, "", False, "Remove it"),
         ("eventhubs.metricPlugin", "plug-ins are classes of the vendor's connector", "", False, "Remove it"),
         ("eventhubs.throttlingStatusPlugin", "plug-ins are classes of the vendor's connector", "", False, "Remove it"),
-        (
-            "eventhubs.endpoint",
-            "the endpoint is part of the connection string",
-            "",
-            False,
-            "Use kafka.bootstrap.servers",
-        ),
     )
 )
 _BY_NAME = {option.name.casefold(): option for option in OPTIONS}
