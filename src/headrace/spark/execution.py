@@ -178,7 +178,7 @@ class Execution:
             with with_confs(around.session, {**record.confs, **flow.flow.spark_conf}):
                 frame = self._preparation.frame(flow)
                 sources = topic_sources(frame)
-                check_topics(around, flow, sources, checkpoint)
+                check_topics(around, flow, sources, checkpoint, warns=True)
                 writer = _trigger(frame.writeStream.queryName(flow.name), trigger)
                 writer = writer.option("checkpointLocation", str(checkpoint))
                 complete = flow.mode is Mode.COMPLETE
@@ -189,10 +189,11 @@ class Execution:
                     query = writer.format("delta").outputMode("append").start(around.table_path(flow.target))
         self._started()
         try:
-            return self._followed(query, record, target, began_at)
+            lag = LagTeller(around, flow, query, reads_topics=bool(sources))
+            return self._followed(query, record, target, began_at, lag)
         except Exception:
             # The broker knows better than the client what has become of a topic.
-            check_topics(around, flow, sources, checkpoint)
+            check_topics(around, flow, sources, checkpoint, warns=False)
             raise
 
     def _trigger_after(self, progress: Progress | None, checkpoint: Path) -> Trigger:
@@ -224,13 +225,14 @@ class Execution:
         finally:
             READS_COMMITS.reset(token)
 
-    def _followed(self, query: StreamingQuery, record: FlowRecord, target: Target | None, began_at: float) -> Report:
+    def _followed(
+        self, query: StreamingQuery, record: FlowRecord, target: Target | None, began_at: float, lag: LagTeller
+    ) -> Report:
         """Count what a running query commits, and record where it ended."""
         around, flow = self._around, self._flow
         counter = None
         if target is None:
             counter = CommitCounter(around, flow, record.epoch, str(query.id), record.counted_version)
-        lag = LagTeller(around, flow, query)
         look = _Look(around, flow, record, target, counter, self._tidy, lag)
         watch = QueryWatch(query, look=look, current=self._current, patience_s=self._patience_s, now=around.now)
         try:

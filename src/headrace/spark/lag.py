@@ -19,9 +19,10 @@ _SAY_EVERY_S = 10.0
 
 
 class LagTeller:
-    """Says how far a query is behind, when that has changed, now and then, and at its end."""
+    """Says how far a query that reads topics is behind, when that has changed, now and then, and at its end."""
 
-    def __init__(self, around: Surroundings, flow: ResolvedFlow, query: StreamingQuery) -> None:
+    def __init__(self, around: Surroundings, flow: ResolvedFlow, query: StreamingQuery, *, reads_topics: bool) -> None:
+        self._reads_topics = reads_topics
         self._around = around
         self._flow = flow
         self._query = query
@@ -31,7 +32,7 @@ class LagTeller:
     def tell(self, *, last: bool = False) -> None:
         """Record the lag if there is news of it."""
         now = self._around.now()
-        if not last and now - self._said_at < _SAY_EVERY_S:
+        if not self._reads_topics or (not last and now - self._said_at < _SAY_EVERY_S):
             return
         progress: Any = self._query.lastProgress
         found = lag_of_progress(progress) if progress is not None else ()

@@ -54,10 +54,13 @@ def topic_sources(frame: DataFrame) -> tuple[TopicSource, ...]:
     return tuple(found)
 
 
-def check_topics(around: Surroundings, flow: ResolvedFlow, sources: Iterable[TopicSource], checkpoint: Path) -> None:
+def check_topics(
+    around: Surroundings, flow: ResolvedFlow, sources: Iterable[TopicSource], checkpoint: Path, *, warns: bool
+) -> None:
     """Look whether the broker still has what the flow reads next.
 
-    Offsets that are gone are said in a warning, each partition with its number, where the stream is told to go on.
+    Where the stream is told to go on without, offsets that are gone are said in a warning for each partition, if it
+    *warns*: once, before the stream starts.
 
     Raises:
         PipelineError: KAFKA.DATA_LOSS, KAFKA.NO_TOPIC, or why the broker does not answer.
@@ -86,7 +89,7 @@ def check_topics(around: Surroundings, flow: ResolvedFlow, sources: Iterable[Top
         if source.fails_on_loss:
             place, name = flow.flow.location, flow.target
             raise PipelineError("KAFKA.DATA_LOSS", location=place, flow=flow.name, name=name, lost=said)
-        for lost in gone:
+        for lost in gone if warns else ():
             message = f'flow "{flow.name}": lost {lost.text}'
             around.emit(Warned("KAFKA.OFFSETS_LOST", message, flow.name, str(flow.target)))
 
