@@ -72,6 +72,14 @@ def test_bytes_of_another_kind_and_unknown_ids_are_bad_payloads(registry, payloa
         reading(registry)(payload)
 
 
+def test_a_payload_that_goes_on_behind_its_record_is_none(registry):
+    number = registry.register("orders-value", NEW)
+    payload = registry.payload(number, {"id": 1, "currency": "EUR"})
+
+    with pytest.raises(BadPayload, match="goes on"):
+        reading(registry)(payload + b"\x00")
+
+
 def test_an_id_that_is_not_known_is_asked_for_once_in_a_batch(registry):
     registry.register("orders-value", NEW)
     decode = reading(registry)

@@ -116,8 +116,14 @@ def test_what_is_read_and_what_is_lost_and_what_is_left_are_all_that_there_was(r
 
     found = {(one.topic, one.partition): one.offsets for one in losses(read, there)}
 
-    for place, position in read.items():
-        if place not in there:
-            assert found[place] is None
-        else:
-            assert position + (found.get(place) or 0) == max(position, there[place].first)
+    assert found == {
+        place: there[place].first - position if place in there else None
+        for place, position in read.items()
+        if place not in there or there[place].first > position
+    }
+
+
+def test_a_topic_that_ends_before_what_was_read_is_another_one():
+    (lost,) = losses({("a", 0): 9}, {("a", 0): Bounds(2, 5)})
+
+    assert (lost.offsets, "made anew" in lost.reason) == (3, True)
