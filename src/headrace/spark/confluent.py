@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import Column
-from pyspark.sql.pandas.functions import ArrowUDFType, arrow_udf
+from pyspark.sql.pandas.functions import arrow_udf
 from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import DataType, StringType, StructField, StructType, _parse_datatype_json_value
 
@@ -67,9 +67,9 @@ def from_confluent(
     result: DataType = value_type
     if OnError(on_error) is OnError.TELL:
         result = StructType([StructField("value", value_type), StructField("error", StringType())])
-    reads: Any = arrow_udf(
-        _reading(settings, json.dumps(reader), type_, result, OnError(on_error)), result, ArrowUDFType.SCALAR
-    )
+    # PySpark finds out by the function's annotations what it takes; its own declarations do not know that form.
+    made: Any = arrow_udf
+    reads = made(_reading(settings, json.dumps(reader), type_, result, OnError(on_error)), result)
     decoded: Column = reads(column)
     return decoded
 
