@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 from py4j.protocol import Py4JNetworkError
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, PySparkException
 
 from headrace.model.datasets import Flow, PythonQuery
 from headrace.model.location import Location
 from headrace.model.names import Naming, QualifiedName
 from headrace.runtime.retry import retryable
+from headrace.sources.confluent import BadPayload, RegistryDown
 from headrace.spark.causes import Cause
 from headrace.spark.failures import definition_problem, failed
 from headrace.spark.kafka_failures import kafka_problem
@@ -79,3 +80,21 @@ def test_a_time_limit_of_something_else_is_none_of_kafkas(flow):
     causes = [Cause(None, None, "", "TimeoutException", "java.util.concurrent.TimeoutException")]
 
     assert kafka_problem(causes, flow) is None
+
+
+@pytest.mark.parametrize(
+    ("raised", "code", "again"),
+    [
+        (BadPayload("it is no record"), "CONFLUENT.PAYLOAD", False),
+        (RegistryDown(OSError()), "CONFLUENT.UNREACHABLE", True),
+    ],
+)
+def test_what_a_worker_says_of_a_payload_is_known_again_in_sparks_words(flow, raised, code, again):
+    text = (
+        f"An exception was thrown from the Python worker:\nTraceback (most recent call last):\n{raised!r}: {raised}\n"
+    )
+
+    report = failed(flow, PySparkException(text), Path("/project"))
+
+    assert (report.error.code, retryable(report)) == (code, again)
+    assert report.error.params["reason"] == raised.reason
