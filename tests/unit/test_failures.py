@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from pathlib import Path
 
 import pytest
@@ -90,9 +91,7 @@ def test_a_time_limit_of_something_else_is_none_of_kafkas(flow):
     ],
 )
 def test_what_a_worker_says_of_a_payload_is_known_again_in_sparks_words(flow, raised, code, again):
-    text = (
-        f"An exception was thrown from the Python worker:\nTraceback (most recent call last):\n{raised!r}: {raised}\n"
-    )
+    text = "\n".join(("An exception was thrown from the Python worker:", *traceback.format_exception(raised)))
 
     report = failed(flow, PySparkException(text), Path("/project"))
 
