@@ -19,7 +19,7 @@ help: ## list the commands
 
 setup: $(READY) ## make .venv with the locked packages and jars; seconds when nothing changed
 
-$(READY): requirements.lock pyproject.toml src/headrace/connectors/jars.lock.toml $(wildcard tools/java*)
+$(READY): requirements.lock pyproject.toml src/headrace/connectors/jars.lock.toml $(wildcard tools/java* tests/servers/*.toml)
 	@tools/java.sh
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "Python 3.10 or newer is needed: make setup PYTHON=python3.12")'
 	@[ -x $(BIN)/python ] || $(PYTHON) -m venv .venv || { echo "On Debian and Ubuntu: apt install python3-venv"; exit 1; }
@@ -28,6 +28,7 @@ $(READY): requirements.lock pyproject.toml src/headrace/connectors/jars.lock.tom
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps -e .
 	@echo "Fetching the locked jars"
 	@$(BIN)/python tools/jars.py
+	@[ ! -e tests/servers/jars.py ] || $(BIN)/python tests/servers/jars.py
 	@touch $@
 
 demo: $(READY) ## run the example project on real data and show what came of it

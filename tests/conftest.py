@@ -81,3 +81,16 @@ def bucket(aws):
     )
     assert aws
     return made
+
+
+@pytest.fixture(scope="session")
+def kafka(tmp_path_factory):
+    """A real broker, one in each process that runs tests of it."""
+    from tests.servers.kafka import KafkaBroker  # noqa: PLC0415 - its client, for tests that need it
+
+    broker = KafkaBroker(tmp_path_factory.mktemp("kafka"))
+    try:
+        broker.start()
+        yield broker
+    finally:
+        broker.stop()

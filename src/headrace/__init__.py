@@ -1,7 +1,8 @@
 """Headrace: streaming tables for open-source Spark.
 
-``Project`` opens and runs a pipeline; ``spark_session`` gives a session with Delta ready. Importing the package
-imports neither Spark nor the engine: executors and command-line completion load it too.
+``Project`` opens and runs a pipeline; ``spark_session`` gives a session with Delta ready; ``from_confluent`` reads
+payloads of topics by their registered schemas. Importing the package imports neither Spark nor the engine: executors
+and command-line completion load it too.
 """
 
 from __future__ import annotations
@@ -11,12 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from headrace.project.open import Project
+    from headrace.spark.confluent import from_confluent
     from headrace.spark.session import spark_session
 
 __version__ = "0.1.0"
-__all__ = ["Project", "__version__", "spark_session"]
+__all__ = ["Project", "__version__", "from_confluent", "spark_session"]
 
-_HOMES = {"Project": "headrace.project.open", "spark_session": "headrace.spark.session"}
+_HOMES = {
+    "Project": "headrace.project.open",
+    "from_confluent": "headrace.spark.confluent",
+    "spark_session": "headrace.spark.session",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import traceback
 from pathlib import Path
 
 import pytest
 from py4j.protocol import Py4JNetworkError
+from pyspark.errors import AnalysisException, PySparkException
 
 from headrace.model.datasets import Flow, PythonQuery
 from headrace.model.location import Location
 from headrace.model.names import Naming, QualifiedName
 from headrace.runtime.retry import retryable
-from headrace.spark.failures import failed
+from headrace.sources.confluent import BadPayload, RegistryDown
+from headrace.spark.causes import Cause
+from headrace.spark.failures import definition_problem, failed
+from headrace.spark.kafka_failures import kafka_problem
 
 
 @pytest.fixture
@@ -31,3 +36,64 @@ def test_a_connection_that_the_users_function_lost_is_tried_again(flow):
 
     assert report.error.code == "FLOW.USER_CODE"
     assert retryable(report)
+
+
+@pytest.mark.parametrize("name", ["kafka", "avro"])
+def test_a_format_that_a_connector_brings_is_told_with_the_line_to_add(flow, name):
+    error = AnalysisException(f"Failed to find data source: {name}. Deploy the application as per the guide.")
+
+    problem = definition_problem(flow, error, Path("/project"))
+
+    assert problem.code == "CONNECTOR.NOT_NAMED"
+    assert f"connectors: [{name}]" in problem.hint
+
+
+def test_a_format_that_nobody_has_is_not_taken_for_a_connector(flow):
+    error = AnalysisException("Failed to find data source: kafak.")
+
+    assert definition_problem(flow, error, Path("/project")).code == "FLOW.ANALYSIS"
+
+
+@pytest.mark.parametrize(
+    ("java_class", "code", "again"),
+    [
+        ("org.apache.kafka.common.errors.SaslAuthenticationException", "KAFKA.CREDENTIALS", False),
+        ("org.apache.kafka.common.errors.SslAuthenticationException", "KAFKA.CERTIFICATE", False),
+        ("org.apache.kafka.common.errors.TopicAuthorizationException", "KAFKA.NOT_ALLOWED", False),
+        ("org.apache.kafka.common.errors.TimeoutException", "KAFKA.UNREACHABLE", True),
+        ("org.apache.kafka.common.config.ConfigException", "KAFKA.CONFIGURATION", False),
+        ("org.apache.kafka.common.KafkaException", "KAFKA.CONFIGURATION", False),
+    ],
+)
+def test_what_the_client_of_kafka_raises_is_told_apart_and_its_words_are_left_out(flow, java_class, code, again):
+    causes = [
+        Cause(None, None, "failed", "ExecutionException", "java.util.concurrent.ExecutionException"),
+        Cause(None, None, "password=hunter2", java_class.rpartition(".")[2], java_class),
+    ]
+
+    report = kafka_problem(causes, flow)
+
+    assert (report.condition, retryable(report)) == (code, again)
+    assert "hunter2" not in report.error.render()
+
+
+def test_a_time_limit_of_something_else_is_none_of_kafkas(flow):
+    causes = [Cause(None, None, "", "TimeoutException", "java.util.concurrent.TimeoutException")]
+
+    assert kafka_problem(causes, flow) is None
+
+
+@pytest.mark.parametrize(
+    ("raised", "code", "again"),
+    [
+        (BadPayload("it is no record"), "CONFLUENT.PAYLOAD", False),
+        (RegistryDown(OSError()), "CONFLUENT.UNREACHABLE", True),
+    ],
+)
+def test_what_a_worker_says_of_a_payload_is_known_again_in_sparks_words(flow, raised, code, again):
+    text = "\n".join(("An exception was thrown from the Python worker:", *traceback.format_exception(raised)))
+
+    report = failed(flow, PySparkException(text), Path("/project"))
+
+    assert (report.error.code, retryable(report)) == (code, again)
+    assert report.error.params["reason"] == raised.reason

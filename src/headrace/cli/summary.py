@@ -32,7 +32,7 @@ def outcome_text(outcome: Outcome, *, log: Path | None = None) -> str:
     lines = [_headline(outcome)]
     if outcome.flows:
         lines.append(text_table(_COLUMNS, [_row(flow) for flow in outcome.flows]))
-    return "\n".join([*lines, *_broken(outcome), *_reasons(outcome)])
+    return "\n".join([*lines, *_behind(outcome), *_broken(outcome), *_reasons(outcome)])
 
 
 def _failure(outcome: Outcome, log: Path | None) -> Iterator[str]:
@@ -72,6 +72,16 @@ def _row(flow: FlowOutcome) -> tuple[Any, ...]:
         counts.rows_quarantined,
         round(flow.duration_s, 1),
     )
+
+
+def _behind(outcome: Outcome) -> Iterator[str]:
+    """The partitions that a flow has not read to their ends, when it was looked at last."""
+    for flow in outcome.flows:
+        late = [partition for partition in flow.lag if partition.behind]
+        if late:
+            total = sum(partition.behind for partition in late)
+            places = ", ".join(f"{one.topic} {one.partition}: {one.behind}" for one in late)
+            yield printable(f"{flow.flow} is {total} offset{'' if total == 1 else 's'} behind ({places})")
 
 
 def _broken(outcome: Outcome) -> Iterator[str]:

@@ -1,7 +1,8 @@
 """The JSON of an event's ``details`` column: the vendor's field names, and ours beside them.
 
 Ours are ``selections``, ``path``, ``reason``, ``attempt``, ``error``, ``duration_s``, ``duration_ms``, ``epoch``,
-``batch_id``, ``quarantined_records``, ``recovered``, and ``action`` of an expectation.
+``batch_id``, ``quarantined_records``, ``num_rescued_rows``, ``rescued_share``, ``recovered``, ``action`` of an
+expectation, and ``partitions`` of a source.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from headrace.events.types import (
     BatchDone,
     DatasetDefined,
     Event,
+    FlowBehind,
     FlowDefined,
     FlowMoved,
     FlowTotal,
@@ -25,7 +27,7 @@ from headrace.events.types import (
 )
 from headrace.model.datasets import Kind
 from headrace.model.expectations import Action, ExpectationCount
-from headrace.model.outcome import FlowCounts, FlowState, UpdateState
+from headrace.model.outcome import FlowCounts, FlowState, PartitionLag, UpdateState
 
 
 class DatasetType(str, Enum):
@@ -93,6 +95,8 @@ def _about_flow_or_dataset(event_type: str, body: Json, flow: str, dataset: str)
             counts_of(body),
             body["duration_ms"],
         )
+    if "source_metrics" in body.get("metrics", {}):
+        return FlowBehind(flow, dataset, lag_of(body))
     return FlowMoved(
         flow=flow,
         dataset=dataset,
@@ -134,6 +138,15 @@ def counts_of(body: Json) -> FlowCounts:
     )
 
 
+def lag_of(body: Json) -> tuple[PartitionLag, ...]:
+    """The lag in the ``flow_progress`` of a flow that reads topics."""
+    return tuple(
+        PartitionLag(source["source_name"], partition["partition"], partition["offset"], partition["newest"])
+        for source in body["metrics"]["source_metrics"]
+        for partition in source["partitions"]
+    )
+
+
 def _body(event: Event) -> dict[str, Any]:
     match event:
         case UpdateCreated(cause, settings, selections):
@@ -166,6 +179,8 @@ def _body(event: Event) -> dict[str, Any]:
             }
         case BatchDone():
             return _batch_body(event)
+        case FlowBehind(lag=lag):
+            return _lag_body(lag)
         case Totaled(flows=flows):
             return {"flows": [_total_body(flow) for flow in flows]}
         case Warned(code=code):
@@ -178,6 +193,21 @@ def _metrics(counts: FlowCounts) -> dict[str, Any]:
         metrics["num_rescued_rows"] = counts.rows_rescued
         metrics["rescued_share"] = round(counts.rows_rescued / max(counts.rows_written, 1), 6)
     return metrics
+
+
+def _lag_body(lag: tuple[PartitionLag, ...]) -> dict[str, Any]:
+    topics = dict.fromkeys(partition.topic for partition in lag)
+    sources = []
+    for topic in topics:
+        partitions = [partition for partition in lag if partition.topic == topic]
+        numbers = [
+            {"partition": one.partition, "offset": one.offset, "newest": one.newest, "backlog_records": one.behind}
+            for one in partitions
+        ]
+        backlog = sum(one.behind for one in partitions)
+        sources.append({"source_name": topic, "backlog_records": backlog, "partitions": numbers})
+    total = sum(partition.behind for partition in lag)
+    return {"status": FlowState.RUNNING, "metrics": {"backlog_records": total, "source_metrics": sources}}
 
 
 def _batch_body(event: BatchDone) -> dict[str, Any]:

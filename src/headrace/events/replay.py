@@ -10,6 +10,7 @@ from headrace.events.types import (
     TERMINAL_UPDATE_STATES,
     BatchDone,
     Event,
+    FlowBehind,
     FlowDefined,
     FlowMoved,
     FlowTotal,
@@ -105,6 +106,9 @@ class Replay:
                     FlowOutcome(event.flow, event.dataset, FlowState.RUNNING),
                 )
                 self._tally.add(event)
+            case FlowBehind(flow=flow, dataset=dataset, lag=lag):
+                known = self._flows.get(flow) or FlowOutcome(flow, dataset, FlowState.RUNNING)
+                self._flows[flow] = replace(known, lag=lag)
             case Totaled():
                 self._tally.take(event)
             case _:
@@ -145,6 +149,7 @@ class Replay:
             reason=event.reason,
             attempts=max(event.attempt, known.attempts if known else 0),
             duration_s=event.duration_s if event.duration_s is not None else (known.duration_s if known else 0.0),
+            lag=known.lag if known else (),
         )
 
 

@@ -11,7 +11,7 @@ from enum import Enum
 from typing import Any, ClassVar, TypeAlias
 
 from headrace.model.datasets import Kind
-from headrace.model.outcome import FlowCounts, FlowState, UpdateState
+from headrace.model.outcome import FlowCounts, FlowState, PartitionLag, UpdateState
 
 Json: TypeAlias = "Mapping[str, Any]"
 
@@ -172,6 +172,25 @@ class BatchDone:
 
 
 @dataclass(frozen=True)
+class FlowBehind:
+    """How far a flow has read the topics that are its sources: said when it changes, now and then, and at the end."""
+
+    flow: str
+    dataset: str
+    lag: tuple[PartitionLag, ...]
+
+    event_type: ClassVar[str] = "flow_progress"
+    level: ClassVar[Level] = Level.METRICS
+    maturity: ClassVar[Maturity] = Maturity.EVOLVING
+
+    @property
+    def message(self) -> str:
+        """One readable line."""
+        behind = sum(partition.behind for partition in self.lag)
+        return f'flow "{self.flow}" is {behind} offset{"" if behind == 1 else "s"} behind'
+
+
+@dataclass(frozen=True)
 class FlowTotal:
     """All batches of one flow in an update so far; the newest one is ``batch_id`` of ``epoch``."""
 
@@ -217,7 +236,7 @@ class Warned:
 
 
 Event: TypeAlias = (
-    "UpdateCreated | UpdateMoved | DatasetDefined | FlowDefined | FlowMoved | BatchDone | Totaled | Warned"
+    "UpdateCreated | UpdateMoved | DatasetDefined | FlowDefined | FlowMoved | BatchDone | FlowBehind | Totaled | Warned"
 )
 
 TERMINAL_UPDATE_STATES = frozenset({UpdateState.COMPLETED, UpdateState.FAILED, UpdateState.CANCELED})
@@ -232,7 +251,7 @@ def durable(event: Event) -> bool:
             return state in TERMINAL_UPDATE_STATES
         case FlowMoved(state=flow_state):
             return flow_state is FlowState.FAILED
-        case DatasetDefined() | FlowDefined() | Totaled() | Warned():
+        case DatasetDefined() | FlowDefined() | FlowBehind() | Totaled() | Warned():
             return False
 
 

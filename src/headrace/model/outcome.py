@@ -72,8 +72,28 @@ def _sum_of_known(first: int | None, second: int | None) -> int | None:
 
 
 @dataclass(frozen=True)
+class PartitionLag:
+    """How far a stream has read one partition of a topic: ``offset`` is the next to read, ``newest`` where it ends."""
+
+    topic: str
+    partition: int
+    offset: int
+    newest: int
+
+    @property
+    def behind(self) -> int:
+        """Offsets that are there and were not read."""
+        return max(self.newest - self.offset, 0)
+
+    def to_json(self) -> dict[str, Any]:
+        """The partition as one JSON object."""
+        place = {"topic": self.topic, "partition": self.partition}
+        return {**place, "offset": self.offset, "newest": self.newest, "behind": self.behind}
+
+
+@dataclass(frozen=True)
 class FlowOutcome:
-    """What became of one flow."""
+    """What became of one flow; ``lag`` is that of the topics that it reads, when it was looked at last."""
 
     flow: str
     dataset: str
@@ -82,9 +102,10 @@ class FlowOutcome:
     counts: FlowCounts = FlowCounts()
     attempts: int = 0
     duration_s: float = 0.0
+    lag: tuple[PartitionLag, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """The flow as in the contract."""
+        """The flow as in the contract; ``lag`` is there for flows that read topics."""
         return {
             "flow": self.flow,
             "dataset": self.dataset,
@@ -96,6 +117,7 @@ class FlowOutcome:
             "attempts": self.attempts,
             "duration_s": round(self.duration_s, 3),
             "expectations": [count.to_json() for count in self.counts.expectations],
+            **({"lag": [partition.to_json() for partition in self.lag]} if self.lag else {}),
         }
 
 

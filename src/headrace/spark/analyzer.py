@@ -13,11 +13,12 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql.types import DataType, StructType
 
-from headrace.errors import PipelineError
+from headrace.errors import PipelineError, Problems, problems_of
 from headrace.expectations.check import check
 from headrace.graph.resolve import MissingInput
 from headrace.graph.resolved import Analysis
 from headrace.model.datasets import Dataset, Definitions, Flow
+from headrace.model.location import Location
 from headrace.model.names import QualifiedName
 from headrace.model.schema import Schema
 from headrace.spark.catalog import Catalog
@@ -79,11 +80,9 @@ class StubAnalyzer:
             with with_confs(self._catalog.session, flow.spark_conf):
                 frame = call(flow, self._catalog, resolving=True, columns=self._target_columns(flow))
                 return self._analysis(flow, frame)
-        except PipelineError as error:
-            if error.location is None:
-                place = user_location(error, self._root) or flow.location
-                raise PipelineError(error.code, location=place, **error.params) from error
-            raise
+        except (PipelineError, Problems) as error:
+            place = user_location(error, self._root) or flow.location
+            raise Problems(_placed(problem, place) for problem in problems_of(error)) from error
         except MissingInput:
             raise
         except AnalysisException as error:
@@ -159,6 +158,11 @@ def _parsed(text: str, catalog: Catalog) -> DataType:
     java: Any = catalog.session._jvm  # noqa: SLF001 - the parser has no public form
     parsed = java.org.apache.spark.sql.types.StructType.fromDDL(text)
     return StructType.fromJson(json.loads(parsed.json()))
+
+
+def _placed(problem: PipelineError, place: Location) -> PipelineError:
+    """The problem with a place in the user's files, if it has none."""
+    return problem if problem.location else PipelineError(problem.code, location=place, **problem.params)
 
 
 def _sorted(conf: Any) -> list[str]:

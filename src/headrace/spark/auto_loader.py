@@ -40,7 +40,7 @@ FOLDERS: ContextVar[Iterator[Path] | None] = ContextVar("headrace_auto_loader_fo
 _STORES: ContextVar[bool] = ContextVar("headrace_auto_loader_stores", default=False)
 # Of a reader: its options as they were given.
 GIVEN = "_headrace_given"
-_FORMAT, _SCHEMA = "_headrace_format", "_headrace_schema"
+FORMAT_NOTED, _SCHEMA = "_headrace_format", "_headrace_schema"
 # So that two queries that are analyzed at a time read different views.
 _views = count()
 # Where code lies that is nobody's query.
@@ -68,7 +68,7 @@ def reading(load: Any) -> Any:
     @wraps(load)
     def loading(self: Any, path: Any = None, format: str | None = None, schema: Any = None, **options: Any) -> Any:  # noqa: A002 - Spark's name
         noted = vars(self)
-        if (format or noted.get(_FORMAT, "")).casefold() != FORMAT:
+        if (format or noted.get(FORMAT_NOTED, "")).casefold() != FORMAT:
             return load(self, path, format, schema, **options)
         given = {**noted.get(GIVEN, {}), **options}
         wanted = path if path is not None else next((v for k, v in given.items() if k.casefold() == "path"), None)
@@ -127,7 +127,7 @@ def noting_format(original: Any) -> Any:
 
     @wraps(original)
     def noting(self: Any, source: str) -> Any:
-        vars(self)[_FORMAT] = source
+        vars(self)[FORMAT_NOTED] = source
         return original(self, source)
 
     return noting

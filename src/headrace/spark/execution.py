@@ -31,6 +31,7 @@ from headrace.runtime.seam import Point
 from headrace.spark.auto_loader import storing
 from headrace.spark.commit_counter import CommitCounter
 from headrace.spark.confs import CHECKPOINT_CONFS
+from headrace.spark.lag import LagTeller
 from headrace.spark.loading import complete_load, part_of
 from headrace.spark.maintenance import COMPACT_ABOVE_FILES
 from headrace.spark.patches import READS_COMMITS
@@ -39,6 +40,7 @@ from headrace.spark.rescued import rescued_column
 from headrace.spark.session import on_clone, with_confs
 from headrace.spark.surroundings import Surroundings
 from headrace.spark.target import Target, TargetPlace
+from headrace.spark.topics import check_topics, topic_sources
 from headrace.spark.twin import as_batch
 from headrace.spark.watch import End, QueryWatch
 
@@ -175,7 +177,10 @@ class Execution:
         with self._preparation.loading, self._from_first_commits(checkpoint), storing():
             self._preparation.register_inputs(flow)
             with with_confs(around.session, {**record.confs, **flow.flow.spark_conf}):
-                writer = _trigger(self._preparation.frame(flow).writeStream.queryName(flow.name), trigger)
+                frame = self._preparation.frame(flow)
+                sources = topic_sources(frame)
+                check_topics(around, flow, sources, checkpoint, warns=True)
+                writer = _trigger(frame.writeStream.queryName(flow.name), trigger)
                 writer = writer.option("checkpointLocation", str(checkpoint))
                 complete = flow.mode is Mode.COMPLETE
                 if own_sink:
@@ -184,7 +189,13 @@ class Execution:
                 else:
                     query = writer.format("delta").outputMode("append").start(around.table_path(flow.target))
         self._started()
-        return self._followed(query, record, target, began_at)
+        try:
+            lag = LagTeller(around, flow, query, reads_topics=bool(sources))
+            return self._followed(query, record, target, began_at, lag)
+        except Exception:
+            # The broker knows better than the client what has become of a topic.
+            check_topics(around, flow, sources, checkpoint, warns=False)
+            raise
 
     def _trigger_after(self, progress: Progress | None, checkpoint: Path) -> Trigger:
         """The trigger of a query that goes on; one that has results to write, closed by its last batch, writes them.
@@ -215,13 +226,15 @@ class Execution:
         finally:
             READS_COMMITS.reset(token)
 
-    def _followed(self, query: StreamingQuery, record: FlowRecord, target: Target | None, began_at: float) -> Report:
+    def _followed(
+        self, query: StreamingQuery, record: FlowRecord, target: Target | None, began_at: float, lag: LagTeller
+    ) -> Report:
         """Count what a running query commits, and record where it ended."""
         around, flow = self._around, self._flow
         counter = None
         if target is None:
             counter = CommitCounter(around, flow, record.epoch, str(query.id), record.counted_version)
-        look = _Look(around, flow, record, target, counter, self._tidy)
+        look = _Look(around, flow, record, target, counter, self._tidy, lag)
         watch = QueryWatch(query, look=look, current=self._current, patience_s=self._patience_s, now=around.now)
         try:
             end = watch.until_end()
@@ -232,6 +245,7 @@ class Execution:
             if target is not None and target.error is not None:
                 raise target.error from error
             raise
+        lag.tell(last=True)
         counted_version = record.counted_version
         if counter is not None:
             around.at(Point.WRITTEN)
@@ -320,9 +334,11 @@ class _Look:
         target: Target | None,
         counter: CommitCounter | None,
         tidy: Callable[[], None],
+        lag: LagTeller,
     ) -> None:
         self._around = around
         self._flow = flow
+        self._lag = lag
         self._record = record
         self._target = target
         self._counter = counter
@@ -332,6 +348,7 @@ class _Look:
 
     def __call__(self) -> None:
         """Count; now and then store how far, so that a crash after weeks leaves little to count again, and tidy up."""
+        self._lag.tell()
         done = _batches(self._target, self._counter)
         if done - self._tidied_at >= COMPACT_ABOVE_FILES:
             self._tidied_at = done

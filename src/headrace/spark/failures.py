@@ -10,22 +10,24 @@ from __future__ import annotations
 import json
 import re
 import traceback
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from py4j.protocol import Py4JJavaError, Py4JNetworkError
 from pyspark.errors import ParseException, PySparkException
-from pyspark.errors.exceptions.captured import CapturedException
 
 from headrace.autoloader.evolution import NewFields, new_fields_told
+from headrace.connectors.lock import connectors
 from headrace.errors import PipelineError, Problems
 from headrace.expectations.compile import FAILED_MARK
 from headrace.model.datasets import Flow, SqlQuery
 from headrace.model.expectations import Expectation
 from headrace.model.location import Location, split_cell
 from headrace.runtime.ports import Failed, Growth
+from headrace.sources.confluent import DOWN_MARK, PAYLOAD_MARK
+from headrace.spark.causes import Cause, chain
+from headrace.spark.kafka_failures import kafka_problem
 
 # Conditions that wrap another one.
 _WRAPPERS = frozenset(
@@ -83,17 +85,9 @@ _OTHER_STATE = frozenset(
         "STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA",
     }
 )
+# How Spark says that no jar of the session has a format.
+_NO_SOURCE = re.compile(r"Failed to find (?:the )?data source: `?(?P<format>\w+)`?")
 _OTHER_ADVICE = "Correct the query; nothing was read or written."
-
-
-@dataclass(frozen=True)
-class Cause:
-    """One link of the chain of an error."""
-
-    condition: str | None
-    sql_state: str | None
-    message: str
-    type_name: str
 
 
 def failed(flow: Flow, error: BaseException, root: Path, rules: Sequence[Expectation] = ()) -> Failed:
@@ -107,8 +101,9 @@ def failed(flow: Flow, error: BaseException, root: Path, rules: Sequence[Expecta
         return Failed(flow.name, error.errors[0], condition=error.errors[0].code)
     causes = tuple(chain(error))
     ours = next((report for cause in causes if (report := _raised_by_us(flow, cause.message, rules))), None)
-    if ours is not None:
-        return ours
+    known = ours or kafka_problem(causes, flow)
+    if known is not None:
+        return known
     inner = innermost(causes)
     place = user_location(error, root) or flow.location
     worker = next((c.message for c in reversed(causes) if _from_worker(c)), None)
@@ -152,6 +147,10 @@ def failed(flow: Flow, error: BaseException, root: Path, rules: Sequence[Expecta
 def definition_problem(flow: Flow, error: BaseException, root: Path) -> PipelineError:
     """The problem of a query that cannot be resolved."""
     place = user_location(error, root) or flow.location
+    without = _without_connector(error)
+    if without is not None:
+        given, connector = without
+        return PipelineError("CONNECTOR.NOT_NAMED", location=place, format=given, connector=connector)
     if isinstance(flow.query, SqlQuery):
         place = _line_within(flow.query, str(error), place)
     if isinstance(error, ParseException):
@@ -172,29 +171,28 @@ def definition_problem(flow: Flow, error: BaseException, root: Path) -> Pipeline
     return PipelineError("FLOW.RAISED", location=place, flow=flow.name, reason=_shortened(reason))
 
 
+def _without_connector(error: BaseException) -> tuple[str, str] | None:
+    """What a query has asked for that a connector brings, and the connector, if that is what is missing.
+
+    Source: Spark's DATA_SOURCE_NOT_FOUND and AVRO_NOT_LOADED_SQL_FUNCTIONS_UNUSABLE. PySpark's own ``from_avro`` ends
+    in a class that is not there.
+    """
+    text = str(error)
+    found = _NO_SOURCE.search(text)
+    if found is not None and found["format"].casefold() in connectors():
+        return found["format"], found["format"].casefold()
+    condition = error.getCondition() or "" if isinstance(error, PySparkException) else ""
+    avro = condition.startswith("AVRO_NOT_LOADED") or ("org.apache.spark.sql.avro" in text and "from_avro" in text)
+    calls = [frame.name for frame in traceback.extract_tb(error.__traceback__)]
+    if avro or (isinstance(error, TypeError) and "JavaPackage" in text and {"from_avro", "to_avro"} & set(calls)):
+        return "avro", "avro"
+    return None
+
+
 def whole_text(error: BaseException) -> str:
     """Everything that is known about an error: Python's traceback, and what each cause in Java says."""
     causes = [f"caused by {cause.type_name}: {cause.message.strip()}\n" for cause in chain(error)]
     return "".join((*traceback.format_exception(error), *causes))
-
-
-def chain(error: BaseException) -> Iterator[Cause]:
-    """The error and its causes, outermost first, through Python and then through Java."""
-    java = _java_of(error)
-    if isinstance(error, PySparkException):
-        yield Cause(error.getCondition(), error.getSqlState(), str(error), type(error).__name__)
-    elif java is None:
-        yield Cause(None, None, str(error), type(error).__name__)
-    seen = 0
-    while java is not None and seen < 50:
-        seen += 1
-        yield Cause(
-            _call(java, "getCondition"),
-            _call(java, "getSqlState"),
-            str(java.getMessage() or ""),
-            str(java.getClass().getSimpleName()),
-        )
-        java = java.getCause()
 
 
 def innermost(causes: tuple[Cause, ...]) -> Cause:
@@ -245,6 +243,14 @@ def _raised_by_us(flow: Flow, message: str, rules: Sequence[Expectation]) -> Fai
     if FAILED_MARK in message:
         problem = _broken_expectation(flow, message, rules)
         return Failed(flow.name, problem, condition=problem.code)
+    if DOWN_MARK in message:
+        reason = first_line(message.split(DOWN_MARK, 1)[1])
+        problem = PipelineError("CONFLUENT.UNREACHABLE", location=flow.location, reason=reason)
+        return Failed(flow.name, problem, condition=problem.code, transient=True)
+    if PAYLOAD_MARK in message:
+        reason = first_line(message.split(PAYLOAD_MARK, 1)[1])
+        problem = PipelineError("CONFLUENT.PAYLOAD", location=flow.location, flow=flow.name, reason=reason)
+        return Failed(flow.name, problem, condition=problem.code)
     new = new_fields_told(message)
     return None if new is None else _new_fields(flow, new)
 
@@ -280,22 +286,6 @@ def _place_in_text(pattern: re.Pattern[str], text: str, root: Path) -> Location 
         if file.is_relative_to(root) and Path(split_cell(str(file))[0]).is_file():
             found = Location(str(file.relative_to(root)), int(match["line"]))
     return found
-
-
-def _java_of(error: BaseException) -> Any:
-    if isinstance(error, Py4JJavaError):
-        return error.java_exception
-    if isinstance(error, CapturedException):
-        return getattr(error, "_origin", None)
-    return None
-
-
-def _call(java: Any, method: str) -> str | None:
-    try:
-        value = getattr(java, method)()
-    except Exception:  # noqa: BLE001 - py4j raises its own error for a method that is not there
-        return None
-    return str(value) if value is not None else None
 
 
 def _line_within(query: SqlQuery, message: str, place: Location) -> Location:

@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from headrace.autoloader.source import Source as LoaderSource
 from headrace.graph.resolved import Input, Source, SourceKind
 from headrace.model.names import QualifiedName
+from headrace.sources.kafka_options import topics_text
 from headrace.spark import cloud_files
 
 # Operators of the user's Python code; a plan does not show when that code changes.
@@ -198,6 +199,11 @@ def _leaf(kind: str, node: Any, found: Reading) -> None:
         source = _auto_loader(str(node.extraOptions().get(cloud_files.SOURCE_OPTION)))
         found.sources.append(source)
         found.external.append(_external_text(source))
+    elif kind == "StreamingRelationV2" and str(node.sourceName()) == "kafka":
+        entries = node.extraOptions().asCaseSensitiveMap()
+        text = f"kafka {topics_text({str(key): str(entries[key]) for key in entries})}"
+        found.sources.append(Source(SourceKind.OTHER, text))
+        found.external.append(text)
     elif kind.startswith("StreamingRelation") or kind == "StreamingDataSourceV2Relation":
         text = str(node.simpleString(5)).split("[")[0].strip()
         found.sources.append(Source(SourceKind.OTHER, text))

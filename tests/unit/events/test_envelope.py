@@ -12,6 +12,7 @@ from headrace.events.types import (
     BatchDone,
     DatasetDefined,
     Event,
+    FlowBehind,
     FlowDefined,
     FlowMoved,
     UpdateCreated,
@@ -20,7 +21,7 @@ from headrace.events.types import (
 )
 from headrace.model.datasets import Kind
 from headrace.model.expectations import Action, ExpectationCount
-from headrace.model.outcome import FlowCounts, FlowState, UpdateState
+from headrace.model.outcome import FlowCounts, FlowState, PartitionLag, UpdateState
 
 ORIGIN = Origin(pipeline_id="p1", pipeline_name="flights", update_id="u1", host="here")
 STAMP = Stamp(7, datetime(2026, 11, 20, 10, 0, tzinfo=timezone.utc), "log-1", "unique")
@@ -41,6 +42,9 @@ counts = st.builds(
     st.lists(st.builds(ExpectationCount, texts, st.sampled_from(Action), numbers, numbers), max_size=3).map(tuple),
     st.booleans(),
 )
+lags = st.dictionaries(st.tuples(texts, st.integers(0, 99)), st.tuples(numbers, numbers), max_size=4).map(
+    lambda found: tuple(PartitionLag(*place, *ends) for place, ends in sorted(found.items()))
+)
 events: st.SearchStrategy[Event] = st.one_of(
     st.builds(UpdateCreated, texts, objects, objects),
     st.builds(UpdateMoved, st.sampled_from(UpdateState), errors),
@@ -57,6 +61,7 @@ events: st.SearchStrategy[Event] = st.one_of(
         st.none() | st.floats(0, 1e9),
     ),
     st.builds(BatchDone, texts, texts, numbers, numbers, counts, numbers),
+    st.builds(FlowBehind, texts, texts, lags),
     st.builds(Warned, texts, texts, st.none() | texts, st.none() | texts),
 )
 

@@ -1,0 +1,29 @@
+"""Where a stream that reads topics goes on, read from its checkpoint."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from headrace.checkpoints.offsets import first_offsets, read_progress
+from headrace.sources.kafka_offsets import Partition, positions_of
+
+
+def next_positions(checkpoint: Path, source: int) -> dict[Partition, int]:
+    """The next offsets that a source of a checkpoint reads, batches that are to be computed again included.
+
+    Nothing before the first start. Source: Spark's ``OffsetSeqLog``, and ``KafkaSourceInitialOffsetWriter`` for where
+    the first batch begins.
+    """
+    progress = read_progress(checkpoint)
+    if progress is not None and progress.completed:
+        offsets = progress.offsets
+    else:
+        offsets = first_offsets(checkpoint, progress.batch_id - 1) if progress is not None and progress.batch_id else ()
+    if source < len(offsets):
+        return positions_of(offsets[source])
+    try:
+        text = (checkpoint / "sources" / str(source) / "0").read_bytes().decode("utf-8")
+    except (OSError, UnicodeDecodeError):
+        return {}
+    # A zero byte that old versions of Spark wanted, the version, then the positions.
+    return positions_of(text[text.find("{") :]) if "{" in text else {}

@@ -1,0 +1,1 @@
+"""Sources other than files: options, positions and payloads as values, without Spark."""

@@ -1,0 +1,59 @@
+"""The causes of an error, through Python and then through Java."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.errors.exceptions.captured import CapturedException
+
+
+@dataclass(frozen=True)
+class Cause:
+    """One link of the chain of an error."""
+
+    condition: str | None
+    sql_state: str | None
+    message: str
+    type_name: str
+    # The class in full, of a cause in Java.
+    java_class: str = ""
+
+
+def chain(error: BaseException) -> Iterator[Cause]:
+    """The error and its causes, outermost first, through Python and then through Java."""
+    java = _java_of(error)
+    if isinstance(error, PySparkException):
+        yield Cause(error.getCondition(), error.getSqlState(), str(error), type(error).__name__)
+    elif java is None:
+        yield Cause(None, None, str(error), type(error).__name__)
+    seen = 0
+    while java is not None and seen < 50:
+        seen += 1
+        yield Cause(
+            _call(java, "getCondition"),
+            _call(java, "getSqlState"),
+            str(java.getMessage() or ""),
+            str(java.getClass().getSimpleName()),
+            str(java.getClass().getName()),
+        )
+        java = java.getCause()
+
+
+def _java_of(error: BaseException) -> Any:
+    if isinstance(error, Py4JJavaError):
+        return error.java_exception
+    if isinstance(error, CapturedException):
+        return getattr(error, "_origin", None)
+    return None
+
+
+def _call(java: Any, method: str) -> str | None:
+    try:
+        value = getattr(java, method)()
+    except Exception:  # noqa: BLE001 - py4j raises its own error for a method that is not there
+        return None
+    return str(value) if value is not None else None

@@ -1,0 +1,57 @@
+"""A pipeline that uses what a connector brings, and does not name it, is told which line to add."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.e2e
+
+FILE = """\
+from headrace import pipelines as dp
+from pyspark.sql import functions as F
+from pyspark.sql.avro.functions import from_avro
+
+
+@dp.table
+def read():
+    return spark.readStream.format("kafka").load()
+
+
+@dp.table
+def hub():
+    return spark.readStream.format("eventhubs").load()
+
+
+@dp.materialized_view
+def parsed():
+    return spark.range(1).select(from_avro(F.lit(b""), '"long"').alias("id"))
+
+
+@dp.materialized_view
+def files():
+    return spark.read.format("avro").load("/nowhere")
+"""
+
+
+def test_each_connector_that_is_missing_is_told_with_the_line_to_add(tmp_path):
+    (tmp_path / "transformations").mkdir()
+    (tmp_path / "transformations" / "all.py").write_text(FILE)
+    (tmp_path / "pipeline.yml").write_text("name: without")
+    program = Path(sys.executable).parent / "headrace"
+
+    done = subprocess.run(
+        [program, "--output", "json", "validate"], cwd=tmp_path, capture_output=True, encoding="utf-8", check=False
+    )
+    problems = {problem["location"]["line"]: problem for problem in json.loads(done.stdout)["problems"]}
+
+    assert done.returncode == 2
+    assert {line: problem["code"] for line, problem in problems.items()} == dict.fromkeys(
+        (8, 13, 18, 23), "CONNECTOR.NOT_NAMED"
+    )
+    assert "connectors: [kafka]" in problems[8]["hint"]
+    assert "connectors: [avro]" in problems[18]["hint"]

@@ -1,0 +1,35 @@
+"""The locked jars of the servers that tests start; run as a program, it fetches them, for `make setup`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from headrace.connectors.fetch import cache_folder, fetched
+from headrace.connectors.lock import Jar
+from headrace.errors import PipelineError
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+_LOCK = Path(__file__).with_name("kafka.lock.toml")
+
+
+def server_jars():
+    """The files, downloaded where the cache lacks them, each with the locked digest."""
+    return fetched(_locked(), cache_folder(os.environ).absolute() / "test-jars", environ=os.environ)
+
+
+def _locked():
+    entries = tomllib.loads(_LOCK.read_text(encoding="utf-8"))["jars"]
+    return [Jar(*entry["coordinates"].split(":"), entry["sha256"], entry["size"]) for entry in entries]
+
+
+if __name__ == "__main__":
+    try:
+        server_jars()
+    except PipelineError as error:
+        sys.exit(error.render())

@@ -1,0 +1,204 @@
+"""Topics of a real broker as sources of pipelines."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from headrace.errors import PipelineError, Problems
+from headrace.events.types import BatchDone, FlowBehind, Warned
+from headrace.model.outcome import FlowState, UpdateState
+
+pytestmark = pytest.mark.spark
+
+
+def reading(options, columns='"partition", "offset", "CAST(value AS STRING) AS value"', **more):
+    """The text of a table that reads a topic, and the options that it does so with."""
+    given = {"startingOffsets": "earliest", **options, **more}
+    return f"""
+    @dp.table(spark_conf={{"pipelines.trigger.interval": "200 ms"}})
+    def read():
+        return spark.readStream.format("kafka").options(**{given!r}).load().selectExpr({columns})
+    """
+
+
+def of(kafka, topic, **more):
+    return {"kafka.bootstrap.servers": kafka.servers, "subscribe": topic, **more}
+
+
+def over_tls(kafka, topic, password, trusted):
+    login = "org.apache.kafka.common.security.plain.PlainLoginModule required "
+    return {
+        "kafka.bootstrap.servers": kafka.secure_servers,
+        "subscribe": topic,
+        "kafka.security.protocol": "SASL_SSL",
+        "kafka.sasl.mechanism": "PLAIN",
+        "kafka.sasl.jaas.config": f'{login} username="$ConnectionString" password="{password}";',
+        "kafka.ssl.truststore.type": "PEM",
+        "kafka.ssl.truststore.location": str(trusted),
+    }
+
+
+def values(pipeline, name="read"):
+    return sorted(row["value"] for row in pipeline.rows(name))
+
+
+def heard(pipeline, **options):
+    events = []
+    return pipeline.run(on_event=events.append, **options), events
+
+
+def test_each_record_is_in_the_table_once_over_updates_limits_and_partitions_that_are_added(kafka, project):
+    topic = kafka.topic(partitions=1)
+    pipeline = project(reading(of(kafka, topic), maxOffsetsPerTrigger="2"))
+    kafka.produce(topic, "a", "b", "c")
+    first, events = heard(pipeline)
+
+    kafka.add_partitions(topic, 2)
+    kafka.produce(topic, "d", partition=1)
+    second = pipeline.run()
+
+    assert [event.counts.rows_written for event in events if isinstance(event, BatchDone)] == [2, 1]
+    assert (first.counts("read").rows_written, second.counts("read").rows_written) == (3, 1)
+    assert values(pipeline) == ["a", "b", "c", "d"]
+
+
+def test_the_lag_of_each_partition_is_in_the_events_and_in_the_status(kafka, project):
+    topic = kafka.topic(partitions=2)
+    pipeline = project(
+        reading(of(kafka, topic), maxOffsetsPerTrigger="2").replace(
+            '"pipelines.trigger.interval": "200 ms"', '"pipelines.trigger": "once"'
+        )
+    )
+    kafka.produce(topic, *range(6))
+    kafka.produce(topic, *range(3), partition=1)
+
+    _, events = heard(pipeline)
+    (said,) = [event for event in events if isinstance(event, FlowBehind)]
+    (flow,) = pipeline.project.status().to_json()["flows"]
+
+    behind = {partition["partition"]: partition["newest"] - partition["offset"] for partition in flow["lag"]}
+    assert {partition.partition: partition.newest for partition in said.lag} == {0: 6, 1: 3}
+    assert behind == {partition.partition: partition.behind for partition in said.lag}
+
+
+def test_a_readable_time_is_where_reading_begins(kafka, project):
+    topic = kafka.topic()
+    kafka.produce(topic, "old", timestamp_ms=1_767_225_599_000)
+    kafka.produce(topic, "new", timestamp_ms=1_767_225_600_000)
+    options = {**of(kafka, topic), "startingTimestamp": "2026-01-01T00:00:00Z", "includeHeaders": True}
+    kafka.produce(topic, "newest", headers=[("source", b"test")], timestamp_ms=1_767_225_601_000)
+
+    pipeline = project(reading(options, '"CAST(value AS STRING) AS value", "headers[0].key AS header", "timestamp"'))
+    pipeline.run()
+
+    assert [(row["value"], row["header"]) for row in pipeline.rows("read")] == [("new", None), ("newest", "source")]
+
+
+def test_an_update_that_goes_on_outlives_a_restart_of_the_broker(kafka, project):
+    topic = kafka.topic()
+    pipeline = project(reading(of(kafka, topic)))
+    kafka.produce(topic, "before")
+
+    with pipeline.continuing(patience_s=200) as update:
+        update.wait_until(lambda: values(pipeline) == ["before"])
+        kafka.stop()
+        kafka.start()
+        kafka.produce(topic, "after")
+        update.wait_until(lambda: values(pipeline) == ["after", "before"])
+
+    assert update.result.state is UpdateState.COMPLETED
+    assert values(pipeline) == ["after", "before"]
+
+
+def test_offsets_that_are_gone_fail_the_flow_with_their_number_and_are_counted_when_it_is_to_go_on(kafka, project):
+    topic = kafka.topic(partitions=2)
+    pipeline = project(reading(of(kafka, topic)))
+    kafka.produce(topic, "a", "b")
+    pipeline.run()
+    kafka.produce(topic, "c", "d", "e", "f")
+    kafka.forget(topic, below=5)
+
+    failed = pipeline.run()
+    error = failed.outcome.error
+    file = pipeline.folder / "transformations" / "project.py"
+    file.write_text(file.read_text().replace("'startingOffsets'", "'failOnDataLoss': 'false', 'startingOffsets'"))
+    passed, events = heard(pipeline)
+
+    assert (error["code"], failed.flow("read").attempts) == ("KAFKA.DATA_LOSS", 1)
+    assert f"3 offsets of {topic} partition 0 (read up to 2, the first one left is 5)" in error["detail"]
+    assert passed.state is UpdateState.COMPLETED
+    (lost,) = [event for event in events if isinstance(event, Warned) and event.code == "KAFKA.OFFSETS_LOST"]
+    assert f"lost 3 offsets of {topic} partition 0" in lost.message
+    assert values(pipeline) == ["a", "b", "f"]
+
+
+def test_a_topic_that_is_deleted_is_named_and_one_of_the_same_name_is_not_taken_for_it(kafka, project):
+    topic = kafka.topic()
+    pipeline = project(reading(of(kafka, topic)))
+    kafka.produce(topic, "a", "b", "c")
+    pipeline.run()
+
+    kafka.delete(topic)
+    without = pipeline.run()
+    kafka.create(topic)
+    kafka.produce(topic, "new")
+    another = pipeline.run()
+    again = pipeline.run(reset_checkpoint=["read=earliest"])
+
+    assert (without.error, another.error) == ("KAFKA.NO_TOPIC", "KAFKA.DATA_LOSS")
+    assert "the topic was made anew" in another.outcome.error["detail"]
+    assert again.state is UpdateState.COMPLETED
+    assert values(pipeline) == ["a", "b", "c", "new"]
+
+
+def everything_below(folder):
+    return b"".join(file.read_bytes() for file in folder.rglob("*") if file.is_file() and file.suffix != ".py")
+
+
+def test_credentials_open_a_topic_over_tls_and_are_in_nothing_that_is_stored_or_said(kafka, project):
+    from tests.servers.kafka import PASSWORD  # noqa: PLC0415 - the client's, as the fixture's
+
+    topic = kafka.topic()
+    kafka.produce(topic, "a")
+    pipeline = project(reading(over_tls(kafka, topic, PASSWORD, kafka.trusted)))
+
+    result, events = heard(pipeline)
+    plan = pipeline.plan().describe() + pipeline.project.explain("read").describe()
+
+    assert result.state is UpdateState.COMPLETED
+    assert values(pipeline) == ["a"]
+    said = repr(events) + plan + json.dumps(result.outcome.to_json())
+    assert "c2VjcmV0LWtleQ" not in said
+    assert b"c2VjcmV0LWtleQ" not in everything_below(pipeline.folder)
+
+
+@pytest.mark.parametrize(
+    ("password", "trusted", "code"),
+    [("wrong-p4ssword", "trusted", "KAFKA.CREDENTIALS"), (None, "untrusted", "KAFKA.CERTIFICATE")],
+)
+def test_a_broker_that_cannot_be_logged_in_to_fails_at_once_and_says_why(kafka, project, password, trusted, code):
+    from tests.servers.kafka import PASSWORD  # noqa: PLC0415 - the same
+
+    secret = password or PASSWORD
+    pipeline = project(reading(over_tls(kafka, kafka.topic(), secret, getattr(kafka, trusted))))
+
+    result, events = heard(pipeline)
+
+    assert (result.error, result.flow("read").attempts) == (code, 1)
+    assert result.states["read"] is FlowState.FAILED
+    assert secret not in repr(events) + json.dumps(result.outcome.to_json())
+    assert secret.encode() not in everything_below(pipeline.folder)
+
+
+def test_options_that_are_not_known_are_refused_by_name_before_anything_is_asked(project):
+    pipeline = project(reading({"kafka.bootstrap.servers": "127.0.0.1:1", "subscribe": "t", "maxOffsetPerTrigger": 5}))
+
+    with pytest.raises(Problems) as refused:
+        pipeline.plan()
+
+    (problem,) = refused.value
+    assert isinstance(problem, PipelineError)
+    assert (problem.code, problem.params["near"]) == ("KAFKA.OPTION_UNKNOWN", "maxOffsetsPerTrigger")
+    assert problem.location is not None

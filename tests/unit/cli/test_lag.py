@@ -1,0 +1,35 @@
+"""How far flows are behind, as the status tells it."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+
+from headrace.cli.summary import outcome_text
+from headrace.events.replay import Replay
+from headrace.events.types import FlowBehind, FlowMoved, UpdateCreated
+from headrace.model.outcome import FlowState, PartitionLag
+
+NOW = datetime(2026, 11, 20, tzinfo=timezone.utc)
+
+
+def told(*lag):
+    replay = Replay("u")
+    replay.apply(UpdateCreated("USER_ACTION"), NOW)
+    replay.apply(FlowMoved("orders", "orders", FlowState.RUNNING), NOW)
+    replay.apply(FlowBehind("orders", "orders", lag), NOW)
+    replay.apply(FlowMoved("orders", "orders", FlowState.COMPLETED), NOW)
+    return replay.outcome()
+
+
+def test_partitions_that_are_not_read_to_their_ends_are_named():
+    outcome = told(PartitionLag("orders", 0, 5, 17), PartitionLag("orders", 1, 8, 8))
+
+    assert "orders is 12 offsets behind (orders 0: 12)" in outcome_text(outcome)
+    assert outcome.to_json()["flows"][0]["lag"] == [
+        {"topic": "orders", "partition": 0, "offset": 5, "newest": 17, "behind": 12},
+        {"topic": "orders", "partition": 1, "offset": 8, "newest": 8, "behind": 0},
+    ]
+
+
+def test_nothing_is_said_of_a_flow_that_has_read_everything():
+    assert "behind" not in outcome_text(told(PartitionLag("orders", 0, 8, 8)))

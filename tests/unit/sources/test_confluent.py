@@ -1,0 +1,207 @@
+"""Payloads of Confluent's wire format against a registry over HTTP, without Spark."""
+
+from __future__ import annotations
+
+from datetime import date, datetime, timezone
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.servers.registry import SchemaRegistry
+
+from headrace.errors import PipelineError
+from headrace.sources.confluent import BadPayload, Registry, RegistryDown, decoder
+from headrace.sources.confluent_schema import UnsupportedSchema, converter, spark_type, without_other_logic
+
+OLD = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "int"}, {"name": "note", "type": "string"}]}
+NEW = {
+    "type": "record",
+    "name": "Order",
+    "fields": [{"name": "id", "type": "long"}, {"name": "currency", "type": "string", "default": "EUR"}],
+}
+
+
+@pytest.fixture
+def registry():
+    server = SchemaRegistry()
+    yield server
+    server.close()
+
+
+def reading(registry, subject="orders-value", **more):
+    client = Registry({"url": registry.url, "max.retries": 0, **more})
+    return decoder(client, client.reader(subject, None))
+
+
+def test_a_record_of_an_older_schema_is_resolved_to_the_latest_one(registry):
+    old = registry.register("orders-value", OLD)
+    new = registry.register("orders-value", NEW)
+    decode = reading(registry)
+
+    assert decode(registry.payload(old, {"id": 1, "note": "x"})) == {"id": 1, "currency": "EUR"}
+    assert decode(registry.payload(new, {"id": 2, "currency": "USD"})) == {"id": 2, "currency": "USD"}
+
+
+def test_each_schema_is_asked_for_once(registry):
+    old, _ = registry.register("orders-value", OLD), registry.register("orders-value", NEW)
+    decode = reading(registry)
+
+    for number in range(5):
+        decode(registry.payload(old, {"id": number, "note": ""}))
+
+    assert sum(path.startswith(f"/schemas/ids/{old}") for path in registry.asked) == 1
+
+
+def test_a_schema_may_refer_to_another_subject(registry):
+    money = {"type": "record", "name": "Money", "fields": [{"name": "cents", "type": "long"}]}
+    registry.register("money", money)
+    order = {"type": "record", "name": "Order", "fields": [{"name": "price", "type": "Money"}]}
+    number = registry.register("orders-value", order, references=[{"name": "Money", "subject": "money", "version": 1}])
+
+    decode = reading(registry)
+
+    assert decode(registry.payload(number, {"price": {"cents": 5}}, named=[money])) == {"price": {"cents": 5}}
+
+
+@pytest.mark.parametrize("payload", [b"", b"\x00\x00", b"\x01\x00\x00\x00\x01\x02", b"{}", b"\x00\x00\x00\x00\x63\x02"])
+def test_bytes_of_another_kind_and_unknown_ids_are_bad_payloads(registry, payload):
+    registry.register("orders-value", NEW)
+
+    with pytest.raises(BadPayload):
+        reading(registry)(payload)
+
+
+def test_a_payload_that_goes_on_behind_its_record_is_none(registry):
+    number = registry.register("orders-value", NEW)
+    payload = registry.payload(number, {"id": 1, "currency": "EUR"})
+
+    with pytest.raises(BadPayload, match="goes on"):
+        reading(registry)(payload + b"\x00")
+
+
+def test_an_id_that_is_not_known_is_asked_for_once_in_a_batch(registry):
+    registry.register("orders-value", NEW)
+    decode = reading(registry)
+
+    for _ in range(3):
+        with pytest.raises(BadPayload, match="no schema with the id 99"):
+            decode(b"\x00\x00\x00\x00\x63\x02")
+
+    assert sum("/schemas/ids/99" in path for path in registry.asked) == 1
+
+
+@given(st.binary(max_size=30), st.integers(0, 30))
+def test_bytes_are_read_or_refused_and_nothing_else(tail, cut):
+    server = _shared()
+    payload = server.payload(1, {"id": 7, "currency": "EUR"})
+    damaged = payload[: max(len(payload) - cut, 5)] + tail
+
+    try:
+        found = _decode(damaged)
+    except BadPayload:
+        return
+    assert set(found) == {"id", "currency"}
+
+
+_SERVERS = []
+
+
+def _shared():
+    if not _SERVERS:
+        _SERVERS.append(SchemaRegistry())
+        _SERVERS[0].register("orders-value", NEW)
+        _SERVERS.append(reading(_SERVERS[0]))
+    return _SERVERS[0]
+
+
+def _decode(payload):
+    return _SERVERS[1](payload)
+
+
+def test_a_registry_that_is_away_is_no_fault_of_the_payload(registry):
+    old, _ = registry.register("orders-value", OLD), registry.register("orders-value", NEW)
+    payload = registry.payload(old, {"id": 1, "note": "x"})
+    decode = reading(registry)
+    registry.close()
+
+    with pytest.raises(RegistryDown):
+        decode(payload)
+
+
+@pytest.mark.parametrize(
+    ("subject", "more", "code"),
+    [
+        ("orders", {}, "CONFLUENT.NO_SUBJECT"),
+        ("json-value", {}, "CONFLUENT.NOT_AVRO"),
+        ("orders-value", {"url": "http://127.0.0.1:1"}, "CONFLUENT.UNREACHABLE"),
+        ("orders-value", {"basic.auth.user.inf": "a:hunter2"}, "CONFLUENT.SETTINGS"),
+    ],
+)
+def test_what_is_wrong_with_the_registry_is_said_without_its_settings(registry, subject, more, code):
+    registry.register("orders-value", NEW)
+    registry.register("json-value", {}, schemaType="JSON")
+
+    with pytest.raises(PipelineError) as refused:
+        reading(registry, subject, **more)
+
+    assert refused.value.code == code
+    assert "hunter2" not in refused.value.render()
+
+
+TYPES = {
+    "type": "record",
+    "name": "All",
+    "fields": [
+        {"name": "day", "type": {"type": "int", "logicalType": "date"}},
+        {"name": "at", "type": {"type": "long", "logicalType": "timestamp-micros"}},
+        {"name": "time", "type": {"type": "int", "logicalType": "time-millis"}},
+        {"name": "price", "type": {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}},
+        {"name": "tags", "type": {"type": "map", "values": {"type": "array", "items": "int"}}},
+        {"name": "kind", "type": {"type": "enum", "name": "Kind", "symbols": ["A", "B"]}},
+        {"name": "other", "type": ["null", "Kind"], "default": None},
+        {"name": "amount", "type": ["int", "long"]},
+    ],
+}
+
+
+def test_values_are_those_of_sparks_types(registry):
+    number = registry.register("orders-value", TYPES)
+    value = {
+        "day": date(2026, 1, 2),
+        "at": datetime(2026, 1, 2, 3, tzinfo=timezone.utc),
+        "time": 5,
+        "price": Decimal("12.50"),
+        "tags": {"a": [1]},
+        "kind": "A",
+        "other": None,
+        "amount": 3,
+    }
+    plain = without_other_logic(TYPES)
+    again = registry.register("plain", plain)
+
+    found = reading(registry)(registry.payload(again, value))
+
+    assert number
+    assert found == value
+    assert converter(spark_type(TYPES))(found)["tags"] == [("a", [1])]
+    types = {field["name"]: field["type"] for field in spark_type(plain)["fields"]}
+    assert (types["day"], types["at"], types["time"]) == ("date", "timestamp", "integer")
+    assert (types["price"], types["kind"], types["other"], types["amount"]) == (
+        "decimal(9,2)",
+        "string",
+        "string",
+        "long",
+    )
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "record", "name": "Node", "fields": [{"name": "next", "type": ["null", "Node"]}]},
+        {"type": "record", "name": "Either", "fields": [{"name": "one", "type": ["string", "int"]}]},
+    ],
+)
+def test_a_schema_without_a_type_in_a_table_is_refused(schema):
+    with pytest.raises(UnsupportedSchema):
+        spark_type(schema)

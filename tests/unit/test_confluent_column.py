@@ -1,0 +1,69 @@
+"""What Spark's workers do with a column of payloads: pickled as Spark does, on Arrow, without a JVM."""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow as pa
+import pytest
+from pyspark import cloudpickle
+from pyspark.sql.types import LongType, MapType, StringType, StructField, StructType
+from tests.servers.registry import SchemaRegistry
+
+from headrace.sources.confluent import BadPayload, RegistryDown
+from headrace.sources.confluent_schema import spark_type
+from headrace.spark.confluent import OnError, _reading
+
+ORDER = {
+    "type": "record",
+    "name": "Order",
+    "fields": [{"name": "id", "type": "long"}, {"name": "tags", "type": {"type": "map", "values": "long"}}],
+}
+COLUMNS = StructType([StructField("id", LongType()), StructField("tags", MapType(StringType(), LongType()))])
+TOLD = StructType([StructField("value", COLUMNS), StructField("error", StringType())])
+
+
+@pytest.fixture
+def registry():
+    server = SchemaRegistry()
+    yield server
+    server.close()
+
+
+def in_a_worker(registry, on_error):
+    result = TOLD if on_error is OnError.TELL else COLUMNS
+    settings = json.dumps({"url": registry.url, "max.retries": 0})
+    made = _reading(settings, json.dumps(ORDER), spark_type(ORDER), result, on_error)
+    return cloudpickle.loads(cloudpickle.dumps(made))
+
+
+def payloads(registry):
+    number = registry.register("orders-value", ORDER)
+    return pa.array([registry.payload(number, {"id": 1, "tags": {"a": 2}}), b"none", None], pa.binary())
+
+
+def test_what_cannot_be_read_is_told_beside_what_can(registry):
+    found = in_a_worker(registry, OnError.TELL)(payloads(registry))
+
+    assert [row["value"] for row in found.to_pylist()] == [{"id": 1, "tags": [("a", 2)]}, None, None]
+    assert [row["error"] is None for row in found.to_pylist()] == [True, False, True]
+
+
+def test_what_cannot_be_read_is_null_when_it_is_to_be(registry):
+    found = in_a_worker(registry, OnError.NULL)(payloads(registry))
+
+    assert found.to_pylist() == [{"id": 1, "tags": [("a", 2)]}, None, None]
+
+
+def test_what_cannot_be_read_ends_the_batch_otherwise(registry):
+    with pytest.raises(BadPayload):
+        in_a_worker(registry, OnError.FAIL)(payloads(registry))
+
+
+@pytest.mark.parametrize("on_error", OnError)
+def test_a_registry_that_is_away_ends_the_batch_in_any_case(registry, on_error):
+    column = payloads(registry)
+    registry.close()
+
+    with pytest.raises(RegistryDown):
+        in_a_worker(registry, on_error)(column)
