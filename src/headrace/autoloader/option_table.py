@@ -149,7 +149,7 @@ _OPTIONS = (
         "json",
         "xml",
     ),
-    _later("singleVariantColumn", "Variants are not written yet", "Read the format text, and parse_json(value)"),
+    _of_format("singleVariantColumn", Kind.TEXT, "The one column, of type VARIANT, for whole records", "", "json"),
     _of_format("multiLine", Kind.SWITCH, "Whether a record may span lines", "false", "json"),
     _of_format("encoding", Kind.TEXT, "The encoding of the files", "UTF-8", "json", "csv", "text", "xml"),
     _of_format("charset", Kind.TEXT, "As encoding", "UTF-8", "json", "csv", "text", "xml"),
