@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from datetime import datetime, timezone
+from datetime import datetime, time, timezone
 
 import fastavro
 import pytest
@@ -61,7 +61,6 @@ XML = {
     "a row in a row": "<r><i>1</i></r><i>2</i>",
     "broken": "<i>1</s>",
 }
-# Parts where Spark's are not ours on purpose: it gives up the whole row for an attribute that is no number.
 PATTERNS = [
     ("date", "yyyy-MM-dd", "2024-01-02"),
     ("date", "yyyy-MM-dd", "2024-1-2"),
@@ -267,7 +266,7 @@ def test_unions_and_logical_types_of_other_writers_are_read_as_spark_reads_them(
         {"u": None, "w": 2, "f": 1e300, "g": "B", **shared},
     ]
     made = io.BytesIO()
-    fastavro.writer(made, AVRO, [{**row, "k": __import__("datetime").time(0, 0, 5)} for row in rows])
+    fastavro.writer(made, AVRO, [{**row, "k": time(0, 0, 5)} for row in rows])
     path = tmp_path / "a.avro"
     path.write_bytes(made.getvalue())
     frame = headrace_session.read.format("avro").load(str(path))
@@ -302,3 +301,39 @@ def test_a_misfit_is_a_record_that_cannot_be_read_where_nothing_is_rescued(
     found = ours(kind, columns, path, mode=mode, corrupt_column="_corrupt_record", format_options=options)
 
     assert found == theirs(reader.load(str(path)))
+
+
+def loaded(session, kind, folder, **options):
+    options = {"cloudFiles.schemaLocation": str(folder.parent / "schemas"), **options}
+    return session.read.format("cloudFiles").option("cloudFiles.format", kind).options(**options).load(str(folder))
+
+
+def test_a_record_of_json_is_a_variant_that_spark_looks_into_and_delta_keeps(headrace_session, tmp_path):
+    (tmp_path / "in").mkdir()
+    texts = ['{"a": {"b": [1, 2.50, "x"]}, "c": null}', "[true]", '"text"', "12345678901234567890"]
+    (tmp_path / "in" / "a.json").write_text("\n".join(texts) + "\n", encoding="utf-8")
+    frame = loaded(headrace_session, "json", tmp_path / "in", singleVariantColumn="v")
+
+    frame.write.format("delta").save(str(tmp_path / "table"))
+
+    kept = headrace_session.read.format("delta").load(str(tmp_path / "table"))
+    assert simple(kept) == {"v": "variant"}
+    expected = headrace_session.createDataFrame([(text,) for text in texts], "t STRING").selectExpr(
+        "parse_json(t) AS v"
+    )
+    seen = "to_json(v)", "schema_of_variant(v)", "variant_get(v, '$.a.b[1]', 'decimal(5,2)')"
+    assert set(kept.selectExpr(*seen).collect()) == set(expected.selectExpr(*seen).collect())
+
+
+@pytest.mark.parametrize("kind", ["avro", "orc", "xml"])
+def test_each_format_goes_through_auto_loader(headrace_session, tmp_path, kind):
+    rows = headrace_session.range(0, 50, 1, 1).selectExpr("id", "CAST(id AS STRING) AS s", "array(id, 1) AS l")
+    given = {"rowTag": "r"} if kind == "xml" else {}
+    rows.write.format(kind).options(**given).save(str(tmp_path / "in"))
+    hints = {"cloudFiles.schemaHints": "id BIGINT, s STRING, l ARRAY<BIGINT>"}
+
+    found = loaded(headrace_session, kind, tmp_path / "in", **hints, **given).select("id", "s", "l", "_rescued_data")
+
+    assert theirs(found.orderBy("id")) == [
+        {"id": number, "s": str(number), "l": [number, 1], "_rescued_data": None} for number in range(50)
+    ]

@@ -42,12 +42,18 @@ def test_what_is_written_is_what_spark_writes_and_reads(value):
     assert VariantUtils.to_json(made["value"], made["metadata"]) == VariantUtils.to_json(*theirs)
 
 
-@pytest.mark.parametrize("count", [255, 256, 70_000])
-def test_many_elements_and_names_need_wider_numbers(count):
-    array, names = json.dumps(list(range(count))), json.dumps({f"k{number}": number for number in range(count)})
+@pytest.mark.parametrize("count", [255, 256, 30_000])
+def test_many_elements_need_wider_numbers(count):
+    array = json.dumps(list(range(count)))
 
     assert VariantUtils.to_python(*variant(array).values()) == list(range(count))
-    assert VariantUtils.to_python(*variant(names).values()) == {f"k{number}": number for number in range(count)}
+
+
+@pytest.mark.parametrize("count", [255, 256, 5000])
+def test_many_names_need_wider_numbers(count):
+    names = {f"k{number}": number for number in range(count)}
+
+    assert VariantUtils.to_python(*variant(json.dumps(names)).values()) == names
 
 
 @pytest.mark.parametrize(
