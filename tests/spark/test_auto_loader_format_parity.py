@@ -28,16 +28,17 @@ XML_COLUMNS = (
     " o STRUCT<_k: INT, _VALUE: STRING, x: INT>, c ARRAY<STRUCT<_k: INT, x: STRING>>, m MAP<STRING,INT>, _id INT,"
     " p STRUCT<_VALUE: ARRAY<STRING>, x: INT>"
 )
+# A misfit is the last of its row: Spark loses what follows it, and Auto Loader does not.
 XML = {
     "numbers": "<i>1</i><l>9223372036854775807</l><d>1.5</d><n>12.345</n>",
     "signs": "<i>+1</i><l>-1</l><d>-1e3</d>",
-    "spaces": "<i> 1 </i><s> x </s>",
+    "spaces": "<s> x </s><i> 1 </i>",
     "booleans": "<b>TRUE</b>",
     "a boolean of a number": "<b>0</b>",
     "a day": "<y>2024-02-29</y>",
     "a time": "<t>2024-01-02T03:04:05.678Z</t>",
     "a time of no zone": "<t>2024-01-02 03:04:05</t>",
-    "misfits": "<i>x</i><l>2</l>",
+    "a misfit": "<l>2</l><i>x</i>",
     "empty": "<s/><i/><o/><a/>",
     "empty pairs": "<s></s><i></i><o></o>",
     "a space": "<s> </s><i> </i>",
@@ -226,11 +227,12 @@ def test_a_pattern_reads_what_it_reads_in_spark(patterns, number):
 
 
 TYPES = (
-    "CAST(id AS INT) AS i, id AS l, CAST(id AS SHORT) AS h, CAST(id AS FLOAT) / 3 AS f, id / 7 AS d, id % 2 = 0 AS b,"
-    " CAST(id AS STRING) AS s, CAST(id AS BINARY) AS bin, CAST(id AS DECIMAL(10,2)) / 3 AS n,"
-    " date_add(DATE'2024-01-01', CAST(id AS INT)) AS y, TIMESTAMP'2024-07-01 12:00:00.123456 Asia/Tokyo' AS t,"
-    " TIMESTAMP_NTZ'2024-07-01 12:00:00' AS w, array(id, NULL) AS a, map('k', id) AS m,"
-    " named_struct('x', id, 'y', array(named_struct('z', id))) AS o, IF(id % 2 = 0, NULL, id) AS e"
+    *("CAST(id AS INT) AS i", "id AS l", "CAST(id AS SHORT) AS h", "CAST(id AS FLOAT) / 3 AS f", "id / 7 AS d"),
+    *("id % 2 = 0 AS b", "CAST(id AS STRING) AS s", "CAST(CAST(id AS STRING) AS BINARY) AS bin"),
+    *("CAST(id AS DECIMAL(10,2)) / 3 AS n", "date_add(DATE'2024-01-01', CAST(id AS INT)) AS y"),
+    *("TIMESTAMP'2024-07-01 12:00:00.123456 Asia/Tokyo' AS t", "TIMESTAMP_NTZ'2024-07-01 12:00:00' AS w"),
+    *("array(id, NULL) AS a", "map('k', id) AS m", "IF(id % 2 = 0, NULL, id) AS e"),
+    "named_struct('x', id, 'y', array(named_struct('z', id))) AS o",
 )
 
 
@@ -243,7 +245,7 @@ TYPES = (
 )
 def test_what_spark_writes_is_read_as_spark_reads_it(headrace_session, tmp_path, kind, codec):
     folder = tmp_path / "out"
-    writer = headrace_session.range(0, 500, 1, 1).selectExpr(TYPES).write.format(kind)
+    writer = headrace_session.range(0, 500, 1, 1).selectExpr(*TYPES).write.format(kind)
     writer.option("compression", codec).save(str(folder))
     (path,) = folder.glob(f"*.{kind}")
     frame = headrace_session.read.format(kind).load(str(path))
@@ -277,7 +279,6 @@ def test_unions_and_logical_types_of_other_writers_are_read_as_spark_reads_them(
 
 MODES_JSON = ['{"i":1,"s":"x"}', '{"i":"x","s":"y"}', "{broken", '{"i":null}', '{"i":1.5,"s":"z","o":{"x":"q"}}']
 MODES_CSV = ["1,x,1.5", "x,y,1.5", "1", "1,x,z", ",,"]
-MODES_XML = ["<r><i>1</i><s>x</s></r>", "<r><i>x</i><s>y</s></r>", "<r><i></r>", "<r><s>z</s></r>"]
 
 
 @pytest.mark.parametrize("mode", ["PERMISSIVE", "DROPMALFORMED"])
@@ -286,7 +287,8 @@ MODES_XML = ["<r><i>1</i><s>x</s></r>", "<r><i>x</i><s>y</s></r>", "<r><i></r>",
     [
         ("json", MODES_JSON, "i INT, s STRING, o STRUCT<x: INT>"),
         ("csv", MODES_CSV, "i INT, s STRING, d DOUBLE"),
-        ("xml", MODES_XML, "i INT, s STRING"),
+        # One row in a file: behind one that is broken, Spark reads no other.
+        *(("xml", [row], "i INT, s STRING") for row in ("<r><s>y</s><i>x</i></r>", "<r><i></r>", "<r><i>1</i></r>")),
     ],
 )
 def test_a_misfit_is_a_record_that_cannot_be_read_where_nothing_is_rescued(
@@ -294,7 +296,7 @@ def test_a_misfit_is_a_record_that_cannot_be_read_where_nothing_is_rescued(
 ):
     columns += ", _corrupt_record STRING"
     path = tmp_path / f"a.{kind}"
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    path.write_text("\n".join(lines), encoding="utf-8")
     options = {"rowTag": "r"} if kind == "xml" else {}
     reader = headrace_session.read.format(kind).schema(columns).options(**options).option("mode", mode)
 

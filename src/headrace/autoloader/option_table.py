@@ -187,7 +187,7 @@ _OPTIONS = (
     _of_format("attributePrefix", Kind.TEXT, "What the names of attributes get in front", "_", "xml"),
     _of_format("valueTag", Kind.TEXT, "The name of the text beside attributes or elements", "_VALUE", "xml"),
     _of_format("excludeAttribute", Kind.SWITCH, "Whether attributes are left out", "false", "xml"),
-    _of_format("ignoreSurroundingSpaces", Kind.SWITCH, "Whether values lose spaces around them", "false", "xml"),
+    _of_format("ignoreSurroundingSpaces", Kind.SWITCH, "Whether values lose spaces around them", "true", "xml"),
     _of_format("ignoreNamespace", Kind.SWITCH, "Whether names lose what is before a colon", "false", "xml"),
     Option(
         "locale", Kind.TEXT, "Names of months are English", "en-US", formats=("csv", "json", "xml"), values=("en-US",)
