@@ -167,7 +167,7 @@ _OPTIONS = (
         "json",
         "xml",
     ),
-    _later("singleVariantColumn", "Variants are not written yet", "Read the format text, and parse_json(value)"),
+    _of_format("singleVariantColumn", Kind.TEXT, "The one column, of type VARIANT, for whole records", "", "json"),
     _of_format("multiLine", Kind.SWITCH, "Whether a record may span lines", "false", "json"),
     _of_format("encoding", Kind.TEXT, "The encoding of the files", "UTF-8", "json", "csv", "text", "xml"),
     _of_format("charset", Kind.TEXT, "As encoding", "UTF-8", "json", "csv", "text", "xml"),
@@ -205,8 +205,26 @@ _OPTIONS = (
     _of_format("attributePrefix", Kind.TEXT, "What the names of attributes get in front", "_", "xml"),
     _of_format("valueTag", Kind.TEXT, "The name of the text beside attributes or elements", "_VALUE", "xml"),
     _of_format("excludeAttribute", Kind.SWITCH, "Whether attributes are left out", "false", "xml"),
-    _of_format("ignoreSurroundingSpaces", Kind.SWITCH, "Whether values lose spaces around them", "false", "xml"),
+    _of_format("ignoreSurroundingSpaces", Kind.SWITCH, "Whether values lose spaces around them", "true", "xml"),
     _of_format("ignoreNamespace", Kind.SWITCH, "Whether names lose what is before a colon", "false", "xml"),
+    Option(
+        "locale", Kind.TEXT, "Names of months are English", "en-US", formats=("csv", "json", "xml"), values=("en-US",)
+    ),
+    _later(
+        "inferSchema", "Types are inferred by another option", "Write cloudFiles.inferColumnTypes", "csv", "json", "xml"
+    ),
+    _later("samplingRatio", "The newest files are read, up to a number and size", "Remove it", "csv", "json", "xml"),
+    _later("dropFieldIfAllNull", "A column that has held NULL alone is text", "Leave it out in the query", "json"),
+    _later("enforceSchema", "Columns are found by the names in the first line", "Remove it", "csv"),
+    _later("emptyValue", "A value of nothing is NULL, in quotes or not", "Use coalesce in the query", "csv"),
+    *(
+        _later(name, "Numbers are spelled as Spark spells them", "Read the column as STRING", "csv")
+        for name in ("nanValue", "positiveInf", "negativeInf")
+    ),
+    *(_later(name, "There is no such limit", "Remove it", "csv") for name in ("maxColumns", "maxCharsPerColumn")),
+    _later("unescapedQuoteHandling", "It is as by default: STOP_AT_DELIMITER", "Remove it", "csv"),
+    _later("charToEscapeQuoteEscaping", "It is the escape itself", "Remove it", "csv"),
+    _later("parserCaseSensitive", "It is called otherwise", "Write readerCaseSensitive", "csv"),
     _later("rowValidationXSDPath", "Rows are not compared with an XSD", "Check the columns with expectations", "xml"),
     _later("wildcardColName", "Elements that the schema lacks are rescued", "Read the rescued data column", "xml"),
     _of_format("avroSchema", Kind.TEXT, "The columns, as a schema of Avro in JSON", "those of the files", "avro"),

@@ -67,8 +67,9 @@ own, and a ledger that is deleted is an error, not a second reading.
 ## Which columns
 
 - Without a schema it is inferred from the newest files (1,000 of them and 1 GiB at most) and kept in
-  `_schemas/0` below the schema location; the vendor's own versions there are read too. JSON and CSV columns are texts unless
-  `cloudFiles.inferColumnTypes` is on; Parquet brings its types, and of several the widest counts.
+  `_schemas/0` below the schema location; the vendor's own versions there are read too. JSON, CSV and XML columns are texts
+  unless `cloudFiles.inferColumnTypes` is on; Avro and Parquet bring their types, and of several the widest counts. ORC is
+  not inferred, as with the vendor: give the schema, or the columns as hints.
 - `cloudFiles.schemaHints` gives types for columns and for places inside of them: `user.born DATE, tags.element INT`,
   `prices.value DECIMAL(10,2)`. Hints that come later make a new version.
 - Folders named `key=value` give columns.
@@ -95,7 +96,33 @@ of the schema; delete `auto_loader` beside the flow's checkpoints to have it inf
 `_rescued_data` holds, as JSON, what a row has and the schema has no place for: unknown fields, values of another type,
 names of another case; and the file's path as `_file_path`. Numbers stand there as they were written. A record that cannot
 be read at all is there too, under `_corrupt_record`, unless the schema has a column of that name. A rule sets such rows
-aside: `@dp.expect_or_quarantine("clean", "_rescued_data IS NULL")`.
+aside: `@dp.expect_or_quarantine("clean", "_rescued_data IS NULL")`. A field of the files that is itself called
+`_rescued_data` is rescued; one called `_metadata` goes before the column of that name.
+
+`mode` is for records that cannot be read: `PERMISSIVE` keeps them so, `DROPMALFORMED` leaves them out, `FAILFAST` ends the
+batch. Where there is no column for what is rescued, a value that does not fit makes its record one that cannot be read.
+With `badRecordsPath` such records are no rows: they are lines of JSON with `path`, `record` and `reason` in
+`<badRecordsPath>/<time>/bad_records`, where the time is that of the reader's start; a file that is gone, or cannot be read at
+all, is noted in `bad_files` beside it, and left out.
+
+Each of this, case by case, is in [auto-loader-cases.md](auto-loader-cases.md).
+
+## Formats
+
+- **Avro.** Types as Spark has them: a union of several is a struct of `member0`, `member1`; `date`, `decimal`,
+  `timestamp-millis`, `timestamp-micros` and the local ones are read as such, other logical types as what they are stored
+  as. Codecs: null, deflate, snappy, zstandard, bzip2, xz. A record that holds itself is refused. `avroSchema` says what the
+  columns are; its aliases and defaults are refused.
+- **ORC.** Columns by their names. A `timestamp` of ORC, which has no zone, is in the reader's `timeZone` where the column is
+  TIMESTAMP, and as it is where it is TIMESTAMP_NTZ.
+- **XML.** `rowTag` names the elements that are rows; what is around them does not matter, and a row that is broken does not
+  hide the next one. Attributes get `_` in front, repeated elements are arrays, text beside attributes or elements is
+  `_VALUE`. Elements nest 200 deep at most. Entities are the five of XML and numbers; none of a document type is read, so that
+  no file is opened and nothing multiplies. Where elements are repeated and the schema has one value, the last one counts
+  and the others are rescued.
+- **Patterns.** `dateFormat`, `timestampFormat` and `timestampNTZFormat` are Spark's patterns with the letters `y u M L d D H
+  h K k m s S a X x Z VV`, text in quotes and optional parts in brackets; other letters are refused by name. A column that is
+  read by a pattern is read row by row, which is slower.
 
 ## Options
 """

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
 
-from headrace.autoloader.ddl import JsonType, nullable
+from headrace.autoloader.ddl import JsonType, nullable, struct_of
 from headrace.autoloader.globs import InvalidGlob, name_pattern
 from headrace.autoloader.hints import HintMismatch, with_hints
 from headrace.autoloader.inference import evolved
@@ -115,6 +115,12 @@ def prepare(
     if options.file_format == "csv" and schema is None:
         # As the vendor has it: where the columns are inferred, the first line names them.
         options = replace(options, format_options={"header": "true", **options.format_options})
+    single = options.format_options.get("singleVariantColumn")
+    if single is not None:
+        if schema is not None or options.hints:
+            reason = "the whole record is one column, and neither a schema nor hints say more of it"
+            raise PipelineError("AUTO_LOADER.OPTION_VALUE", option="singleVariantColumn", value=single, reason=reason)
+        schema = struct_of([(single, "variant")])
     if schema is None:
         found = _found(tree, options, place)
         columns, version, names = found.schema, found.number, set[str]()
@@ -280,6 +286,15 @@ def _hinted(schema: JsonType, options: LoaderOptions) -> JsonType:
         ) from error
 
 
+def _holds_variant(kind: JsonType) -> bool:
+    """Whether a type is VARIANT, or has one inside."""
+    if isinstance(kind, str):
+        return kind == "variant"
+    inner = [field["type"] for field in kind.get("fields", ())]
+    inner += [kind[side] for side in ("elementType", "keyType", "valueType") if side in kind]
+    return any(map(_holds_variant, inner))
+
+
 def _bad_records(options: LoaderOptions, place: Place) -> str | None:
     """The folder for what cannot be read: one for each time that a reader is made, as the vendor has it."""
     given = options.format_options.get("badRecordsPath")
@@ -308,5 +323,7 @@ def _check_types(plan: ReadPlan) -> None:
     for column in plan.whole["fields"]:
         try:
             arrow_schema({"type": "struct", "fields": [column]})
+            if plan.file_format != "json" and _holds_variant(column["type"]):
+                raise NoArrowType("of JSON alone a VARIANT is made")  # noqa: TRY301 - the one place that names the column
         except NoArrowType as error:
             raise PipelineError("AUTO_LOADER.TYPE", column=column["name"], reason=str(error)) from error

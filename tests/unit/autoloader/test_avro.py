@@ -256,7 +256,7 @@ def test_a_block_of_snappy_whose_checksum_is_another_is_no_whole_file(tmp_path):
         rows_of(split_of(path), "a BIGINT")
 
 
-@given(st.integers(min_value=1, max_value=5000))
+@given(st.integers(min_value=150, max_value=5000))
 @settings(max_examples=60)
 def test_how_a_file_is_divided_does_not_show(tmp_path_factory, step):
     path = tmp_path_factory.getbasetemp() / "divided.avro"

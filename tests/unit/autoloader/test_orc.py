@@ -50,6 +50,10 @@ def test_columns_are_read_by_name_and_what_has_no_place_is_rescued(write):
     assert second == {"s": None, "a": None, "c": None, "_rescued_data": None}
 
 
+def test_columns_that_the_file_lacks_are_null_even_when_it_has_none(write):
+    assert rows_of(write(b=[1, 2]), "a BIGINT", rescued_column=None) == [{"a": None}, {"a": None}]
+
+
 def test_a_field_that_the_schema_lacks_ends_a_stream_that_is_to_fail_with_it(write):
     with pytest.raises(UnknownFields) as raised:
         rows_of(write(a=[1], b=[2]), "a BIGINT", evolves=True)

@@ -55,7 +55,8 @@ TYPED = {"cloudFiles.inferColumnTypes": "true"}
     ("inner", "columns", "made"),
     [
         ("<a>x</a>", "a STRING", {"a": "x"}),
-        ("<a> x </a>", "a STRING", {"a": " x "}),
+        ("<a> x </a>", "a STRING", {"a": "x"}),
+        ("<a> 1 </a>", "a INT", {"a": 1}),
         ("<a/>", "a STRING", {"a": ""}),
         ("<a></a>", "a INT", {"a": None}),
         ("<a>1</a>", "a INT", {"a": 1}),
@@ -91,11 +92,11 @@ def test_attributes_of_a_row_are_columns_too(write):
 @pytest.mark.parametrize(
     ("options", "columns", "made"),
     [
-        ({"attributePrefix": "@"}, "`@id` STRING", {"@id": " 5 "}),
-        ({"attributePrefix": ""}, "id STRING", {"id": " 5 "}),
-        ({"excludeAttribute": "true"}, "_id STRING, a STRING", {"_id": None, "a": " x "}),
-        ({"ignoreSurroundingSpaces": "true"}, "_id STRING, a STRING", {"_id": "5", "a": "x"}),
-        ({"nullValue": " x "}, "a STRING", {"a": None}),
+        ({"attributePrefix": "@"}, "`@id` STRING", {"@id": "5"}),
+        ({"attributePrefix": ""}, "id STRING", {"id": "5"}),
+        ({"excludeAttribute": "true"}, "_id STRING, a STRING", {"_id": None, "a": "x"}),
+        ({"ignoreSurroundingSpaces": "false"}, "_id STRING, a STRING", {"_id": " 5 ", "a": " x "}),
+        ({"nullValue": "x"}, "a STRING", {"a": None}),
         ({"valueTag": "text"}, "b STRUCT<_k: STRING, text: STRING>", {"b": {"_k": "1", "text": "y"}}),
         ({"ignoreNamespace": "true"}, "c STRING", {"c": "z"}),
     ],

@@ -10,6 +10,13 @@ import pyarrow as pa
 from headrace.autoloader.ddl import JsonType, array_of, field_of, map_of
 
 _DECIMAL = re.compile(r"decimal\((\d+),(-?\d+)\)")
+# As pyspark.sql.pandas.types.to_arrow_type has it, by which Spark knows it again.
+VARIANT = pa.struct(
+    [
+        pa.field("value", pa.binary(), nullable=False),
+        pa.field("metadata", pa.binary(), nullable=False, metadata={b"variant": b"true"}),
+    ]
+)
 _SIMPLE: Mapping[str, pa.DataType] = {
     "boolean": pa.bool_(),
     "byte": pa.int8(),
@@ -23,9 +30,10 @@ _SIMPLE: Mapping[str, pa.DataType] = {
     "date": pa.date32(),
     "timestamp": pa.timestamp("us", tz="UTC"),
     "timestamp_ntz": pa.timestamp("us"),
+    "variant": VARIANT,
 }
 
-_SINGLE: Mapping[pa.DataType, str] = {kind: name for name, kind in _SIMPLE.items()} | {
+_SINGLE: Mapping[pa.DataType, str] = {kind: name for name, kind in _SIMPLE.items() if kind != VARIANT} | {
     pa.uint8(): "short",
     pa.uint16(): "integer",
     pa.uint32(): "long",

@@ -196,7 +196,7 @@ class JsonBlocks:
 def _is_simple(kind: JsonType, patterns: AbstractSet[str]) -> bool:
     """Whether Arrow's reader has the type, and its values are not read by a pattern."""
     if isinstance(kind, str):
-        return kind != "binary" and kind not in patterns
+        return kind not in ("binary", "variant") and kind not in patterns
     if kind["type"] == "struct":
         return bool(kind["fields"]) and all(_is_simple(field["type"], patterns) for field in kind["fields"])
     return kind["type"] == "array" and _is_simple(kind["elementType"], patterns)

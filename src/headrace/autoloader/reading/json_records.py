@@ -31,6 +31,7 @@ from headrace.autoloader.reading.values import (
     seconds,
     whole,
 )
+from headrace.autoloader.reading.variants import variant_of
 
 # What a converter gives for a value: the value, and what has no place in the type (Members, a list or a scalar).
 _FITS: Any = object()
@@ -51,6 +52,7 @@ class JsonRecords:
         self._misfit = ""
         # What cannot be read does not come from a field of the file.
         fields = [field for field in plan.data["fields"] if field["name"] != plan.corrupt_column]
+        self._single = plan.format_options.get("singleVariantColumn")
         self._data = {**plan.data, "fields": fields}
         self._convert = _struct(self._data, Times.of(plan.time_zone, plan.format_options), self, ())
 
@@ -61,6 +63,9 @@ class JsonRecords:
             UnknownFields: the record has fields that the schema lacks, and the stream is to end with that.
             MalformedRecord: it is no record, and the mode is FAILFAST.
         """
+        if self._single is not None:
+            self._add_whole(text, self._single, rows)
+            return
         try:
             record = read_json(text, self._leniency)
             needs_texts = isinstance(record, Members) and _holds_nested_text(record, self._data)
@@ -76,6 +81,15 @@ class JsonRecords:
             self._misfit = ""
             values, left = self._convert(entry)
             rows.add(values, left if left is not _FITS else Members(), text, misfit=self._misfit)
+
+    def _add_whole(self, text: str, column: str, rows: Rows) -> None:
+        """Make a row of a record as one value."""
+        try:
+            value = variant_of(read_json(text, self._leniency))
+        except (NotJson, Misfit, RecursionError) as error:
+            rows.add_malformed(text, str(error))
+        else:
+            rows.add({column: value}, Members(), text)
 
     def end(self) -> None:
         """Say what was met that the schema lacks.
@@ -226,6 +240,7 @@ def _scalar(kind: str, times: Times) -> Callable[[Any], Any]:
         ),
         "timestamp_ntz": lambda value: times.clock_face(_text(value)),
         "binary": lambda value: bytes_of(_text(value)),
+        "variant": variant_of,
     }[kind]
 
 

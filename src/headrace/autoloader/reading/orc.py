@@ -28,6 +28,11 @@ def orc_rows(plan: ReadPlan, split: Split) -> Iterator[pa.RecordBatch]:
     with open_file(split.path) as opened:
         file = orc.ORCFile(opened)
         columns = FileColumns(plan, split.path, file.schema, zone=plan.time_zone)
+        if not columns.read:
+            # Arrow gives no rows of no columns.
+            for begin in range(0, file.nrows, _ROWS):
+                yield columns.nothing(min(_ROWS, file.nrows - begin))
+            return
         for number in range(file.nstripes):
             stripe = file.read_stripe(number, columns=columns.read)
             for begin in range(0, stripe.num_rows, _ROWS):

@@ -26,7 +26,7 @@ class XmlNames:
     value: str = "_VALUE"
     null: str | None = None
     attributes: bool = True
-    trims: bool = False
+    trims: bool = True
     namespaces: bool = True
 
     @classmethod
@@ -37,7 +37,7 @@ class XmlNames:
             options.get("valueTag", "_VALUE"),
             options.get("nullValue"),
             options.get("excludeAttribute") != "true",
-            options.get("ignoreSurroundingSpaces") == "true",
+            options.get("ignoreSurroundingSpaces") != "false",
             options.get("ignoreNamespace") != "true",
         )
 
@@ -60,17 +60,22 @@ class Element:
     inner: list[Element | str] = field(default_factory=list)
 
     @property
+    def is_plain(self) -> bool:
+        """Whether it holds one text, or nothing."""
+        return not self.inner or (len(self.inner) == 1 and isinstance(self.inner[0], str))
+
+    @property
     def elements(self) -> list[Element]:
         """The elements in it."""
         return [part for part in self.inner if isinstance(part, Element)]
 
-    @property
-    def texts(self) -> list[str]:
-        """The texts in it that are more than space."""
-        return [part for part in self.inner if isinstance(part, str) and part.strip()]
-
     def spelled(self) -> str:
         """What is in it as a text, with tags: ``StaxXmlParserUtils.currentStructureAsString``."""
+        if not self.inner:
+            return ""
+        first = self.inner[0]
+        if len(self.inner) == 1 and isinstance(first, str):
+            return first
         return "".join(part if isinstance(part, str) else part.tagged() for part in self.inner)
 
     def tagged(self) -> str:
@@ -135,7 +140,7 @@ def _refuse_type(*_: Any) -> None:
 
 def members_of(element: Element, names: XmlNames) -> Any:
     """What the rescued column says of an element: its text, or an object of its attributes, elements and text."""
-    if not element.attributes and not element.elements:
+    if not element.attributes and (element.is_plain or not element.elements):
         return names.text(element.spelled())
     found: dict[str, list[Any]] = {}
     for name, value in element.attributes:

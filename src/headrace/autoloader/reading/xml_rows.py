@@ -62,6 +62,8 @@ class XmlRows:
         self._taken = taken_names(plan)
         self._converters: dict[str, Callable[[str], Any]] = {}
         self._unknown: set[str] = set()
+        # By the path of a struct, the types of its fields.
+        self._known: dict[tuple[str, ...], dict[str, JsonType]] = {}
         self._misfit = ""
 
     def add(self, text: str, rows: Rows) -> None:
@@ -90,9 +92,9 @@ class XmlRows:
 
     def _object(self, element: Element, struct: JsonType, path: tuple[str, ...]) -> tuple[dict[str, Any], Members]:
         """The values of a struct's fields, and what is left over."""
-        kinds = self._kinds(struct, top=not path)
+        kinds = self._kinds(struct, path)
         found: dict[str, Any] = {}
-        given: dict[str, list[Any]] = {}
+        given: dict[str, list[Element | str]] = {}
         left: dict[str, list[Any]] = {}
         for name, value in self._parts(element):
             column = self._column(name, kinds)
@@ -106,13 +108,13 @@ class XmlRows:
             if repeats:
                 found.setdefault(column, []).append(made)
                 # Of an array, what does not fit is rescued with its neighbours, because its place says what it is.
-                given.setdefault(name, []).append(self._said(value))
-                if remains is not None:
-                    left[name] = given[name]
+                given.setdefault(name, []).append(value)
+                if remains is not None or name in left:
+                    left[name] = [self._said(one) for one in given[name]]
             else:
                 if column in given:
-                    left.setdefault(name, []).extend(given[column])
-                given[column] = [self._said(value)]
+                    left.setdefault(name, []).extend(map(self._said, given[column]))
+                given[column] = [value]
                 found[column] = made
                 if remains is not None:
                     left.setdefault(name, []).append(remains)
@@ -128,10 +130,12 @@ class XmlRows:
             elif part.strip():
                 yield names.value, part
 
-    def _kinds(self, struct: JsonType, *, top: bool) -> dict[str, JsonType]:
-        kinds = {field["name"]: field["type"] for field in struct["fields"]}
-        if top and self._plan.corrupt_column:
-            kinds.pop(self._plan.corrupt_column, None)
+    def _kinds(self, struct: JsonType, path: tuple[str, ...]) -> dict[str, JsonType]:
+        kinds = self._known.get(path)
+        if kinds is None:
+            kinds = self._known[path] = {field["name"]: field["type"] for field in struct["fields"]}
+            if not path and self._plan.corrupt_column:
+                kinds.pop(self._plan.corrupt_column, None)
         return kinds
 
     def _column(self, name: str, kinds: dict[str, JsonType]) -> str | None:
@@ -159,8 +163,7 @@ class XmlRows:
             return None, self._said(value)
         if kind["type"] == "struct":
             made, left = self._object(value, kind, path)
-            # An element of nothing is a struct of nothing, as Spark has it, where it has attributes or elements.
-            return (made if value.inner or value.attributes else None), left or None
+            return made, left or None
         if kind["type"] == "map":
             return self._map(value, kind["valueType"], (*path, _MAP))
         self._misfit = value.name
@@ -178,8 +181,9 @@ class XmlRows:
         left = None
         if isinstance(value, Element):
             # Its attributes have no place in one value; of a text, what is inside is spelled out.
-            left = self._said(value) if value.attributes or (value.elements and kind != "string") else None
-            if value.elements and kind != "string":
+            nested = kind != "string" and not value.is_plain and bool(value.elements)
+            left = self._said(value) if value.attributes or nested else None
+            if nested:
                 self._misfit = value.name
                 return None, left
         text = self._names.text(value.spelled() if isinstance(value, Element) else value)

@@ -1,0 +1,144 @@
+"""Values of JSON as Spark's VARIANT: two texts of bytes, the value and the names that are in it.
+
+After the specification "Variant Binary Encoding" of Parquet; which of its types a number gets is as Spark's
+``parse_json`` has it: the smallest whole number, a decimal where it is written with a point and its digits are few
+enough, else a double.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+from headrace.autoloader.reading.json_scan import Members, Number
+from headrace.autoloader.reading.values import Misfit
+
+# Spark takes no larger one (VariantUtil.SIZE_LIMIT).
+_MOST_BYTES = 128 * 1024 * 1024
+_PRIMITIVE, _SHORT_TEXT, _OBJECT, _ARRAY = range(4)
+_NULL, _TRUE, _FALSE, _DOUBLE, _TEXT = 0, 1, 2, 7, 16
+_WHOLE = ((3, 1), (4, 2), (5, 4), (6, 8))
+_DECIMALS = ((8, 9, 4), (9, 18, 8), (10, 38, 16))
+_SHORTEST_LONG = 64
+_FEW = 256
+
+
+def variant_of(value: Any) -> Mapping[str, bytes]:
+    """The variant of a value as ``read_json`` gives it.
+
+    Raises:
+        Misfit: an object has a name twice, or the variant is larger than Spark's may be.
+    """
+    names = _Names()
+    made = _value(value, names)
+    metadata = names.written()
+    if max(len(made), len(metadata)) > _MOST_BYTES:
+        raise Misfit("a variant of more than 128 MB")
+    return {"value": made, "metadata": metadata}
+
+
+class _Names:
+    """The names of a variant, each with its number."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+
+    def number(self, name: str) -> int:
+        return self._numbers.setdefault(name, len(self._numbers))
+
+    def written(self) -> bytes:
+        texts = [name.encode() for name in self._numbers]
+        width = _width(max(sum(map(len, texts)), len(texts)))
+        header = 1 | (width - 1) << 6
+        return bytes([header]) + _number(len(texts), width) + _offsets(texts, width) + b"".join(texts)
+
+
+def _value(value: Any, names: _Names) -> bytes:
+    if isinstance(value, Members):
+        return _object(value, names)
+    if isinstance(value, list):
+        return _array([_value(inner, names) for inner in value])
+    if isinstance(value, Number):
+        return _numeric(value)
+    if isinstance(value, str):
+        return _text(value)
+    return _primitive(_NULL if value is None else _TRUE if value else _FALSE)
+
+
+def _object(members: Members, names: _Names) -> bytes:
+    found = {name: (names.number(name), _value(inner, names)) for name, inner in members}
+    if len(found) < len(members):
+        raise Misfit("an object with a name twice")
+    entries = [found[name] for name in sorted(found)]
+    width = _width(sum(len(made) for _, made in entries))
+    id_width = _width(max((number for number, _ in entries), default=0))
+    large = len(entries) >= _FEW
+    header = _OBJECT | (width - 1) << 2 | (id_width - 1) << 4 | large << 6
+    ids = b"".join(_number(number, id_width) for number, _ in entries)
+    inner = [made for _, made in entries]
+    return bytes([header]) + _number(len(entries), 4 if large else 1) + ids + _offsets(inner, width) + b"".join(inner)
+
+
+def _array(inner: Sequence[bytes]) -> bytes:
+    width = _width(sum(map(len, inner)))
+    large = len(inner) >= _FEW
+    header = _ARRAY | (width - 1) << 2 | large << 4
+    return bytes([header]) + _number(len(inner), 4 if large else 1) + _offsets(inner, width) + b"".join(inner)
+
+
+def _numeric(number: Number) -> bytes:
+    if number.is_whole and len(number) <= 40:
+        value = int(number)
+        for kind, size in _WHOLE:
+            if -(2 ** (8 * size - 1)) <= value < 2 ** (8 * size - 1):
+                return _primitive(kind) + value.to_bytes(size, "little", signed=True)
+    if "e" not in number.casefold() and number.lstrip("-").replace(".", "", 1).isdecimal():
+        made = _decimal(Decimal(number))
+        if made is not None:
+            return made
+    return _primitive(_DOUBLE) + struct.pack("<d", float(number.replace("INF", "inf")))
+
+
+def _decimal(value: Decimal) -> bytes | None:
+    scale = max(-int(value.as_tuple().exponent), 0)
+    unscaled = int(value.scaleb(scale)) if len(value.as_tuple().digits) <= 28 else _unscaled(value)
+    digits = len(str(abs(unscaled)))
+    for kind, most, size in _DECIMALS:
+        if digits <= most and scale <= most:
+            return _primitive(kind) + bytes([scale]) + unscaled.to_bytes(size, "little", signed=True)
+    return None
+
+
+def _unscaled(value: Decimal) -> int:
+    """All digits of a decimal as a whole number, whatever the precision of decimals is."""
+    sign, digits, _ = value.as_tuple()
+    return (-1 if sign else 1) * int("".join(map(str, digits)))
+
+
+def _text(text: str) -> bytes:
+    made = text.encode("utf-8", "replace")
+    if len(made) < _SHORTEST_LONG:
+        return bytes([_SHORT_TEXT | len(made) << 2]) + made
+    return _primitive(_TEXT) + _number(len(made), 4) + made
+
+
+def _primitive(kind: int) -> bytes:
+    return bytes([_PRIMITIVE | kind << 2])
+
+
+def _offsets(parts: Sequence[bytes], width: int) -> bytes:
+    at, found = 0, [_number(0, width)]
+    for part in parts:
+        at += len(part)
+        found.append(_number(at, width))
+    return b"".join(found)
+
+
+def _width(most: int) -> int:
+    return max((most.bit_length() + 7) // 8, 1)
+
+
+def _number(value: int, width: int) -> bytes:
+    return value.to_bytes(width, "little")
