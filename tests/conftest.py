@@ -50,3 +50,12 @@ def shared_project(headrace_session, tmp_path_factory):
 
     with unchanged(headrace_session, base):
         yield make
+
+
+@pytest.fixture(scope="session")
+def postgres(tmp_path_factory):
+    """A real PostgreSQL, one in each process that runs tests of it."""
+    from tests.servers.postgres import running_postgres  # noqa: PLC0415 - its packages, for tests that need it
+
+    with running_postgres(tmp_path_factory.mktemp("postgres")) as server:
+        yield server

@@ -13,7 +13,7 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql.types import DataType, StructType
 
-from headrace.errors import PipelineError
+from headrace.errors import PipelineError, Problems, problems_of
 from headrace.expectations.check import check
 from headrace.graph.resolve import MissingInput
 from headrace.graph.resolved import Analysis
@@ -79,11 +79,10 @@ class StubAnalyzer:
             with with_confs(self._catalog.session, flow.spark_conf):
                 frame = call(flow, self._catalog, resolving=True, columns=self._target_columns(flow))
                 return self._analysis(flow, frame)
-        except PipelineError as error:
-            if error.location is None:
-                place = user_location(error, self._root) or flow.location
-                raise PipelineError(error.code, location=place, **error.params) from error
-            raise
+        except (PipelineError, Problems) as error:
+            place = user_location(error, self._root) or flow.location
+            found = [problem.located(place) for problem in problems_of(error)]
+            raise (Problems(found) if isinstance(error, Problems) else found[0]) from error
         except MissingInput:
             raise
         except AnalysisException as error:

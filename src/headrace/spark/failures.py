@@ -26,6 +26,7 @@ from headrace.model.datasets import Flow, SqlQuery
 from headrace.model.expectations import Expectation
 from headrace.model.location import Location, split_cell
 from headrace.runtime.ports import Failed, Growth
+from headrace.sources.told import PASSING, problem_told
 
 # Conditions that wrap another one.
 _WRAPPERS = frozenset(
@@ -245,6 +246,11 @@ def _raised_by_us(flow: Flow, message: str, rules: Sequence[Expectation]) -> Fai
     if FAILED_MARK in message:
         problem = _broken_expectation(flow, message, rules)
         return Failed(flow.name, problem, condition=problem.code)
+    told = problem_told(message)
+    if told is not None:
+        code, params = told
+        problem = PipelineError(code, location=flow.location, **params)
+        return Failed(flow.name, problem, condition=code, transient=code in PASSING)
     new = new_fields_told(message)
     return None if new is None else _new_fields(flow, new)
 

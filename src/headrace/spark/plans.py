@@ -15,7 +15,8 @@ from pyspark.sql import DataFrame, SparkSession
 from headrace.autoloader.source import Source as LoaderSource
 from headrace.graph.resolved import Input, Source, SourceKind
 from headrace.model.names import QualifiedName
-from headrace.spark import cloud_files
+from headrace.sources.streams import Prepared
+from headrace.spark import cloud_files, python_sources
 
 # Operators of the user's Python code; a plan does not show when that code changes.
 _PYTHON_NODES = ("MapInPandas", "MapInArrow", "FlatMapGroupsInPandas", "FlatMapCoGroupsInPandas", "Python", "InArrow")
@@ -198,6 +199,10 @@ def _leaf(kind: str, node: Any, found: Reading) -> None:
         source = _auto_loader(str(node.extraOptions().get(cloud_files.SOURCE_OPTION)))
         found.sources.append(source)
         found.external.append(_external_text(source))
+    elif kind == "StreamingRelationV2" and str(node.sourceName()).startswith(python_sources.PREFIX):
+        prepared = Prepared.from_json(str(node.extraOptions().get(python_sources.SOURCE_OPTION)))
+        found.sources.append(Source(SourceKind.OTHER, prepared.description, without_effect=prepared.without_effect))
+        found.external.append(prepared.description)
     elif kind.startswith("StreamingRelation") or kind == "StreamingDataSourceV2Relation":
         text = str(node.simpleString(5)).split("[")[0].strip()
         found.sources.append(Source(SourceKind.OTHER, text))
