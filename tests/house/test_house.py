@@ -41,6 +41,8 @@ WORDS = {
 # Where such a word means what it means elsewhere: the vendor's own names, and what a reader calls a thing.
 EXEMPT = {
     ("src/headrace/settings/dbutils.py", "job"),  # dbutils.jobs
+    ("src/headrace/sources/kinesis_options.py", "endpoint"),  # an option of the vendor's source
+    ("docs/reference/sources.md", "endpoint"),  # the same
     ("src/headrace/settings/keys.py", "destination"),  # a key of the vendor's settings
     ("docs/reference/settings.md", "destination"),  # the same
 }

@@ -127,7 +127,7 @@ class JdbcSource:
 
 
 class JdbcStream:
-    """The batches of one query. An offset is the position of the last row that was read; None before the first."""
+    """The batches of one query. An offset is the position of the last row that was read, and where the stream began."""
 
     def __init__(self, source: JdbcSource, clock: Clock) -> None:
         self._source = source
@@ -140,13 +140,16 @@ class JdbcStream:
         # Of a triggered query: it ends at what was there at its start.
         self._ends = False
         self._ended = False
+        self._newest: Offset | None = None
 
     def initial(self) -> Offset:
         """Where the options say."""
         start = self._source.start
         if start == _LATEST:
-            return {"after": self._reading.to_json(self._reading.newest(self._engine))}
-        return {"after": None if start == _EARLIEST else start}
+            start = self._reading.to_json(self._reading.newest(self._engine))
+        elif start == _EARLIEST:
+            start = None
+        return {"after": start, "begin": start}
 
     def end_at_what_is_there(self) -> None:
         """Let what is there at the next batch be all; waits until that has settled."""
@@ -158,6 +161,9 @@ class JdbcStream:
         if not self._ended:
             self._look()
             self._ended = self._ends
+        if self._seen or self._settled:
+            newest = self._seen[-1][1] if self._seen else self._settled
+            self._newest = {**start, "after": self._reading.to_json(newest)}
         if self._settled is None:
             return start
         within = Range(after, self._settled)
@@ -169,16 +175,17 @@ class JdbcStream:
             if self._reading.oldest(self._engine, within) is None:
                 return start
             end = self._settled
-        return {"after": self._reading.to_json(end)}
+        return {**start, "after": self._reading.to_json(end)}
 
     def newest(self) -> Offset | None:
         """The newest position that was seen."""
-        seen = self._seen[-1][1] if self._seen else self._settled
-        return None if seen is None else {"after": self._reading.to_json(seen)}
+        return self._newest
 
     def tasks(self, start: Offset, end: Offset) -> Sequence[Range]:
         """Ranges between the two positions."""
-        after, upto = (self._reading.from_json(offset["after"]) for offset in (start, end))
+        # Before the first batch nothing was stored; when that is made again, another row may be the newest.
+        behind = end["begin"] if start["after"] == start["begin"] else start["after"]
+        after, upto = self._reading.from_json(behind), self._reading.from_json(end["after"])
         if upto is None or after == upto:
             return []
         return self._reading.parts(self._engine, Range(after, upto), self._source.partitions)

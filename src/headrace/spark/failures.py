@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ from headrace.model.expectations import Expectation
 from headrace.model.location import Location, split_cell
 from headrace.runtime.ports import Failed, Growth
 from headrace.sources.told import PASSING, problem_told
+from headrace.spark.changed_inputs import CHANGES, changed_input
 
 # Conditions that wrap another one.
 _WRAPPERS = frozenset(
@@ -97,8 +98,22 @@ class Cause:
     type_name: str
 
 
-def failed(flow: Flow, error: BaseException, root: Path, rules: Sequence[Expectation] = ()) -> Failed:
-    """The report of a flow that ended with *error*; the user's line comes first where there is one."""
+def failed(
+    flow: Flow,
+    error: BaseException,
+    root: Path,
+    rules: Sequence[Expectation] = (),
+    named: Callable[[str], str] = str,
+) -> Failed:
+    """The report of a flow that ended with *error*; the user's line comes first where there is one.
+
+    Args:
+        flow: what has failed.
+        error: as it was caught.
+        root: the project's folder.
+        rules: those of the flow's target.
+        named: what a table at a path is called.
+    """
     if isinstance(error, PipelineError):
         return Failed(flow.name, error, condition=error.code)
     if _without_java(error):
@@ -123,22 +138,9 @@ def failed(flow: Flow, error: BaseException, root: Path, rules: Sequence[Expecta
         return Failed(flow.name, problem, condition=None, transient=isinstance(error, OSError))
     if isinstance(flow.query, SqlQuery):
         place = _line_within(flow.query, inner.message, place)
-    if inner.condition in _REBUILT_INPUT:
-        problem = PipelineError(
-            "FLOW.INPUT_REBUILT",
-            location=place,
-            flow=flow.name,
-            name=flow.target,
-            condition=inner.condition,
-            reason=first_line(inner.message),
-        )
-        return Failed(flow.name, problem, inner.condition, inner.sql_state)
-    if inner.condition in _OTHER_STATE:
-        said = first_line(inner.message)
-        problem = PipelineError(
-            "FLOW.STATE_CHANGED", location=place, flow=flow.name, name=flow.target, changes=said, otherwise=""
-        )
-        return Failed(flow.name, problem, inner.condition, inner.sql_state)
+    known = _known_problem(flow, inner, place, named)
+    if known is not None:
+        return Failed(flow.name, known, inner.condition, inner.sql_state)
     problem = PipelineError(
         "FLOW.FAILED",
         location=_place_in_text(_CALLED_FROM, inner.message, root) or place,
@@ -148,6 +150,30 @@ def failed(flow: Flow, error: BaseException, root: Path, rules: Sequence[Expecta
         reason=_shortened(_STATE.sub("", inner.message.split("\n== ")[0])),
     )
     return Failed(flow.name, problem, inner.condition, inner.sql_state, transient=inner.condition is None)
+
+
+def _known_problem(
+    flow: Flow, inner: Cause, place: Location | None, named: Callable[[str], str]
+) -> PipelineError | None:
+    """The problem that a condition of Spark or Delta stands for; None for one without a text of ours."""
+    changed = changed_input(flow, inner.message, place, named) if inner.condition in CHANGES else None
+    if changed is not None:
+        return changed
+    said = first_line(inner.message) if inner.message else ""
+    if inner.condition in _REBUILT_INPUT:
+        return PipelineError(
+            "FLOW.INPUT_REBUILT",
+            location=place,
+            flow=flow.name,
+            name=flow.target,
+            condition=inner.condition,
+            reason=said,
+        )
+    if inner.condition in _OTHER_STATE:
+        return PipelineError(
+            "FLOW.STATE_CHANGED", location=place, flow=flow.name, name=flow.target, changes=said, otherwise=""
+        )
+    return None
 
 
 def definition_problem(flow: Flow, error: BaseException, root: Path) -> PipelineError:

@@ -16,6 +16,7 @@ from pyspark.sql.types import StructType
 
 from headrace.autoloader.discovery import Clock
 from headrace.sources.jdbc_incremental import JdbcSource
+from headrace.sources.kinesis import KinesisSource
 from headrace.sources.streams import Offset, Prepared, SourceReading, SourceStream
 from headrace.sources.synthetic import SyntheticEvents
 from headrace.sources.told import telling
@@ -67,6 +68,13 @@ class JdbcIncremental(PythonSource):
 
     kind = "jdbc_incremental"
     reading = JdbcSource.of
+
+
+class Kinesis(PythonSource):
+    """Records of Kinesis streams."""
+
+    kind = "kinesis"
+    reading = KinesisSource.of
 
 
 class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):

@@ -15,6 +15,7 @@ from pyspark.sql.types import StructType
 from headrace.autoloader.ddl import InvalidDdl, JsonType, nullable, parse_struct
 from headrace.errors import PipelineError, Problems
 from headrace.sources.jdbc_incremental import prepare_jdbc
+from headrace.sources.kinesis_options import prepare_kinesis
 from headrace.sources.streams import Prepared, Session
 from headrace.sources.synthetic import prepare_synthetic
 from headrace.spark import python_sources
@@ -30,6 +31,7 @@ class _Format:
 _FORMATS: Mapping[str, _Format] = {
     "synthetic": _Format(prepare_synthetic, python_sources.Synthetic),
     "jdbc_incremental": _Format(prepare_jdbc, python_sources.JdbcIncremental),
+    "kinesis": _Format(prepare_kinesis, python_sources.Kinesis),
 }
 
 

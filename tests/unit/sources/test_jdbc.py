@@ -133,6 +133,21 @@ def test_a_stream_begins_where_it_is_told(sqlite, start, expected):
     assert ids(reader.rest(first)[0]) == [[*expected, 4]]
 
 
+def test_a_first_batch_that_is_made_again_begins_where_it_began(sqlite):
+    sqlite("CREATE TABLE t (id INTEGER PRIMARY KEY)", "INSERT INTO t VALUES (1)")
+    reader = Reader({"url": sqlite.url, "dbtable": "t", "cursorColumn": "id", "startingPosition": "latest"})
+    start = reader.initial()
+    sqlite("INSERT INTO t VALUES (2)")
+    end = reader.latest(start)
+    sqlite("INSERT INTO t VALUES (3)")
+
+    # After a crash, Spark asks for the initial offset once more, and knows the end of the batch.
+    reader.restarted()
+    again = reader.initial()
+
+    assert ids([reader.batch(start, end), reader.batch(again, end)]) == [[2], [2]]
+
+
 def test_a_triggered_query_ends_at_what_was_there_when_it_began(sqlite):
     sqlite("CREATE TABLE t (id INTEGER PRIMARY KEY)", "INSERT INTO t VALUES (1), (2), (3)")
     reader = Reader({"url": sqlite.url, "dbtable": "t", "cursorColumn": "id", "maxRowsPerTrigger": 2})
@@ -308,7 +323,7 @@ def test_no_secret_is_in_what_travels_or_is_shown(postgres):
 
 def failure(options, schema=None):
     with pytest.raises((PipelineError, Problems)) as raised:
-        Reader(options, schema).rest({"after": None})
+        Reader(options, schema).rest({"after": None, "begin": None})
     return raised.value.errors[0] if isinstance(raised.value, Problems) else raised.value
 
 
