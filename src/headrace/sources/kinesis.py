@@ -122,7 +122,7 @@ class KinesisStream:
             for stream in self._source.streams
             for shard in self._shards[stream]
             if _is_known(start, stream, shard.id)
-            and self._is_ready(before[stream], shard)
+            and _is_ready(before[stream], shard)
             and (stream, shard.id) not in self._ended
         ]
         self._kept = {}
@@ -193,10 +193,6 @@ class KinesisStream:
         parents = next((found.parents for found in self._shards.get(stream, ()) if found.id == shard), ())
         return BEGINNING if any(parent in known for parent in parents) else str(start["begin"])
 
-    def _is_ready(self, positions: Mapping[str, str], shard: Shard) -> bool:
-        """True when a shard is not read to its end, and those that it was made of are."""
-        return positions[shard.id] != END and all(positions.get(parent, END) == END for parent in shard.parents)
-
     def _read(self, stream: str, shard: str, after: str, *, everything: bool) -> str:
         """Read a shard as far as a batch goes; the position of its end."""
         source, client, clock = self._source, self._using(), self._clock
@@ -230,6 +226,11 @@ class KinesisStream:
 
     def _now_ms(self) -> int:
         return self._clock.now_ns() // 1_000_000
+
+
+def _is_ready(positions: Mapping[str, str], shard: Shard) -> bool:
+    """True when a shard is not read to its end, and those that it was made of are."""
+    return positions[shard.id] != END and all(positions.get(parent, END) == END for parent in shard.parents)
 
 
 def _is_known(start: Offset, stream: str, shard: str) -> bool:
