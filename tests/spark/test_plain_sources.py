@@ -77,9 +77,8 @@ def test_plain_files_are_read_once(project, tmp_path):
 
     result = pipeline.run()
 
-    assert {name: [row["id"] for row in result.rows(f"from_{name}")] for name in formats} == dict.fromkeys(
-        formats, [1, 2]
-    )
+    found = {name: [row["id"] for row in result.rows(f"from_{name}")] for name in formats}
+    assert found == {name: [1, 2] for name in formats}
 
 
 @pytest.fixture

@@ -18,8 +18,6 @@ _PASSING_PREFIXES = (
     "CONCURRENT_STREAM_LOG_UPDATE",
     "DELTA_CONCURRENT",
     "DELTA_METADATA_CHANGED",
-    # The tracked schema of a source has its next version: the stream is to start again with it.
-    "DELTA_STREAMING_METADATA_EVOLUTION",
     "DELTA_PROTOCOL_CHANGED",
     "EVENTS.NOT_WRITTEN",
     "STORAGE.TABLE_UNREADABLE",

@@ -85,6 +85,12 @@ _OTHER_STATE = frozenset(
         "STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA",
     }
 )
+# What Delta says once it has stored the next version of the schema of a source that is tracked.
+_GROWTHS = {
+    "DELTA_STREAMING_METADATA_EVOLUTION": Growth(
+        "FLOW.TRACKED_SCHEMA_CHANGED", "the tracked schema of its source has its next version"
+    )
+}
 _OTHER_ADVICE = "Correct the query; nothing was read or written."
 
 
@@ -149,7 +155,8 @@ def failed(
         # What follows points at the place, which the location does.
         reason=_shortened(_STATE.sub("", inner.message.split("\n== ")[0])),
     )
-    return Failed(flow.name, problem, inner.condition, inner.sql_state, transient=inner.condition is None)
+    transient, growth = inner.condition is None, _GROWTHS.get(inner.condition or "")
+    return Failed(flow.name, problem, inner.condition, inner.sql_state, transient, growth=growth)
 
 
 def _known_problem(
@@ -287,7 +294,8 @@ def _new_fields(flow: Flow, new: NewFields) -> Failed:
     problem = PipelineError(
         code, location=flow.location, flow=flow.name, fields=names, file=new.file, version=new.version
     )
-    growth = None if new.version is None else Growth(new.version, new.names)
+    said = f"version {new.version} of the schema of its files has {', '.join(new.names)}"
+    growth = None if new.version is None else Growth("AUTO_LOADER.SCHEMA_GREW", said)
     return Failed(flow.name, problem, condition=code, growth=growth)
 
 
