@@ -207,7 +207,9 @@ class KinesisStream:
             size += sum(len(record.data) for record in taken)
             end = f"{AFTER}{taken[-1].sequence}" if taken else end
             iterator = answer.following
-            if late is not None or (answer.behind_ms == 0 and iterator is not None):
+            # A full answer may have been cut off within the newest millisecond.
+            at_newest = answer.behind_ms == 0 and len(answer.records) < source.fetch_records
+            if late is not None or (at_newest and iterator is not None):
                 # Of a triggered query, what comes from now on is for the next one.
                 self._ended |= {(stream, shard)} if self._ends_ms is not None else set()
                 break

@@ -111,6 +111,16 @@ def test_parents_are_read_in_batches_before_those_of_their_children(kinesis, str
     assert batches == [list(range(10)), list(range(10, 20))]
 
 
+def test_a_batch_that_is_made_again_ends_where_it_ended(kinesis, stream):
+    kinesis.put(stream, *range(5))
+    reader = Reader(kinesis.options(stream, initialPosition="earliest", maxRecordsPerFetch=3))
+    start = reader.initial()
+    end = reader.latest(start)
+    kinesis.put(stream, *range(5, 10))
+
+    assert reader.restarted().batch(start, end) == list(range(5))
+
+
 def test_a_new_stream_begins_at_the_newest_record_by_default_also_when_its_first_batch_is_made_again(kinesis, stream):
     kinesis.put(stream, 1)
     time.sleep(0.01)  # the service counts in milliseconds
