@@ -6,12 +6,13 @@ what to install.
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from headrace.errors import PipelineError
 
@@ -65,8 +66,11 @@ class Database:
         import sqlalchemy as sa  # noqa: PLC0415 - an extra
         from sqlalchemy.pool import NullPool  # noqa: PLC0415 - an extra
 
+        url, arguments = self._parsed, dict[str, Any]()
+        if url.get_driver_name() == "pg8000":
+            url, arguments = _with_ssl(url)
         try:
-            return sa.create_engine(self._parsed, poolclass=NullPool)
+            return sa.create_engine(url, poolclass=NullPool, connect_args=arguments)
         except ModuleNotFoundError as error:
             name = error.name or "of the database's driver"
             raise PipelineError("SOURCE.PACKAGE_MISSING", format=FORMAT_NAME, package=name, install=name) from None
@@ -90,6 +94,13 @@ class Database:
         except (sa.exc.SQLAlchemyError, OSError) as error:
             code = "JDBC.READ" if reached else "JDBC.UNREACHABLE"
             raise PipelineError(code, database=self.description, reason=self._said(error)) from None
+        except TypeError as error:
+            if reached:
+                raise
+            # A parameter of the URL that the driver's function does not have.
+            raise PipelineError(
+                "JDBC.URL", reason=self._masked(f"Its parameters are not the driver's: {error}")
+            ) from None
         except Exception as error:
             # A driver's own error, which SQLAlchemy wraps in some places only.
             if not type(error).__module__.startswith(("pg8000", "psycopg", "pymysql", "sqlite3")):
@@ -144,6 +155,27 @@ def database_of(url: str, user: str | None, password: str | None) -> Database:
     if "+" not in parsed.drivername:
         parsed = parsed.set(drivername=_with_driver(parsed.drivername))
     return Database(parsed.render_as_string(hide_password=False))
+
+
+def _with_ssl(url: sa.URL) -> tuple[sa.URL, dict[str, Any]]:
+    """What pg8000 is to be told for PostgreSQL's own words about TLS, ``sslmode`` and ``sslrootcert``."""
+    query = dict(url.query)
+    mode, trusted = str(query.pop("sslmode", "prefer")), query.pop("sslrootcert", None)
+    url = url.set(query=query)
+    if mode in ("disable", "allow", "prefer"):
+        return url, {}
+    if mode not in ("require", "verify-ca", "verify-full"):
+        raise PipelineError("JDBC.URL", reason=f'sslmode "{mode}" is none of disable, require, verify-ca, verify-full')
+    try:
+        context = ssl.create_default_context(cafile=None if trusted is None else str(trusted))
+    except (OSError, ssl.SSLError):
+        raise PipelineError("JDBC.URL", reason="The file that sslrootcert names holds no certificates") from None
+    if mode != "verify-full":
+        context.check_hostname = False
+    if mode == "require":
+        # As libpq has it: encrypted, to whomever.
+        context.verify_mode = ssl.CERT_NONE
+    return url, {"ssl_context": context}
 
 
 def _without_jdbc(text: str) -> str:

@@ -105,6 +105,9 @@ def prepare_kinesis(given: Mapping[str, Any], schema: JsonType | None, session: 
     found = read_options(FORMAT, given, time_zone=session.time_zone)
     streams = [name.strip() for name in found.get("streamName", "").split(",") if name.strip()]
     position = _position(found, session.time_zone)
+    if not session.streams and position == LATEST:
+        # A batch that begins where it ends has nothing.
+        position = BEGINNING
     if found.get("maxRecordsPerFetch", 1) > _MOST_RECORDS:
         found.wrong("maxRecordsPerFetch", "the service gives 10,000 at most")
     if "streamName" in found.values and not streams:

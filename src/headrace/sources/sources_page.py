@@ -67,7 +67,8 @@ position that was read are not changed, and none are added there.** Three things
 - Deleted rows are not noticed; a changed row is read again if the change moves it on along `cursorColumn`. Rows whose
   `cursorColumn` or tie-break is NULL are not read.
 
-PostgreSQL and SQLite were run. URLs of `jdbc:mysql` and `jdbc:mariadb` are translated, and any other database can be
+PostgreSQL and SQLite were run. In a URL for `pg8000`, `sslmode` and `sslrootcert` mean what they mean to PostgreSQL; other
+parameters are those of the driver. URLs of `jdbc:mysql` and `jdbc:mariadb` are translated, and any other database can be
 given as a URL of SQLAlchemy with its driver installed; they were not run. `spark.read.format("jdbc_incremental")` reads
 everything that is there from `startingPosition` on.
 
@@ -90,6 +91,7 @@ Options and defaults are the vendor's. Columns: `{columns}`.
 - `latest` is the time of the first start, so that what arrives while a first batch fails is read by the next try.
 - A batch takes `maxFetchRate` times `maxFetchDuration` of each shard, and then what the last request gave. A triggered
   update reads what had arrived when it began.
+- `spark.read.format("kinesis")` reads everything that is there; `latest` has no meaning for it.
 - Records that the service no longer keeps are noticed when a whole shard is gone (`KINESIS.SHARD_GONE`); within a shard
   the service goes on at the oldest record without saying so.
 - Records that the Kinesis Producer Library has put together are not taken apart.

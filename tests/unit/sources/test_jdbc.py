@@ -357,6 +357,23 @@ def test_what_is_wrong_with_a_database_is_said_without_its_secrets(postgres):
     assert "division by zero" in texts[8]
 
 
+@pytest.mark.parametrize(
+    ("parameters", "code", "said"),
+    [
+        ("sslmode=require", "JDBC.UNREACHABLE", "SSL"),
+        ("sslmode=verify-full&sslrootcert=/nowhere", "JDBC.URL", "sslrootcert"),
+        ("sslmode=maybe", "JDBC.URL", "verify-full"),
+        ("loginTimeout=3", "JDBC.URL", "loginTimeout"),
+    ],
+)
+def test_parameters_of_a_url_count_or_are_refused(postgres, parameters, code, said):
+    options = postgres.options(dbtable="pg_catalog.pg_class", cursorColumn="oid")
+
+    problem = failure({**options, "url": f"{postgres.jdbc_url}?{parameters}"})
+
+    assert (problem.code, said in problem.detail) == (code, True)
+
+
 def test_a_missing_package_is_named_with_what_installs_it(sqlite):
     with pytest.raises(PipelineError) as raised:
         Reader({"url": "postgresql+nosuchdriver://h/d", "dbtable": "t", "cursorColumn": "id"})
