@@ -94,3 +94,20 @@ def kafka(tmp_path_factory):
         yield broker
     finally:
         broker.stop()
+
+
+def postgres(tmp_path_factory):
+    """A real PostgreSQL, one in each process that runs tests of it."""
+    from tests.servers.postgres import running_postgres  # noqa: PLC0415 - its packages, for tests that need it
+
+    with running_postgres(tmp_path_factory.mktemp("postgres")) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def kinesis():
+    """Kinesis as moto serves it, one in each process that runs tests of it."""
+    from tests.servers.kinesis import running_kinesis  # noqa: PLC0415 - its packages, for tests that need it
+
+    with running_kinesis() as server:
+        yield server

@@ -12,6 +12,7 @@ from command_line import command_line_page
 from headrace.autoloader.reference import auto_loader_reference
 from headrace.errors import Condition, conditions
 from headrace.settings.reference import settings_reference
+from headrace.sources.sources_page import sources_reference
 from vendor_api import vendor_api_page
 
 _PARAMETER = re.compile(r"\{\w+\}\.?")
@@ -55,6 +56,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "reference/command-line.md": command_line_page,
     "reference/errors.md": errors_page,
     "reference/settings.md": settings_reference,
+    "reference/sources.md": sources_reference,
     "reference/vendor-api.md": vendor_api_page,
 }
 

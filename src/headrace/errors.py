@@ -103,6 +103,10 @@ class PipelineError(HeadraceError):
         """What the reader can do about it."""
         return _Texts().vformat(self.condition.hint, (), self.params).strip()
 
+    def located(self, place: Location | None) -> PipelineError:
+        """The same problem at a place, unless it has one."""
+        return self if self.location is not None else PipelineError(self.code, location=place, **self.params)
+
     def to_json(self) -> dict[str, Any]:
         """The error as the contract's JSON object."""
         return {

@@ -45,7 +45,7 @@ class Analyzer(Protocol):
 
         Raises:
             MissingInput: it reads a name that is neither published nor known outside of the pipeline.
-            PipelineError: the query is wrong.
+            PipelineError, Problems: the query is wrong.
         """
 
     def publish(self, dataset: Dataset, schema: Schema, flow: Flow | None) -> None:

@@ -52,6 +52,8 @@ class Source:
     kind: SourceKind
     detail: str
     passes_changes: bool = False
+    # Options of the source that change nothing, each with the reason.
+    without_effect: tuple[tuple[str, str], ...] = ()
 
     @property
     def digest(self) -> str:

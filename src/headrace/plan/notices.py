@@ -40,8 +40,9 @@ def without_effect(graph: ResolvedGraph) -> Iterator[Notice]:
 
 
 def _options(flow: ResolvedFlow) -> Iterator[tuple[str, str]]:
-    """Options of Auto Loader, each with the reason; those of a view are said of the flows that read it."""
+    """Options of sources, each with the reason; those of a view are said of the flows that read it."""
     sources = () if flow.mode is Mode.VIEW else flow.analysis.sources
     for source in sources:
         if source.kind is SourceKind.AUTO_LOADER:
             yield from without_effect_of(LoaderSource.from_json(source.detail).options)
+        yield from source.without_effect

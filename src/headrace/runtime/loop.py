@@ -26,7 +26,7 @@ from headrace.runtime.ports import (
     Started,
 )
 
-# How often a flow is started again in one update because its files have new fields: a source whose fields are made of
+# How often a flow is started again in one update because its source has new columns: a source whose fields are made of
 # data would never end.
 MOST_GROWTHS = 100
 
@@ -224,9 +224,9 @@ class _Loop:
 
     def _grow(self, failure: Failed, growth: Growth) -> None:
         status = self.board.statuses[failure.flow]
-        said = f"version {growth.version} of the schema of its files has {', '.join(growth.fields)}"
-        self._emit(Warned("AUTO_LOADER.SCHEMA_GREW", f'flow "{failure.flow}": {said}', failure.flow, status.dataset))
-        reason = f"started again: {said}"
+        message = f'flow "{failure.flow}": {growth.said}'
+        self._emit(Warned(growth.code, message, failure.flow, status.dataset))
+        reason = f"started again: {growth.said}"
         self._move(failure.flow, FlowState.RETRYING, reason=reason, growths=status.growths + 1, failures_in_a_row=0)
         self.grown = True
 

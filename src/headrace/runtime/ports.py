@@ -54,10 +54,13 @@ class NothingNew:
 
 @dataclass(frozen=True)
 class Growth:
-    """The schema of a flow's source has a new version, with these fields, which the flow is to be resolved with."""
+    """The schema of a flow's source has a new version, which the flow is to be resolved with.
 
-    version: int
-    fields: tuple[str, ...]
+    ``code`` and ``said`` are those of the warning that tells of it.
+    """
+
+    code: str
+    said: str
 
 
 @dataclass(frozen=True)

@@ -82,7 +82,8 @@ class StubAnalyzer:
                 return self._analysis(flow, frame)
         except (PipelineError, Problems) as error:
             place = user_location(error, self._root) or flow.location
-            raise Problems(_placed(problem, place) for problem in problems_of(error)) from error
+            found = [problem.located(place) for problem in problems_of(error)]
+            raise (Problems(found) if isinstance(error, Problems) else found[0]) from error
         except MissingInput:
             raise
         except AnalysisException as error:

@@ -14,6 +14,7 @@ from headrace.model.triggers import TriggerKind
 from headrace.plan.steps import FlowStep, TableStep
 from headrace.runtime.ports import Canceled, Completed, Current, Failed, Idle, NothingNew, Report, Started
 from headrace.runtime.retry import retryable
+from headrace.spark.changed_inputs import name_of, with_schema_change
 from headrace.spark.execution import Execution
 from headrace.spark.failures import failed, whole_text
 from headrace.spark.preparation import Preparation
@@ -126,7 +127,8 @@ class Attempt:
             return Canceled(flow.name)
         try:
             rules = around.graph.by_name[flow.target].dataset.expectations
-            report = failed(flow.flow, error, around.root, rules)
+            report = failed(flow.flow, error, around.root, rules, lambda path: name_of(path, around))
+            report = with_schema_change(report, flow, around)
             if signals.stop.is_set() and retryable(report):
                 # What was interrupted fails in many ways, and each of them may pass.
                 return Canceled(flow.name)

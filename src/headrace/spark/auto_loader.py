@@ -38,9 +38,9 @@ PATHS = "headrace.paths"
 FOLDERS: ContextVar[Iterator[Path] | None] = ContextVar("headrace_auto_loader_folders", default=None)
 # Whether a query function is called to be run, and what its readers find out is to be kept.
 _STORES: ContextVar[bool] = ContextVar("headrace_auto_loader_stores", default=False)
-# Of a reader: its options as they were given.
+# Of a reader: its options, format and schema as they were given.
 GIVEN = "_headrace_given"
-FORMAT_NOTED, _SCHEMA = "_headrace_format", "_headrace_schema"
+NOTED_FORMAT, NOTED_SCHEMA = "_headrace_format", "_headrace_schema"
 # So that two queries that are analyzed at a time read different views.
 _views = count()
 # Where code lies that is nobody's query.
@@ -68,13 +68,13 @@ def reading(load: Any) -> Any:
     @wraps(load)
     def loading(self: Any, path: Any = None, format: str | None = None, schema: Any = None, **options: Any) -> Any:  # noqa: A002 - Spark's name
         noted = vars(self)
-        if (format or noted.get(FORMAT_NOTED, "")).casefold() != FORMAT:
+        if (format or noted.get(NOTED_FORMAT, "")).casefold() != FORMAT:
             return load(self, path, format, schema, **options)
         given = {**noted.get(GIVEN, {}), **options}
         wanted = path if path is not None else next((v for k, v in given.items() if k.casefold() == "path"), None)
         if not isinstance(wanted, str) or not wanted:
             raise PipelineError("AUTO_LOADER.PATH", given=repr(wanted))
-        schema = schema if schema is not None else noted.get(_SCHEMA)
+        schema = schema if schema is not None else noted.get(NOTED_SCHEMA)
         return _frame(self, given, wanted, schema, metadata=_names_metadata())
 
     return loading
@@ -127,7 +127,7 @@ def noting_format(original: Any) -> Any:
 
     @wraps(original)
     def noting(self: Any, source: str) -> Any:
-        vars(self)[FORMAT_NOTED] = source
+        vars(self)[NOTED_FORMAT] = source
         return original(self, source)
 
     return noting
@@ -138,7 +138,7 @@ def noting_schema(original: Any) -> Any:
 
     @wraps(original)
     def noting(self: Any, schema: Any) -> Any:
-        vars(self)[_SCHEMA] = schema
+        vars(self)[NOTED_SCHEMA] = schema
         return original(self, schema)
 
     return noting

@@ -88,5 +88,7 @@ def session_confs(cores: int) -> dict[str, str]:
         "spark.databricks.delta.snapshotPartitions": str(max(cores // 4, 1)),
         # Small batches: fewer checkpoints of the log. Small files are put together by ``maintenance.py``.
         "spark.databricks.delta.properties.defaults.checkpointInterval": "100",
+        # A folder for the schemas of a stream's source is named in code, that of its checkpoint is the pipeline's.
+        "spark.databricks.delta.streaming.allowSchemaLocationOutsideCheckpointLocation": "true",
         **CHECKPOINT_CONFS,
     }

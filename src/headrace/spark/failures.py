@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,9 @@ from headrace.model.expectations import Expectation
 from headrace.model.location import Location, split_cell
 from headrace.runtime.ports import Failed, Growth
 from headrace.sources.confluent import DOWN_MARK, PAYLOAD_MARK
+from headrace.sources.told import PASSING, problem_told
 from headrace.spark.causes import Cause, chain
+from headrace.spark.changed_inputs import CHANGES, changed_input
 from headrace.spark.kafka_failures import kafka_problem
 
 # Conditions that wrap another one.
@@ -87,11 +89,31 @@ _OTHER_STATE = frozenset(
 )
 # How Spark says that no jar of the session has a format.
 _NO_SOURCE = re.compile(r"Failed to find (?:the )?data source: `?(?P<format>\w+)`?")
+# What Delta says once it has stored the next version of the schema of a source that is tracked.
+_GROWTHS = {
+    "DELTA_STREAMING_METADATA_EVOLUTION": Growth(
+        "FLOW.TRACKED_SCHEMA_CHANGED", "the tracked schema of its source has its next version"
+    )
+}
 _OTHER_ADVICE = "Correct the query; nothing was read or written."
 
 
-def failed(flow: Flow, error: BaseException, root: Path, rules: Sequence[Expectation] = ()) -> Failed:
-    """The report of a flow that ended with *error*; the user's line comes first where there is one."""
+def failed(
+    flow: Flow,
+    error: BaseException,
+    root: Path,
+    rules: Sequence[Expectation] = (),
+    named: Callable[[str], str] = str,
+) -> Failed:
+    """The report of a flow that ended with *error*; the user's line comes first where there is one.
+
+    Args:
+        flow: what has failed.
+        error: as it was caught.
+        root: the project's folder.
+        rules: those of the flow's target.
+        named: what a table at a path is called.
+    """
     if isinstance(error, PipelineError):
         return Failed(flow.name, error, condition=error.code)
     if _without_java(error):
@@ -101,9 +123,9 @@ def failed(flow: Flow, error: BaseException, root: Path, rules: Sequence[Expecta
         return Failed(flow.name, error.errors[0], condition=error.errors[0].code)
     causes = tuple(chain(error))
     ours = next((report for cause in causes if (report := _raised_by_us(flow, cause.message, rules))), None)
-    known = ours or kafka_problem(causes, flow)
-    if known is not None:
-        return known
+    told = ours or kafka_problem(causes, flow)
+    if told is not None:
+        return told
     inner = innermost(causes)
     place = user_location(error, root) or flow.location
     worker = next((c.message for c in reversed(causes) if _from_worker(c)), None)
@@ -117,22 +139,9 @@ def failed(flow: Flow, error: BaseException, root: Path, rules: Sequence[Expecta
         return Failed(flow.name, problem, condition=None, transient=isinstance(error, OSError))
     if isinstance(flow.query, SqlQuery):
         place = _line_within(flow.query, inner.message, place)
-    if inner.condition in _REBUILT_INPUT:
-        problem = PipelineError(
-            "FLOW.INPUT_REBUILT",
-            location=place,
-            flow=flow.name,
-            name=flow.target,
-            condition=inner.condition,
-            reason=first_line(inner.message),
-        )
-        return Failed(flow.name, problem, inner.condition, inner.sql_state)
-    if inner.condition in _OTHER_STATE:
-        said = first_line(inner.message)
-        problem = PipelineError(
-            "FLOW.STATE_CHANGED", location=place, flow=flow.name, name=flow.target, changes=said, otherwise=""
-        )
-        return Failed(flow.name, problem, inner.condition, inner.sql_state)
+    known = _known_problem(flow, inner, place, named)
+    if known is not None:
+        return Failed(flow.name, known, inner.condition, inner.sql_state)
     problem = PipelineError(
         "FLOW.FAILED",
         location=_place_in_text(_CALLED_FROM, inner.message, root) or place,
@@ -141,7 +150,32 @@ def failed(flow: Flow, error: BaseException, root: Path, rules: Sequence[Expecta
         # What follows points at the place, which the location does.
         reason=_shortened(_STATE.sub("", inner.message.split("\n== ")[0])),
     )
-    return Failed(flow.name, problem, inner.condition, inner.sql_state, transient=inner.condition is None)
+    transient, growth = inner.condition is None, _GROWTHS.get(inner.condition or "")
+    return Failed(flow.name, problem, inner.condition, inner.sql_state, transient, growth=growth)
+
+
+def _known_problem(
+    flow: Flow, inner: Cause, place: Location | None, named: Callable[[str], str]
+) -> PipelineError | None:
+    """The problem that a condition of Spark or Delta stands for; None for one without a text of ours."""
+    changed = changed_input(flow, inner.message, place, named) if inner.condition in CHANGES else None
+    if changed is not None:
+        return changed
+    said = first_line(inner.message) if inner.message else ""
+    if inner.condition in _REBUILT_INPUT:
+        return PipelineError(
+            "FLOW.INPUT_REBUILT",
+            location=place,
+            flow=flow.name,
+            name=flow.target,
+            condition=inner.condition,
+            reason=said,
+        )
+    if inner.condition in _OTHER_STATE:
+        return PipelineError(
+            "FLOW.STATE_CHANGED", location=place, flow=flow.name, name=flow.target, changes=said, otherwise=""
+        )
+    return None
 
 
 def definition_problem(flow: Flow, error: BaseException, root: Path) -> PipelineError:
@@ -251,6 +285,11 @@ def _raised_by_us(flow: Flow, message: str, rules: Sequence[Expectation]) -> Fai
         reason = first_line(message.split(PAYLOAD_MARK, 1)[1])
         problem = PipelineError("CONFLUENT.PAYLOAD", location=flow.location, flow=flow.name, reason=reason)
         return Failed(flow.name, problem, condition=problem.code)
+    told = problem_told(message)
+    if told is not None:
+        code, params = told
+        problem = PipelineError(code, location=flow.location, **params)
+        return Failed(flow.name, problem, condition=code, transient=code in PASSING)
     new = new_fields_told(message)
     return None if new is None else _new_fields(flow, new)
 
@@ -261,7 +300,8 @@ def _new_fields(flow: Flow, new: NewFields) -> Failed:
     problem = PipelineError(
         code, location=flow.location, flow=flow.name, fields=names, file=new.file, version=new.version
     )
-    growth = None if new.version is None else Growth(new.version, new.names)
+    said = f"version {new.version} of the schema of its files has {', '.join(new.names)}"
+    growth = None if new.version is None else Growth("AUTO_LOADER.SCHEMA_GREW", said)
     return Failed(flow.name, problem, condition=code, growth=growth)
 
 

@@ -15,7 +15,7 @@ from headrace.errors import PipelineError
 from headrace.sources.event_hubs_options import FORMAT as EVENT_HUBS
 from headrace.sources.event_hubs_options import event_hubs_options, without_effect
 from headrace.sources.kafka_options import kafka_options
-from headrace.spark.auto_loader import FORMAT_NOTED, GIVEN
+from headrace.spark.auto_loader import GIVEN, NOTED_FORMAT
 from headrace.spark.topics import partitions_of_topic
 
 FORMAT = "kafka"
@@ -35,7 +35,7 @@ def reading_topics(load: Any) -> Any:
 
     @wraps(load)
     def loading(self: Any, path: Any = None, format: str | None = None, schema: Any = None, **options: Any) -> Any:  # noqa: A002 - Spark's name
-        wanted = (format or vars(self).get(FORMAT_NOTED, "")).casefold()
+        wanted = (format or vars(self).get(NOTED_FORMAT, "")).casefold()
         if wanted not in (FORMAT, EVENT_HUBS):
             return load(self, path, format, schema, **options)
         session: SparkSession = self._spark

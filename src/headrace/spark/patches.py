@@ -1,7 +1,7 @@
 """The additive patches of sessions that Headrace makes (D15); nothing else in PySpark is patched.
 
-Each but those of Auto Loader and of topics takes effect only while a query function is called or the project's files
-load, and is documented in docs/reference/patches.md:
+Each but those of formats takes effect only while a query function is called or the project's files load. All are
+documented in docs/reference/patches.md:
 
 - ``spark.table``, ``spark.read.table``, ``spark.readStream.table`` and ``spark.sql`` accept every spelling of a
   dataset's name: three-part names and ``LIVE.x``, which Spark's session catalog refuses.
@@ -9,6 +9,8 @@ load, and is documented in docs/reference/patches.md:
   (``auto_loader.py``), also in scripts.
 - ``format("kafka")`` checks its options and takes readable times, and ``format("eventhubs")`` reads a hub as a topic
   (``kafka_reader.py``), also in scripts.
+- The formats of ``headrace.sources``, such as ``format("synthetic")``, of the readers (``source_formats.py``), also in
+  scripts.
 - ``spark.sql`` accepts queries alone, because statements would run whenever the pipeline is checked.
 - ``spark.readStream.table`` begins at a table's first commit where a new stream gets the same rows from there
   (``checkpoints/first_reads.py``), and nothing else says where it begins.
@@ -36,7 +38,7 @@ from pyspark.sql.streaming.query import StreamingQueryManager
 from pyspark.sql.streaming.readwriter import DataStreamReader, DataStreamWriter
 
 from headrace.errors import PipelineError
-from headrace.spark import auto_loader
+from headrace.spark import auto_loader, source_formats
 from headrace.spark.kafka_reader import reading_topics
 from headrace.spark.listeners import noted
 from headrace.sql.readonly import check_readonly
@@ -101,6 +103,7 @@ def install() -> None:
         _wrap(reader, "schema", auto_loader.noting_schema)
         _wrap(reader, "load", auto_loader.reading)
         _wrap(reader, "load", reading_topics)
+        _wrap(reader, "load", source_formats.reading)
     for owner in (SparkSession, DataFrameReader, DataStreamReader):
         _wrap(owner, "table", _respelled(SPELL_NAME))
     _wrap(SparkSession, "sql", _as_batch)

@@ -16,7 +16,8 @@ from headrace.autoloader.source import Source as LoaderSource
 from headrace.graph.resolved import Input, Source, SourceKind
 from headrace.model.names import QualifiedName
 from headrace.sources.kafka_options import topics_text
-from headrace.spark import cloud_files
+from headrace.sources.streams import Prepared
+from headrace.spark import cloud_files, python_sources
 
 # Operators of the user's Python code; a plan does not show when that code changes.
 _PYTHON_NODES = ("MapInPandas", "MapInArrow", "FlatMapGroupsInPandas", "FlatMapCoGroupsInPandas", "Python", "InArrow")
@@ -204,6 +205,10 @@ def _leaf(kind: str, node: Any, found: Reading) -> None:
         text = f"kafka {topics_text({str(key): str(entries[key]) for key in entries})}"
         found.sources.append(Source(SourceKind.OTHER, text))
         found.external.append(text)
+    elif kind == "StreamingRelationV2" and str(node.sourceName()).startswith(python_sources.PREFIX):
+        prepared = Prepared.from_json(str(node.extraOptions().get(python_sources.SOURCE_OPTION)))
+        found.sources.append(Source(SourceKind.OTHER, prepared.description, without_effect=prepared.without_effect))
+        found.external.append(prepared.description)
     elif kind.startswith("StreamingRelation") or kind == "StreamingDataSourceV2Relation":
         text = str(node.simpleString(5)).split("[")[0].strip()
         found.sources.append(Source(SourceKind.OTHER, text))

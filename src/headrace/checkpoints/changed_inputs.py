@@ -1,0 +1,66 @@
+"""What has happened to a Delta table that a stream reads: which commit, by which operation, as its log tells."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from headrace.checkpoints.delta_log import commit_actions, open_table
+
+_UNKNOWN = "an operation that its log no longer tells"
+# How many commits are looked at, each of which is a file.
+_MOST_COMMITS = 10_000
+
+
+@dataclass(frozen=True)
+class SchemaChange:
+    """A commit that has changed the columns of a table."""
+
+    path: str
+    version: int
+    operation: str
+
+
+def operation_of(path: str, version: int) -> str:
+    """What made a version of a table, such as ``DELETE`` or ``WRITE (Overwrite)``, in the words of its log."""
+    return _operation(commit_actions(path, version) or [])
+
+
+def schema_change(path: str, first: int) -> SchemaChange | None:
+    """The first commit from a version on that has other columns than the version before; None when there is none."""
+    table = open_table(path)
+    if table is None:
+        return None
+    last = min(table.version(), first + _MOST_COMMITS)
+    before = next((found for version in range(first - 1, -1, -1) if (found := _columns(path, version))), None)
+    for version in range(first, last + 1):
+        columns = _columns(path, version)
+        if columns is not None and before is not None and columns != before:
+            return SchemaChange(path, version, operation_of(path, version))
+        before = columns or before
+    return None
+
+
+def _operation(actions: list[dict[str, Any]]) -> str:
+    info = next(_infos(actions), None)
+    if info is None or "operation" not in info:
+        return _UNKNOWN
+    mode = info.get("operationParameters", {}).get("mode")
+    return f"{info['operation']} ({mode})" if mode else str(info["operation"])
+
+
+def _infos(actions: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    return (action["commitInfo"] for action in actions if "commitInfo" in action)
+
+
+def _columns(path: str, version: int) -> Any:
+    """The columns that a commit gives to its table; None when it leaves them as they are."""
+    if version < 0 or not Path(path).is_dir():
+        return None
+    for action in commit_actions(path, version) or ():
+        if "metaData" in action:
+            return json.loads(action["metaData"]["schemaString"])
+    return None

@@ -1,0 +1,198 @@
+"""Columns of databases: their types as Spark's, and their values as Arrow arrays.
+
+Where a database's type has no equal in Spark, Spark's own JDBC source is followed (``PostgresDialect.scala``): what has
+no form of its own is text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
+from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo
+
+import pyarrow as pa
+
+from headrace.autoloader.ddl import JsonType, array_of
+from headrace.autoloader.reading.arrow_types import arrow_type, decimal_of
+from headrace.errors import PipelineError
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
+
+_MOST_DIGITS = 38
+_UNBOUNDED_DECIMAL = "decimal(38,18)"
+# Types whose values can be a position: ordered, and the same when they come back from JSON.
+ORDERED = frozenset(
+    ("byte", "short", "integer", "long", "float", "double", "string", "date", "timestamp", "timestamp_ntz")
+)
+
+
+@dataclass(frozen=True)
+class JdbcColumn:
+    """One column that is read.
+
+    Attributes:
+        name: as the database has it.
+        kind: Spark's type.
+        as_text: whether the database makes text of it.
+        naive: whether the database's times have no zone, although Spark's have.
+    """
+
+    name: str
+    kind: JsonType
+    as_text: bool = False
+    naive: bool = False
+
+    @property
+    def ordered(self) -> bool:
+        """Whether a stream can go along it."""
+        return isinstance(self.kind, str) and (self.kind in ORDERED or decimal_of(self.kind) is not None)
+
+    def sql(self) -> sa.ColumnElement[Any]:
+        """The column in a statement."""
+        import sqlalchemy as sa  # noqa: PLC0415 - an extra
+
+        if self.as_text:
+            column: sa.ColumnElement[Any] = sa.column(self.name)
+            return sa.cast(column, sa.Text)
+        return sa.column(self.name, _sql_type(self.kind, naive=self.naive))
+
+
+def column_of(name: str, kind: Any, *, ntz: bool) -> JdbcColumn | None:
+    """A column of a database's type; None when the type is unknown.
+
+    Args:
+        name: the column.
+        kind: SQLAlchemy's type.
+        ntz: whether times without a zone stay so.
+    """
+    import sqlalchemy as sa  # noqa: PLC0415 - an extra
+
+    if isinstance(kind, sa.ARRAY):
+        element = column_of(name, kind.item_type, ntz=True)
+        if element is None or element.as_text or element.kind == "binary":
+            return JdbcColumn(name, "string", as_text=True)
+        spark = element.kind
+        for _ in range(kind.dimensions or 1):
+            spark = array_of(spark)
+        return JdbcColumn(name, spark)
+    if isinstance(kind, sa.DateTime):
+        zoned = bool(kind.timezone)
+        return JdbcColumn(name, "timestamp" if zoned or not ntz else "timestamp_ntz", naive=not zoned)
+    if isinstance(kind, sa.Numeric) and not isinstance(kind, sa.Float):
+        return JdbcColumn(name, _decimal(kind.precision, kind.scale))
+    if isinstance(kind, sa.types.NullType):
+        return None
+    found = next((spark for types, spark in _plain_types() if isinstance(kind, types)), None)
+    return JdbcColumn(name, found or "string", as_text=found is None)
+
+
+def _plain_types() -> Sequence[tuple[Any, str]]:
+    """The types that have an equal, narrower ones before those that they are kinds of."""
+    import sqlalchemy as sa  # noqa: PLC0415 - an extra
+
+    return (
+        (sa.REAL, "float"),
+        (sa.Float, "double"),
+        (sa.Boolean, "boolean"),
+        (sa.SmallInteger, "short"),
+        (sa.BigInteger, "long"),
+        (sa.Integer, "integer"),
+        (sa.Date, "date"),
+        (sa.LargeBinary, "binary"),
+        (sa.String, "string"),
+    )
+
+
+def _decimal(precision: int | None, scale: int | None) -> str:
+    if precision is None:
+        return _UNBOUNDED_DECIMAL
+    return f"decimal({min(precision, _MOST_DIGITS)},{min(scale or 0, _MOST_DIGITS)})"
+
+
+def _sql_type(kind: JsonType, *, naive: bool) -> Any:
+    import sqlalchemy as sa  # noqa: PLC0415 - an extra
+
+    digits = decimal_of(kind)
+    if digits is not None:
+        return sa.Numeric(*digits)
+    if kind in ("timestamp", "timestamp_ntz"):
+        return sa.DateTime(timezone=not naive)
+    types: Mapping[str, Any] = {
+        "boolean": sa.Boolean,
+        "byte": sa.SmallInteger,
+        "short": sa.SmallInteger,
+        "integer": sa.Integer,
+        "long": sa.BigInteger,
+        "float": sa.Float,
+        "double": sa.Double,
+        "date": sa.Date,
+        "binary": sa.LargeBinary,
+        "string": sa.String,
+    }
+    return types[kind]() if isinstance(kind, str) and kind in types else sa.types.NullType()
+
+
+def arrays_of(columns: Sequence[JdbcColumn], rows: Sequence[Sequence[Any]], zone: str) -> list[pa.Array]:
+    """Rows of a database by columns.
+
+    Raises:
+        PipelineError: ``JDBC.VALUE``: a value does not fit its column's type.
+    """
+    found = []
+    for number, column in enumerate(columns):
+        values = [row[number] for row in rows]
+        try:
+            found.append(pa.array(map(_converter(column, zone), values), arrow_type(column.kind)))
+        except (pa.ArrowInvalid, pa.ArrowTypeError, InvalidOperation, TypeError, ValueError, OverflowError) as error:
+            reason = str(error).splitlines()[0].rstrip(".") if str(error) else "it does not fit"
+            kind = column.kind if isinstance(column.kind, str) else column.kind["type"]
+            raise PipelineError("JDBC.VALUE", column=column.name, type=kind, reason=reason) from None
+    return found
+
+
+def _converter(column: JdbcColumn, zone: str) -> Callable[[Any], Any]:
+    kind = column.kind
+    digits = decimal_of(kind)
+    if digits is not None:
+        return _decimals(*digits)
+    if kind == "timestamp":
+        return _zoned(zone)
+    if kind == "timestamp_ntz":
+        return _without_zone
+    if kind == "binary":
+        return lambda value: None if value is None else bytes(value)
+    if kind == "string":
+        return lambda value: value if value is None or isinstance(value, str) else str(value)
+    return lambda value: value
+
+
+def _decimals(precision: int, scale: int) -> Callable[[Any], Decimal | None]:
+    context, step = Context(prec=precision, rounding=ROUND_HALF_UP), Decimal(1).scaleb(-scale)
+
+    def convert(value: Any) -> Decimal | None:
+        return None if value is None else Decimal(str(value)).quantize(step, context=context)
+
+    return convert
+
+
+def _zoned(zone: str) -> Callable[[Any], datetime | None]:
+    session = ZoneInfo(zone)
+
+    def convert(value: Any) -> datetime | None:
+        if value is None:
+            return None
+        if not isinstance(value, datetime):
+            raise TypeError(f'"{value}" is no time')
+        return (value if value.tzinfo else value.replace(tzinfo=session)).astimezone(timezone.utc)
+
+    return convert
+
+
+def _without_zone(value: Any) -> datetime | None:
+    if value is not None and not isinstance(value, datetime):
+        raise TypeError(f'"{value}" is no time')
+    return value

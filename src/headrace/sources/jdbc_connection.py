@@ -1,0 +1,206 @@
+"""Connections to databases through SQLAlchemy, from the URLs that people have: Spark's and SQLAlchemy's own.
+
+SQLAlchemy and the drivers are extras; they are imported where they are used, and a missing one is an error that says
+what to install.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from headrace.errors import PipelineError
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
+
+FORMAT_NAME = "jdbc_incremental"
+_INSTALL = "headrace[database]"
+# By the name in a JDBC URL: SQLAlchemy's name, and the drivers that do, each with what installs it.
+_DRIVERS: Mapping[str, tuple[str, tuple[tuple[str, str], ...]]] = {
+    "postgresql": ("postgresql", (("psycopg", "psycopg"), ("psycopg2", "psycopg2"), ("pg8000", "pg8000"))),
+    "mysql": ("mysql", (("pymysql", "pymysql"),)),
+    "mariadb": ("mariadb", (("pymysql", "pymysql"),)),
+    "sqlite": ("sqlite", ()),
+}
+_LONGEST_TEXT = 300
+
+
+@dataclass(frozen=True)
+class Database:
+    """Where a database is and who asks; the whole URL is kept secret, because any part of it may be."""
+
+    url: str = field(repr=False)
+
+    @cached_property
+    def _parsed(self) -> sa.URL:
+        from sqlalchemy.engine import make_url  # noqa: PLC0415 - an extra
+
+        return make_url(self.url)
+
+    @property
+    def description(self) -> str:
+        """Which database, without who asks."""
+        parsed = self._parsed
+        place = parsed.host or ""
+        if parsed.port:
+            place += f":{parsed.port}"
+        return f"{parsed.get_backend_name()}://{place}/{parsed.database or ''}"
+
+    @property
+    def backend(self) -> str:
+        """The kind of database, such as ``postgresql``."""
+        return str(self._parsed.get_backend_name())
+
+    def engine(self) -> sa.Engine:
+        """An engine whose connections are closed when they are given back.
+
+        Raises:
+            PipelineError: ``SOURCE.PACKAGE_MISSING``, ``JDBC.URL``.
+        """
+        import sqlalchemy as sa  # noqa: PLC0415 - an extra
+        from sqlalchemy.pool import NullPool  # noqa: PLC0415 - an extra
+
+        url, arguments = self._parsed, dict[str, Any]()
+        if url.get_driver_name() == "pg8000":
+            url, arguments = _with_ssl(url)
+        try:
+            return sa.create_engine(url, poolclass=NullPool, connect_args=arguments)
+        except ModuleNotFoundError as error:
+            name = error.name or "of the database's driver"
+            raise PipelineError("SOURCE.PACKAGE_MISSING", format=FORMAT_NAME, package=name, install=name) from None
+        except (sa.exc.ArgumentError, sa.exc.NoSuchModuleError) as error:
+            raise PipelineError("JDBC.URL", reason=self._masked(str(error))) from None
+
+    @contextmanager
+    def connected(self, engine: sa.Engine) -> Iterator[sa.Connection]:
+        """A connection in a transaction of its own.
+
+        Raises:
+            PipelineError: ``JDBC.UNREACHABLE`` or ``JDBC.READ``, in the words of the driver, without secrets.
+        """
+        import sqlalchemy as sa  # noqa: PLC0415 - an extra
+
+        reached = False
+        try:
+            with engine.connect() as connection:
+                reached = True
+                yield connection
+        except (sa.exc.SQLAlchemyError, OSError) as error:
+            code = "JDBC.READ" if reached else "JDBC.UNREACHABLE"
+            raise PipelineError(code, database=self.description, reason=self._said(error)) from None
+        except TypeError as error:
+            if reached:
+                raise
+            # A parameter of the URL that the driver's function does not have.
+            raise PipelineError(
+                "JDBC.URL", reason=self._masked(f"Its parameters are not the driver's: {error}")
+            ) from None
+        except Exception as error:
+            # A driver's own error, which SQLAlchemy wraps in some places only.
+            if not type(error).__module__.startswith(("pg8000", "psycopg", "pymysql", "sqlite3")):
+                raise
+            code = "JDBC.READ" if reached else "JDBC.UNREACHABLE"
+            raise PipelineError(code, database=self.description, reason=self._said(error)) from None
+
+    def _said(self, error: BaseException) -> str:
+        """What the driver says; SQLAlchemy's own text has the statement and its values in it too."""
+        original = getattr(error, "orig", None) or error
+        first = original.args[0] if original.args else original
+        text = str(first.get("M", first)) if isinstance(first, dict) else str(original)
+        return self._masked(text.strip().splitlines()[0] if text.strip() else type(original).__name__)
+
+    def _masked(self, text: str) -> str:
+        parsed = self._parsed
+        secrets = [str(parsed.password or ""), *(str(value) for value in parsed.query.values())]
+        for secret in sorted(filter(None, secrets), key=len, reverse=True):
+            text = text.replace(secret, "***")
+        return text[:_LONGEST_TEXT].rstrip(".")
+
+
+def database_of(url: str, user: str | None, password: str | None) -> Database:
+    """The database that a URL names: ``jdbc:postgresql://host/db?user=...``, or one of SQLAlchemy.
+
+    Raises:
+        PipelineError: ``SOURCE.PACKAGE_MISSING``; ``JDBC.URL``: it cannot be read, or is of a database that is not
+            known by it. The URL itself is not shown, because it may hold a password.
+    """
+    if find_spec("sqlalchemy") is None:
+        raise PipelineError("SOURCE.PACKAGE_MISSING", format=FORMAT_NAME, package="SQLAlchemy", install=_INSTALL)
+    from sqlalchemy.engine import make_url  # noqa: PLC0415 - an extra
+    from sqlalchemy.exc import ArgumentError  # noqa: PLC0415 - an extra
+
+    text = url.strip()
+    if text[:5].casefold() == "jdbc:":
+        text = _without_jdbc(text[5:])
+    try:
+        parsed = make_url(text)
+    except (ArgumentError, ValueError):
+        raise PipelineError("JDBC.URL", reason="It cannot be read as kind://host:port/database") from None
+    query = dict(parsed.query)
+    is_jdbc = url.strip()[:5].casefold() == "jdbc:"
+    # Where JDBC has them.
+    inside = [str(query.pop(name)) if is_jdbc and name in query else None for name in ("user", "password")]
+    named, secret = (own if given is None else given for own, given in zip(inside, (user, password), strict=True))
+    if named is not None:
+        parsed = parsed.set(username=named)
+    if secret is not None:
+        parsed = parsed.set(password=secret)
+    parsed = parsed.set(query=query)
+    if "+" not in parsed.drivername:
+        parsed = parsed.set(drivername=_with_driver(parsed.drivername))
+    return Database(parsed.render_as_string(hide_password=False))
+
+
+def _with_ssl(url: sa.URL) -> tuple[sa.URL, dict[str, Any]]:
+    """What pg8000 is to be told for PostgreSQL's own words about TLS, ``sslmode`` and ``sslrootcert``."""
+    query = dict(url.query)
+    mode, trusted = str(query.pop("sslmode", "prefer")), query.pop("sslrootcert", None)
+    url = url.set(query=query)
+    if mode in ("disable", "allow", "prefer"):
+        return url, {}
+    if mode not in ("require", "verify-ca", "verify-full"):
+        raise PipelineError("JDBC.URL", reason=f'sslmode "{mode}" is none of disable, require, verify-ca, verify-full')
+    try:
+        context = ssl.create_default_context(cafile=None if trusted is None else str(trusted))
+    except (OSError, ssl.SSLError):
+        raise PipelineError("JDBC.URL", reason="The file that sslrootcert names holds no certificates") from None
+    if mode != "verify-full":
+        context.check_hostname = False
+    if mode == "require":
+        # As libpq has it: encrypted, to whomever.
+        context.verify_mode = ssl.CERT_NONE
+    return url, {"ssl_context": context}
+
+
+def _without_jdbc(text: str) -> str:
+    kind, _, rest = text.partition(":")
+    if kind.casefold() not in _DRIVERS:
+        known = ", ".join(_DRIVERS)
+        reason = (
+            f'jdbc:{kind} is not translated, only {known}; give a URL of SQLAlchemy, such as "kind+driver://host/db"'
+        )
+        raise PipelineError("JDBC.URL", reason=reason)
+    name = _DRIVERS[kind.casefold()][0]
+    if name == "sqlite":
+        return f"sqlite:///{rest}"
+    if not rest.startswith("//"):
+        # PostgreSQL's own short form: jdbc:postgresql:database.
+        rest = f"//localhost/{rest}"
+    return f"{name}:{rest}"
+
+
+def _with_driver(kind: str) -> str:
+    drivers = _DRIVERS.get(kind, ("", ()))[1]
+    if not drivers:
+        return kind
+    found = next((driver for driver, _ in drivers if find_spec(driver) is not None), None)
+    if found is None:
+        names = " or ".join(name for name, _ in drivers)
+        raise PipelineError("SOURCE.PACKAGE_MISSING", format=FORMAT_NAME, package=names, install=drivers[-1][1])
+    return f"{kind}+{found}"

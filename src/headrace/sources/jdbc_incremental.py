@@ -1,0 +1,336 @@
+"""A table or query of a database as a stream of its new rows, along a column that grows.
+
+A batch is the rows between two positions, which are in its offset: the same rows whenever it is made, as long as none
+up to its end is changed or added. ``settleDelay`` waits for transactions that are still under way.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from headrace.autoloader.ddl import JsonType
+from headrace.autoloader.discovery import Clock
+from headrace.autoloader.reading.arrow_types import NoArrowType, arrow_schema
+from headrace.errors import PipelineError
+from headrace.settings.check import nearest
+from headrace.sources.jdbc_columns import JdbcColumn
+from headrace.sources.jdbc_connection import FORMAT_NAME, Database, database_of
+from headrace.sources.jdbc_reading import JdbcReading, Position, Range, Relation, kept, primary_key, reflected, value_of
+from headrace.sources.option_reading import (
+    GivenOptions,
+    Kind,
+    SourceFormat,
+    SourceOption,
+    accepted,
+    read_options,
+    refused,
+)
+from headrace.sources.streams import Offset, Prepared, Session
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
+
+# Its name matches spark.redaction.regex, so that Spark hides it wherever it shows options.
+URL_SECRET = "headrace.secretUrl"  # noqa: S105 - the name of an option
+_EARLIEST, _LATEST = "earliest", "latest"
+_NAME = re.compile(r'"((?:[^"]|"")+)"|([^".]+)')
+_RANGES = "Rows are divided by cursorColumn, between the positions of the batch"
+
+FORMAT = SourceFormat(
+    FORMAT_NAME,
+    (
+        SourceOption("url", Kind.SECRET, "`jdbc:postgresql://host:5432/db`, or a URL of SQLAlchemy", required=True),
+        SourceOption("user", Kind.TEXT, "Who asks; wins over the URL's"),
+        SourceOption("password", Kind.SECRET, "Wins over the URL's"),
+        SourceOption("dbtable", Kind.TEXT, "The table, as stored, its schema in front of it; this or query"),
+        SourceOption("query", Kind.TEXT, "A SELECT in place of a table; runs as it is"),
+        SourceOption("cursorColumn", Kind.TEXT, "The column that new rows have greater values in", required=True),
+        SourceOption(
+            "tieBreakColumn",
+            Kind.TEXT,
+            "Orders rows of equal cursorColumn; unique among them",
+            "a primary key of one column",
+        ),
+        SourceOption(
+            "startingPosition",
+            Kind.TEXT,
+            "`earliest`, `latest`, or the value of cursorColumn to begin behind",
+            _EARLIEST,
+        ),
+        SourceOption(
+            "maxRowsPerTrigger", Kind.COUNT, "Rows of a batch; without a tie-break, and equal ones", "1000000"
+        ),
+        SourceOption("numPartitions", Kind.COUNT, "Tasks of a batch, each with a connection of its own", "1"),
+        SourceOption("settleDelay", Kind.INTERVAL, "How long a row waits for others that are committed late", "0 s"),
+        SourceOption("fetchsize", Kind.COUNT, "Rows that are fetched at a time", "10000"),
+        SourceOption("preferTimestampNTZ", Kind.SWITCH, "Whether times without a zone stay so", "false"),
+        accepted("driver", "It names a class of Java; Python's driver is chosen by the URL"),
+        accepted("pushDownPredicate", "A batch reads its range, and all of it"),
+        *(refused(n, _RANGES, "Use numPartitions alone") for n in ("partitionColumn", "lowerBound", "upperBound")),
+        refused("customSchema", "The columns are given as those of any reader", "Use .schema(...)"),
+        refused(
+            "sessionInitStatement", "Statements besides the reading ones are not run", "Set it for the database's user"
+        ),
+        refused("prepareQuery", "Statements besides the reading ones are not run", "Put WITH into query"),
+        refused("queryTimeout", "It is the database's own setting", "Set it for the database's user"),
+        refused("keytab", "Kerberos is not supported", "Use user and password, or the driver's own environment"),
+        refused("principal", "Kerberos is not supported", "Use user and password, or the driver's own environment"),
+    ),
+)
+
+
+@dataclass(frozen=True)
+class JdbcSource:
+    """What a ``jdbc_incremental`` reader means."""
+
+    reading: JdbcReading
+    start: Any
+    max_rows: int
+    partitions: int
+    settle_s: float
+
+    @staticmethod
+    def of(prepared: Prepared) -> JdbcSource:
+        """The source of a reader; the URL comes beside it."""
+        document = dict(prepared.settings)
+        columns = tuple(JdbcColumn(**column) for column in document.pop("columns"))
+        own = {name: document.pop(name) for name in ("start", "max_rows", "partitions", "settle_s")}
+        relation = Relation(**document.pop("relation"))
+        url = next(value for name, value in prepared.secrets.items() if name.casefold() == URL_SECRET.casefold())
+        return JdbcSource(JdbcReading(Database(url), relation, columns, **document), **own)
+
+    def stream(self, clock: Clock) -> JdbcStream:
+        """A stream of the rows."""
+        return JdbcStream(self, clock)
+
+    def batch(self, clock: Clock) -> Sequence[Range]:
+        """Ranges of all rows that are there."""
+        stream = JdbcStream(self, clock)
+        try:
+            start = stream.initial()
+            return stream.tasks(start, stream.latest(start, everything=True))
+        finally:
+            stream.close()
+
+    def rows(self, task: Range) -> Iterator[pa.RecordBatch]:
+        """The rows of a range."""
+        engine = self.reading.database.engine()
+        try:
+            yield from self.reading.rows(engine, task)
+        finally:
+            engine.dispose()
+
+
+class JdbcStream:
+    """The batches of one query. An offset is the position of the last row that was read, and where the stream began."""
+
+    def __init__(self, source: JdbcSource, clock: Clock) -> None:
+        self._source = source
+        self._reading = source.reading
+        self._clock = clock
+        self._engine: sa.Engine = source.reading.database.engine()
+        # What was newest at which time, until it has settled.
+        self._seen: list[tuple[int, Position]] = []
+        self._settled: Position | None = None
+        # Of a triggered query: it ends at what was there at its start.
+        self._ends = False
+        self._ended = False
+        self._newest: Offset | None = None
+
+    def initial(self) -> Offset:
+        """Where the options say."""
+        start = self._source.start
+        if start == _LATEST:
+            start = self._reading.to_json(self._reading.newest(self._engine))
+        elif start == _EARLIEST:
+            start = None
+        return {"after": start, "begin": start}
+
+    def end_at_what_is_there(self) -> None:
+        """Let what is there at the next batch be all; waits until that has settled."""
+        self._ends, self._ended = True, False
+
+    def latest(self, start: Offset, *, everything: bool) -> Offset:
+        """The end of the batch behind *start*."""
+        after = self._reading.from_json(start["after"])
+        if not self._ended:
+            self._look()
+            self._ended = self._ends
+        if self._seen or self._settled:
+            newest = self._seen[-1][1] if self._seen else self._settled
+            self._newest = {**start, "after": self._reading.to_json(newest)}
+        if self._settled is None:
+            return start
+        within = Range(after, self._settled)
+        end = None
+        if not everything:
+            end = self._reading.position_after(self._engine, within, self._source.max_rows)
+        if end is None:
+            # Nothing between the two, unless a first row says otherwise.
+            if self._reading.oldest(self._engine, within) is None:
+                return start
+            end = self._settled
+        return {**start, "after": self._reading.to_json(end)}
+
+    def newest(self) -> Offset | None:
+        """The newest position that was seen."""
+        return self._newest
+
+    def tasks(self, start: Offset, end: Offset) -> Sequence[Range]:
+        """Ranges between the two positions."""
+        # Before the first batch nothing was stored; when that is made again, another row may be the newest.
+        behind = end["begin"] if start["after"] == start["begin"] else start["after"]
+        after, upto = self._reading.from_json(behind), self._reading.from_json(end["after"])
+        if upto is None or after == upto:
+            return []
+        return self._reading.parts(self._engine, Range(after, upto), self._source.partitions)
+
+    def committed(self, end: Offset) -> None:
+        """Nothing to do: the database keeps its rows."""
+
+    def close(self) -> None:
+        """Let go of connections."""
+        self._engine.dispose()
+
+    def _look(self) -> None:
+        """Find out how far rows have settled: up to what was newest a while ago."""
+        delay_s = self._source.settle_s
+        newest = self._reading.newest(self._engine)
+        if newest is not None:
+            self._seen.append((self._clock.now_ns(), newest))
+        if self._ends and newest is not None and newest != self._settled:
+            self._clock.sleep_s(delay_s)
+        before_ns = self._clock.now_ns() - int(delay_s * 1e9)
+        while self._seen and self._seen[0][0] <= before_ns:
+            self._settled = self._seen.pop(0)[1]
+
+
+def prepare_jdbc(given: Mapping[str, Any], schema: JsonType | None, session: Session) -> Prepared:
+    """What a reader means; asks the database for its columns.
+
+    Raises:
+        Problems: options that are wrong.
+        PipelineError: ``JDBC.*``, ``SOURCE.PACKAGE_MISSING``.
+    """
+    found = read_options(FORMAT, given, time_zone=session.time_zone)
+    relation = _relation(found)
+    found.check()
+    database = database_of(found.get("url"), found.get("user"), found.get("password"))
+    engine = database.engine()
+    try:
+        columns = _columns(found, schema, reading=(database, engine, relation))
+        cursor = _column(found, "cursorColumn", columns, relation)
+        tie_break = _tie_break(found, columns, cursor, (database, engine, relation))
+    finally:
+        engine.dispose()
+    start = _start(found, cursor)
+    found.check()
+    reading = JdbcReading(
+        database=database,
+        relation=relation,
+        columns=tuple(columns),
+        cursor=cursor.name,
+        tie_break=tie_break,
+        fetch_rows=found.get("fetchsize", 10_000),
+        zone=session.time_zone,
+    )
+    settings = {
+        "relation": asdict(relation),
+        "columns": [asdict(column) for column in columns],
+        **{name: getattr(reading, name) for name in ("cursor", "tie_break", "fetch_rows", "zone")},
+        "start": start,
+        "max_rows": found.get("maxRowsPerTrigger", 1_000_000),
+        "partitions": found.get("numPartitions", 1),
+        "settle_s": found.get("settleDelay", 0.0),
+    }
+    return Prepared(
+        FORMAT.name,
+        f"{relation.description} of {database.description}",
+        reading.struct,
+        settings,
+        {URL_SECRET: database.url},
+        found.without_effect(),
+    )
+
+
+def _relation(found: GivenOptions) -> Relation:
+    table, query = found.get("dbtable"), found.get("query")
+    if (table is None) == (query is None):
+        found.problem("SOURCE.OPTION_MISSING", option="dbtable", about="Either dbtable or query says what is read")
+        return Relation()
+    if query is not None:
+        return Relation(query=query.strip().rstrip(";"))
+    parts = [quoted.replace('""', '"') or plain for quoted, plain in _NAME.findall(table.strip())]
+    if table.strip().startswith("(") or not 1 <= len(parts) <= 2:
+        found.wrong("dbtable", 'it is a table, or schema.table; a SELECT is given as "query"')
+        return Relation()
+    return Relation(table=parts[-1], schema=parts[0] if len(parts) == 2 else None)
+
+
+def _columns(
+    found: GivenOptions, schema: JsonType | None, *, reading: tuple[Database, Any, Relation]
+) -> list[JdbcColumn]:
+    database, engine, relation = reading
+    if schema is None:
+        there = reflected(database, engine, relation, ntz=found.get("preferTimestampNTZ", False))
+        unknown = next((name for name, column in there.items() if column is None), None)
+        if unknown is not None:
+            raise PipelineError("JDBC.COLUMN_TYPE", column=unknown, relation=relation.description)
+        return [column for column in there.values() if column is not None]
+    try:
+        arrow_schema(schema)
+    except NoArrowType as error:
+        raise PipelineError("SOURCE.SCHEMA", format=FORMAT.name, reason=str(error)) from None
+    # A table knows more of its columns than the schema that is wanted, such as whether its times have a zone.
+    known = reflected(database, engine, relation, ntz=True) if relation.table else {}
+    columns = []
+    for field in schema["fields"]:
+        if relation.table and field["name"] not in known:
+            near = nearest(field["name"], known) or "none of a similar name"
+            raise PipelineError("JDBC.COLUMN_MISSING", column=field["name"], relation=relation.description, near=near)
+        own = known.get(field["name"])
+        as_text = field["type"] == "string" and (own is None or own.kind != "string" or own.as_text)
+        naive = field["type"] == "timestamp_ntz" if own is None else own.naive
+        columns.append(JdbcColumn(field["name"], field["type"], as_text=as_text, naive=naive))
+    return columns
+
+
+def _column(found: GivenOptions, option: str, columns: Sequence[JdbcColumn], relation: Relation) -> JdbcColumn:
+    name = found.get(option)
+    column = next((column for column in columns if column.name == name), None)
+    if column is None:
+        near = nearest(name, [column.name for column in columns]) or "none of a similar name"
+        raise PipelineError("JDBC.COLUMN_MISSING", column=name, relation=relation.description, near=near)
+    if not column.ordered:
+        found.wrong(option, "rows have no order by a column of its type")
+    return column
+
+
+def _tie_break(
+    found: GivenOptions, columns: Sequence[JdbcColumn], cursor: JdbcColumn, reading: tuple[Database, Any, Relation]
+) -> str | None:
+    if "tieBreakColumn" in found.values:
+        return _column(found, "tieBreakColumn", columns, reading[2]).name
+    keys = primary_key(*reading)
+    return keys[0] if len(keys) == 1 and keys[0] != cursor.name and _is_ordered(keys[0], columns) else None
+
+
+def _is_ordered(name: str, columns: Sequence[JdbcColumn]) -> bool:
+    return any(column.name == name and column.ordered for column in columns)
+
+
+def _start(found: GivenOptions, cursor: JdbcColumn) -> Any:
+    text = found.get("startingPosition", _EARLIEST).strip()
+    if text.casefold() in (_EARLIEST, _LATEST):
+        return text.casefold()
+    try:
+        value = value_of(cursor, text)
+    except (ValueError, ArithmeticError) as error:
+        found.wrong("startingPosition", f"{error}, and it is neither {_EARLIEST} nor {_LATEST}")
+        return _EARLIEST
+    return [kept(value)]

@@ -1,0 +1,198 @@
+"""Options of ``format("kinesis")``, by the vendor's names and with its defaults, and where a stream begins."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import asdict
+from datetime import datetime, timedelta, timezone
+from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from headrace.autoloader.ddl import JsonType, struct_of
+from headrace.errors import PipelineError
+from headrace.sources.kinesis_client import Access
+from headrace.sources.option_reading import (
+    GivenOptions,
+    Kind,
+    SourceFormat,
+    SourceOption,
+    accepted,
+    read_options,
+    refused,
+    time_us,
+)
+from headrace.sources.streams import Prepared, Session
+
+COLUMNS: JsonType = struct_of(
+    (
+        ("partitionKey", "string"),
+        ("data", "binary"),
+        ("stream", "string"),
+        ("shardId", "string"),
+        ("sequenceNumber", "string"),
+        ("approximateArrivalTimestamp", "timestamp"),
+    )
+)
+# Where a shard is read from: its beginning, a time in milliseconds since 1970, or behind a record.
+BEGINNING, AT, AFTER = "TRIM_HORIZON", "AT:", "AFTER:"
+LATEST = "LATEST"
+_WORDS = {"latest": LATEST, "trim_horizon": BEGINNING, "earliest": BEGINNING}
+_BUFFER = "Records are fetched when a batch is planned; nothing is fetched ahead and put together"
+_TASKS = "A shard is a task of its own"
+_EFO = "Enhanced fan-out is not supported, only polling"
+_POLL = "Leave consumerMode out, or set it to polling"
+
+FORMAT = SourceFormat(
+    "kinesis",
+    (
+        SourceOption("streamName", Kind.TEXT, "The streams' names, with commas between them", required=True),
+        SourceOption("region", Kind.TEXT, "Where the streams are", "that of the environment"),
+        SourceOption("endpoint", Kind.TEXT, "The URL of the service, where it is not the region's own"),
+        SourceOption(
+            "initialPosition",
+            Kind.TEXT,
+            'Where it begins: `latest`, `trim_horizon`, `earliest`, `{"at_timestamp": "...", "format": "..."}`',
+            "latest",
+        ),
+        SourceOption("maxRecordsPerFetch", Kind.COUNT, "Records of one request, 10,000 at most", "10000"),
+        SourceOption("maxFetchRate", Kind.NUMBER, "With maxFetchDuration, the MB of a shard in a batch", "1.0"),
+        SourceOption("maxFetchDuration", Kind.INTERVAL, "How long a shard is read for a batch, at most", "10 s"),
+        SourceOption("minFetchPeriod", Kind.INTERVAL, "Between two requests to a shard, at least", "400 ms"),
+        SourceOption("shardFetchInterval", Kind.INTERVAL, "How often new shards are looked for", "1 s"),
+        SourceOption("awsAccessKey", Kind.SECRET, "With awsSecretKey; else the environment's own credentials"),
+        SourceOption("awsSecretKey", Kind.SECRET, "With awsAccessKey"),
+        SourceOption("awsSessionToken", Kind.SECRET, "Of temporary keys"),
+        SourceOption("roleArn", Kind.TEXT, "A role to assume"),
+        SourceOption("roleExternalId", Kind.SECRET, "Of the role"),
+        SourceOption("roleSessionName", Kind.TEXT, "Of the role", "headrace"),
+        SourceOption("stsEndpoint", Kind.TEXT, "The URL of the service that gives roles"),
+        SourceOption("consumerMode", Kind.TEXT, "How records are read", "polling", values=("polling",)),
+        accepted("fetchBufferSize", _BUFFER),
+        accepted("shardsPerTask", _TASKS),
+        accepted("coalesceThresholdBlockSize", _BUFFER),
+        accepted("coalesceBinSize", _BUFFER),
+        accepted("coalesce", _BUFFER),
+        *(
+            refused(name, _EFO, _POLL)
+            for name in (
+                *("consumerName", "consumerNamePrefix", "requireConsumerDeregistration", "registeredConsumerId"),
+                *("registeredConsumerIdType", "deregisterConsumerTimeoutInterval", "registerConsumerTimeoutInterval"),
+            )
+        ),
+        refused("serviceCredential", "It is a service of the vendor", "Use roleArn, or the environment's credentials"),
+        refused("streamARN", "Streams are read by their names", "Use streamName, and roleArn for another account"),
+    ),
+)
+_MOST_RECORDS = 10_000
+_SECRETS = ("awsAccessKey", "awsSecretKey", "awsSessionToken", "roleExternalId")
+# Of a time's pattern, in Java's letters.
+_PATTERN = re.compile(r"yyyy|MM|dd|HH|mm|ss|S+|[Zz]+|'[^']*'|[^A-Za-z']")
+_LETTERS = {"yyyy": "%Y", "MM": "%m", "dd": "%d", "HH": "%H", "mm": "%M", "ss": "%S"}
+_VENDOR_FORMAT = "MM/dd/yyyy HH:mm:ss ZZZ"
+
+
+def prepare_kinesis(given: Mapping[str, Any], schema: JsonType | None, session: Session) -> Prepared:
+    """What a reader means; the service is not asked.
+
+    Raises:
+        Problems: options that are wrong.
+        PipelineError: ``SOURCE.SCHEMA_GIVEN``.
+    """
+    if schema is not None:
+        raise PipelineError("SOURCE.SCHEMA_GIVEN", format=FORMAT.name)
+    found = read_options(FORMAT, given, time_zone=session.time_zone)
+    streams = [name.strip() for name in found.get("streamName", "").split(",") if name.strip()]
+    position = _position(found, session.time_zone)
+    if not session.streams and position == LATEST:
+        # A batch that begins where it ends has nothing.
+        position = BEGINNING
+    if found.get("maxRecordsPerFetch", 1) > _MOST_RECORDS:
+        found.wrong("maxRecordsPerFetch", "the service gives 10,000 at most")
+    if "streamName" in found.values and not streams:
+        found.wrong("streamName", "it names no stream")
+    if ("awsAccessKey" in found.values) != ("awsSecretKey" in found.values):
+        missing = "awsSecretKey" if "awsAccessKey" in found.values else "awsAccessKey"
+        found.problem("SOURCE.OPTION_MISSING", option=missing, about="The two keys belong together")
+    found.check()
+    access = Access(
+        region=found.get("region"),
+        url=found.get("endpoint"),
+        role=found.get("roleArn"),
+        role_session=found.get("roleSessionName", "headrace"),
+        role_url=found.get("stsEndpoint"),
+    )
+    settings = {
+        "streams": streams,
+        "position": position,
+        "access": {name: value for name, value in asdict(access).items() if name != "secrets"},
+        "fetch_records": found.get("maxRecordsPerFetch", _MOST_RECORDS),
+        "fetch_bytes": int(found.get("maxFetchRate", 1.0) * 1_000_000 * found.get("maxFetchDuration", 10.0)),
+        "fetch_s": found.get("maxFetchDuration", 10.0),
+        "period_s": found.get("minFetchPeriod", 0.4),
+        "look_s": found.get("shardFetchInterval", 1.0),
+    }
+    secrets = {name: found.values[name] for name in _SECRETS if name in found.values}
+    description = f"kinesis {', '.join(streams)}"
+    return Prepared(FORMAT.name, description, COLUMNS, settings, secrets, found.without_effect())
+
+
+def _position(found: GivenOptions, zone: str) -> str:
+    text = found.get("initialPosition", "latest").strip()
+    if text.casefold() in _WORDS:
+        return _WORDS[text.casefold()]
+    try:
+        document = json.loads(text)
+    except json.JSONDecodeError:
+        document = None
+    if not isinstance(document, dict) or not {"at_timestamp"} <= set(document) <= {"at_timestamp", "format"}:
+        found.wrong(
+            "initialPosition", 'it is latest, trim_horizon, earliest, or {"at_timestamp": "...", "format": "..."}'
+        )
+        return BEGINNING
+    try:
+        return f"{AT}{_moment_ms(str(document['at_timestamp']), document.get('format'), zone)}"
+    except ValueError as error:
+        found.wrong("initialPosition", str(error))
+        return BEGINNING
+
+
+def _moment_ms(text: str, pattern: str | None, zone: str) -> int:
+    if pattern is None:
+        try:
+            return time_us(text, zone) // 1000
+        except ValueError:
+            pattern = _VENDOR_FORMAT
+    letters = _PATTERN.findall(pattern)
+    if "".join(letters) != pattern:
+        raise ValueError(f'the format "{pattern}" has other letters than yyyy MM dd HH mm ss S Z')
+    own = ZoneInfo(zone)
+    if letters and letters[-1][0] in "Zz":
+        letters.pop()
+        text, _, name = text.strip().rpartition(" ")
+        if not text:
+            raise ValueError("a zone stands behind the time, with a space between them")
+        own = _zone(name)
+    directives = "".join(_directive(part) for part in letters).strip()
+    moment = datetime.strptime(text.strip(), directives)  # noqa: DTZ007 - the zone is put in below
+    since = moment.replace(tzinfo=own) - datetime(1970, 1, 1, tzinfo=timezone.utc)
+    return since // timedelta(milliseconds=1)
+
+
+def _directive(part: str) -> str:
+    if part in _LETTERS:
+        return _LETTERS[part]
+    if part.startswith("S"):
+        return "%f"
+    return part.strip("'").replace("%", "%%")
+
+
+def _zone(name: str) -> Any:
+    if re.fullmatch(r"[+-]\d\d:?\d\d", name):
+        minutes = int(name[1:3]) * 60 + int(name[-2:])
+        return timezone(timedelta(minutes=minutes if name[0] == "+" else -minutes))
+    try:
+        return timezone.utc if name in ("Z", "UTC", "GMT") else ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError):
+        raise ValueError(f'the zone "{name}" is not known; write UTC, +hh:mm or a name such as Europe/Paris') from None

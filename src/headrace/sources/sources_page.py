@@ -1,0 +1,178 @@
+"""The reference page of the sources of this package, made from their tables of options."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from headrace.settings.keys import Treatment
+from headrace.sources import jdbc_incremental, kinesis_options, synthetic
+from headrace.sources.option_reading import SourceFormat, SourceOption
+
+_INTRODUCTION = """\
+# Sources
+
+What a query reads with `spark.readStream.format(...)`, in the files of a pipeline and in scripts with a session of
+`headrace.spark_session()`. Files have [a page of their own](auto-loader.md).
+
+| format | reads | needs |
+| --- | --- | --- |
+| `synthetic` | events that are made on the spot | |
+| `jdbc_incremental` | new rows of a database | `pip install 'headrace[database]'`, and the database's driver, such as `pg8000` |
+| `kinesis` | Amazon Kinesis | `pip install 'headrace[aws]'` |
+| `delta`, or `spark.readStream.table` | Delta tables | |
+| `rate`, `rate-micro-batch`, `json`, `csv`, `parquet`, `orc`, `text`, `xml`, `socket` | as in Spark | |
+
+Names of options are matched whatever their case. An option that is not listed is an error that names the nearest one.
+What is secret is in no offset, plan, event or error; [profiles and secrets](../how-to/profiles-and-secrets.md) says how
+it comes into a pipeline.
+"""
+
+_SYNTHETIC = """
+## Synthetic events
+
+    spark.readStream.format("synthetic").options(rowsPerSecond=100, skew=1.1, lateShare=0.05).load()
+
+Columns, unless a schema is given: `{columns}`. Row n follows from the options and n alone: the same rows come whatever
+the batches are, and a batch that is made again is the same. Another column has no influence on the others.
+
+- `event_id`, `event_time`, `key` and `event_type` mean what they say where they have their types; any other column of a
+  schema is random values of its type. Every type but VARIANT and intervals has some.
+- `event_time` is `startTime` and `eventInterval` for each row; it is not the clock's.
+- A duplicate is an exact copy of one of the 1,000 rows before it, which may be a duplicate itself.
+- A triggered update takes what has become available: at a rate, what its time since the stream's first start gives;
+  with `numRows` alone, everything; with `rowsPerBatch` alone, one batch.
+- `spark.read.format("synthetic")` reads all of `numRows` at once.
+"""
+
+_JDBC = """
+## New rows of a database
+
+    spark.readStream.format("jdbc_incremental").options(
+        url="jdbc:postgresql://db.example.com:5432/shop",
+        user="reader",
+        password=dbutils.secrets.get("shop", "password"),
+        dbtable="public.orders",
+        cursorColumn="changed_at",
+    ).load()
+
+A batch is the rows whose `cursorColumn` lies behind the last position and up to a new one; both are in the offset, so
+that a batch that is made again has the same rows, and a restart loses and repeats none, **as long as rows up to a
+position that was read are not changed, and none are added there.** Three things follow:
+
+- Rows of equal `cursorColumn` are told apart by `tieBreakColumn`, which has to grow among them too. Without one, a batch
+  takes all rows of its last value, and rows of that value that come later are not read.
+- A transaction gives a row its number or time before it commits. If one with a smaller value commits later than one that
+  was read, its rows are not read. `settleDelay` reads up to the position that was newest so long ago: choose it longer
+  than the longest transaction that writes. A triggered update waits for as long.
+- Deleted rows are not noticed; a changed row is read again if the change moves it on along `cursorColumn`. Rows whose
+  `cursorColumn` or tie-break is NULL are not read.
+
+PostgreSQL and SQLite were run. In a URL for `pg8000`, `sslmode` and `sslrootcert` mean what they mean to PostgreSQL; other
+parameters are those of the driver. URLs of `jdbc:mysql` and `jdbc:mariadb` are translated, and any other database can be
+given as a URL of SQLAlchemy with its driver installed; they were not run. `spark.read.format("jdbc_incremental")` reads
+everything that is there from `startingPosition` on.
+
+Columns are those of the database, or those of `.schema(...)`, which chooses some and gives them other types. Types
+follow Spark's own source: `numeric` without sizes is `DECIMAL(38,18)`; times without a zone are taken in the session's,
+unless `preferTimestampNTZ` is on; arrays are arrays; JSON, UUID, times of day, intervals and what else Spark lacks is
+text as the database writes it. A value that does not fit ends the flow and names its column. The types of a `query` are
+known with PostgreSQL; other databases need `.schema(...)`.
+"""
+
+_KINESIS = """
+## Kinesis
+
+    spark.readStream.format("kinesis").options(streamName="clicks", region="eu-west-1", initialPosition="earliest").load()
+
+Options and defaults are the vendor's. Columns: `{columns}`.
+
+- An offset is a sequence number in each shard: each record once, over restarts too. Shards that were split or merged are
+  read to their end before those that they became, in batches before theirs.
+- `latest` is the time of the first start, so that what arrives while a first batch fails is read by the next try.
+- A batch takes `maxFetchRate` times `maxFetchDuration` of each shard, and then what the last request gave. A triggered
+  update reads what had arrived when it began.
+- `spark.read.format("kinesis")` reads everything that is there; `latest` has no meaning for it.
+- Records that the service no longer keeps are noticed when a whole shard is gone (`KINESIS.SHARD_GONE`); within a shard
+  the service goes on at the oldest record without saying so.
+- Records that the Kinesis Producer Library has put together are not taken apart.
+- A table's checkpoint does not fit a stream that was deleted and made anew under the same name.
+- Without keys, the environment's own credentials are used. They need `ListShards`, `GetShardIterator` and `GetRecords`.
+- Tested against moto's server, with its resharding corrected to what the service's API reference says; not against the
+  service itself.
+"""
+
+_DELTA = """
+## Delta tables
+
+`spark.readStream.table("name")` reads a table of the pipeline, `spark.readStream.format("delta").load(path)` another
+one. These options of Delta work, and are tested in pipelines:
+
+| option | what it does |
+| --- | --- |
+| `startingVersion`, `startingTimestamp` | where a new stream begins; without them, with all rows that the table holds |
+| `maxFilesPerTrigger`, `maxBytesPerTrigger` | how much a batch takes |
+| `ignoreDeletes` | commits that remove whole partitions are passed over |
+| `skipChangeCommits` | commits that remove or change rows are passed over, and what they add too |
+| `ignoreChanges` | files that were written anew are read again: unchanged rows of theirs come twice |
+| `readChangeFeed` | each change is a row, with `_change_type`, `_commit_version` and `_commit_timestamp` |
+| `schemaTrackingLocation` | the stream follows renamed and dropped columns; a folder for this flow alone, to be deleted with a full refresh |
+
+A stream takes rows that are added. When rows of its source are deleted, updated, merged or overwritten, the flow fails
+with `FLOW.INPUT_CHANGED`, which names table, version and operation and lists the ways on. When columns were renamed or
+dropped it is `FLOW.INPUT_SCHEMA_CHANGED`. Columns that are added come with the next update.
+"""
+
+_SPARK = """
+## Spark's own
+
+`rate`, `rate-micro-batch`, plain files and `socket` work as Spark documents them.
+
+- A triggered update takes from `rate` what its clock has made since the stream's first start, and from
+  `rate-micro-batch` one batch.
+- `socket` is for trying things out: it has no memory of what it has sent, so that it belongs into a continuous update,
+  and a second update has to drop the flow's progress: `headrace run --reset-checkpoint FLOW`.
+"""
+
+
+def sources_reference() -> str:
+    """docs/reference/sources.md as it must be."""
+    fields = kinesis_options.COLUMNS["fields"]
+    columns = ", ".join(f"{field['name']} {field['type'].upper()}" for field in fields)
+    return "\n".join(
+        (
+            _INTRODUCTION,
+            _SYNTHETIC.strip("\n").format(columns=synthetic.COLUMNS) + "\n",
+            _options(synthetic.FORMAT),
+            _JDBC.strip("\n") + "\n",
+            _options(jdbc_incremental.FORMAT),
+            _KINESIS.strip("\n").format(columns=columns) + "\n",
+            _options(kinesis_options.FORMAT),
+            _DELTA.strip("\n") + "\n",
+            _SPARK.strip("\n") + "\n",
+        )
+    )
+
+
+def _options(source: SourceFormat) -> str:
+    used = [o for o in source.options if o.treatment is Treatment.USED]
+    inert = [o for o in source.options if o.treatment is Treatment.ACCEPTED]
+    refused = [o for o in source.options if o.treatment is Treatment.REFUSED]
+    parts = [_table(("option", "value", "default", "what it is"), map(_used_row, used))]
+    if inert:
+        rows = ((f"`{o.name}`", f"{o.about}.") for o in inert)
+        parts.append("Accepted without effect, and said:\n\n" + _table(("option", "why"), rows))
+    if refused:
+        rows_of_refused = ((f"`{o.name}`", f"{o.about}.", f"{o.instead}.") for o in refused)
+        parts.append("Refused:\n\n" + _table(("option", "why", "instead"), rows_of_refused))
+    return "\n\n".join(parts) + "\n"
+
+
+def _used_row(option: SourceOption) -> tuple[str, ...]:
+    kind = ", ".join(f"`{value}`" for value in option.values) or option.kind.value
+    default = "required" if option.required else option.default
+    return f"`{option.name}`", kind, default, option.about.replace("|", "\\|")
+
+
+def _table(heads: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    lines = [heads, tuple("---" for _ in heads), *rows]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)

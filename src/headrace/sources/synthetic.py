@@ -1,0 +1,277 @@
+"""Synthetic events: a seeded source without a server, for tests, demonstrations and measurements.
+
+Row n follows from the options and n alone, however the rows are divided into batches and tasks. So a batch that is made
+again is the same, and two streams of the same options have the same rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from headrace.autoloader.ddl import InvalidDdl, JsonType, parse_struct
+from headrace.autoloader.discovery import Clock
+from headrace.autoloader.reading.arrow_types import NoArrowType, arrow_schema
+from headrace.sources.option_reading import Kind, SourceFormat, SourceOption, read_options
+from headrace.sources.streams import Offset, Prepared, Session
+from headrace.sources.synthetic_values import (
+    Codes,
+    codes_of,
+    salt_of,
+    texts_with_number,
+    uniform,
+    values_of,
+    with_nulls,
+    zipf_ranks,
+)
+
+COLUMNS = "event_id BIGINT, event_time TIMESTAMP, key STRING, event_type STRING, value DOUBLE"
+EVENT_TYPES = ("view", "click", "cart", "purchase", "refund")
+# What tells an event is always there.
+_NEVER_NULL = ("event_id", "event_time", "key")
+_WHOLE_NUMBERS: Mapping[str, Any] = {"integer": np.int32, "long": np.int64}
+# How far behind its original a duplicate may come.
+DUPLICATE_REACH_ROWS = 1000
+_BATCH_ROWS = 50_000
+_LEAST_TASK_ROWS = 20_000
+_MOST_KEYS = 10_000_000
+
+FORMAT = SourceFormat(
+    "synthetic",
+    (
+        SourceOption("seed", Kind.WHOLE, "Another seed gives other rows", "0"),
+        SourceOption(
+            "rowsPerSecond", Kind.COUNT, "Rows that become available in a second", "1, unless rows are limited"
+        ),
+        SourceOption("rowsPerBatch", Kind.COUNT, "Rows of a batch; with rowsPerSecond, at most", "100000"),
+        SourceOption("numRows", Kind.COUNT, "Where the stream ends; a batch read needs it"),
+        SourceOption("keys", Kind.COUNT, "Distinct keys, 10 million at most", "1000"),
+        SourceOption("skew", Kind.NUMBER, "Exponent of Zipf's law by which some keys are frequent; 0: all alike", "0"),
+        SourceOption("lateShare", Kind.SHARE, "Share of rows whose event_time is earlier than their place", "0"),
+        SourceOption("maxLateness", Kind.INTERVAL, "How much earlier, at most", "10 minutes"),
+        SourceOption(
+            "duplicateShare", Kind.SHARE, "Share of rows, below 1, that repeat one of the 1,000 rows before them", "0"
+        ),
+        SourceOption("nullShare", Kind.SHARE, "Share of NULL in columns but event_id, event_time and key", "0"),
+        SourceOption("startTime", Kind.TIME, "The event_time of the first row", "2026-01-01T00:00:00Z"),
+        SourceOption("eventInterval", Kind.INTERVAL, "Between two rows' event_time", "1 s / rowsPerSecond, else 1 ms"),
+        SourceOption("schema", Kind.TEXT, "The columns, as DDL; as .schema(...)", COLUMNS),
+        SourceOption("numPartitions", Kind.COUNT, "Tasks of a batch, at most", "the session's parallelism"),
+    ),
+)
+_START_US = 1_767_225_600_000_000
+
+
+@dataclass(frozen=True)
+class SyntheticEvents:
+    """What a ``synthetic`` reader means."""
+
+    columns: JsonType
+    seed: int
+    rows_per_second: int | None
+    rows_per_batch: int
+    num_rows: int | None
+    keys: int
+    skew: float
+    late_share: float
+    max_lateness_us: int
+    duplicate_share: float
+    null_share: float
+    start_us: int
+    interval_us: int
+    partitions: int
+
+    @staticmethod
+    def of(prepared: Prepared) -> SyntheticEvents:
+        """The events that a reader means."""
+        return SyntheticEvents(columns=prepared.columns, **prepared.settings)
+
+    def stream(self, clock: Clock) -> SyntheticStream:
+        """A stream of the events."""
+        return SyntheticStream(self, clock)
+
+    def batch(self, clock: Clock) -> Sequence[tuple[int, int]]:
+        """All of them."""
+        del clock
+        return self.tasks(0, self.num_rows or 0)
+
+    def rows(self, task: tuple[int, int]) -> Iterator[pa.RecordBatch]:
+        """The rows from a number to below another one."""
+        first, end = task
+        schema = arrow_schema(self.columns)
+        for begin in range(first, end, _BATCH_ROWS):
+            numbers = np.arange(begin, min(begin + _BATCH_ROWS, end), dtype=np.uint64)
+            originals = self._originals(numbers)
+            arrays = [self._column(field, originals) for field in self.columns["fields"]]
+            yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+    def tasks(self, first: int, end: int) -> list[tuple[int, int]]:
+        """Ranges of about the same size for the tasks of a batch."""
+        count = max(min(self.partitions, (end - first) // _LEAST_TASK_ROWS), 1)
+        edges = [first + (end - first) * number // count for number in range(count + 1)]
+        return [(one, other) for one, other in pairwise(edges) if one < other]
+
+    def _originals(self, numbers: Codes) -> Codes:
+        """For a row that repeats another one, the other one's number."""
+        if not self.duplicate_share:
+            return numbers
+        found: Codes = numbers.copy()
+        open_ = np.arange(len(numbers))
+        while open_.size:
+            here = found[open_]
+            repeats = (uniform(codes_of(here, self._salt("duplicate"))) < self.duplicate_share) & (here > 0)
+            open_, here = open_[repeats], here[repeats]
+            reach = np.minimum(here, np.uint64(DUPLICATE_REACH_ROWS))
+            found[open_] = here - np.uint64(1) - codes_of(here, self._salt("original")) % np.maximum(reach, 1)
+        return found
+
+    def _column(self, field: Mapping[str, Any], numbers: Codes) -> pa.Array:
+        name, kind = field["name"], field["type"]
+        values = self._special(name.casefold(), kind, numbers)
+        if values is None:
+            values = values_of(kind, codes_of(numbers, self._salt("column", name)), self.start_us)
+        if self.null_share and name.casefold() not in _NEVER_NULL:
+            values = with_nulls(values, uniform(codes_of(numbers, self._salt("null", name))) < self.null_share)
+        return values
+
+    def _special(self, name: str, kind: JsonType, numbers: Codes) -> pa.Array | None:
+        """The columns that mean something; None for one that is random values of its type."""
+        if name == "event_id" and kind in _WHOLE_NUMBERS:
+            return pa.array(numbers.astype(_WHOLE_NUMBERS[kind]))
+        if name == "event_id" and kind == "string":
+            return texts_with_number("event-", numbers.astype(np.int64))
+        if name == "event_time" and kind in ("timestamp", "timestamp_ntz"):
+            zone = "UTC" if kind == "timestamp" else None
+            return pa.array(self._event_times_us(numbers)).cast(pa.timestamp("us", tz=zone))
+        if name == "key" and (kind == "string" or kind in _WHOLE_NUMBERS):
+            ranks = zipf_ranks(codes_of(numbers, self._salt("key")), self.keys, self.skew)
+            return (
+                texts_with_number("key-", ranks) if kind == "string" else pa.array(ranks.astype(_WHOLE_NUMBERS[kind]))
+            )
+        if name == "event_type" and kind == "string":
+            ranks = zipf_ranks(codes_of(numbers, self._salt("event_type")), len(EVENT_TYPES), 1.0)
+            return pa.array(EVENT_TYPES).take(pa.array(ranks))
+        return None
+
+    def _event_times_us(self, numbers: Codes) -> Any:
+        times_us = self.start_us + numbers.astype(np.int64) * self.interval_us
+        if self.late_share:
+            late = uniform(codes_of(numbers, self._salt("late"))) < self.late_share
+            behind_us = uniform(codes_of(numbers, self._salt("lateness"))) * self.max_lateness_us
+            times_us -= np.where(late, np.ceil(behind_us).astype(np.int64), 0)
+        return times_us
+
+    def _salt(self, *purpose: str) -> int:
+        return salt_of(self.seed, *purpose)
+
+
+class SyntheticStream:
+    """The batches of one query. An offset is the number of the next row, and when the stream began."""
+
+    def __init__(self, events: SyntheticEvents, clock: Clock) -> None:
+        self._events = events
+        self._clock = clock
+        # Of a triggered query: it ends at what was there at its start.
+        self._ends = False
+        self._last: int | None = None
+        self._newest: Offset | None = None
+
+    def initial(self) -> Offset:
+        """Before the first row; rows become available from now on."""
+        return {"row": 0, "since_ms": self._now_ms()}
+
+    def end_at_what_is_there(self) -> None:
+        """Let what is there at the next batch be all; without a rate and an end, that is one batch."""
+        self._ends, self._last = True, None
+
+    def latest(self, start: Offset, *, everything: bool) -> Offset:
+        """The end of the batch behind *start*."""
+        row, events = int(start["row"]), self._events
+        last = self._last if self._last is not None else self._available(start)
+        if self._ends:
+            self._last = last
+        end = last if everything else min(last, row + events.rows_per_batch)
+        self._newest = {**start, "row": max(last, row)}
+        return {**start, "row": max(end, row)}
+
+    def newest(self) -> Offset | None:
+        """The rows that were there when the last batch was planned."""
+        return self._newest
+
+    def tasks(self, start: Offset, end: Offset) -> Sequence[tuple[int, int]]:
+        """Ranges of numbers."""
+        return self._events.tasks(int(start["row"]), int(end["row"]))
+
+    def committed(self, end: Offset) -> None:
+        """Nothing to do: rows can be made again at any time."""
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def _available(self, start: Offset) -> int:
+        """The number behind the last row that there is."""
+        events = self._events
+        if events.rows_per_second is not None:
+            there = (self._now_ms() - int(start["since_ms"])) * events.rows_per_second // 1000
+        elif events.num_rows is not None:
+            return events.num_rows
+        else:
+            return int(start["row"]) + events.rows_per_batch
+        return there if events.num_rows is None else min(there, events.num_rows)
+
+    def _now_ms(self) -> int:
+        return self._clock.now_ns() // 1_000_000
+
+
+def prepare_synthetic(given: Mapping[str, Any], schema: JsonType | None, session: Session) -> Prepared:
+    """What a reader means that was given options, and a schema or none.
+
+    Args:
+        given: the options by name.
+        schema: the columns as Spark's JSON, where they were given beside the options.
+        session: a stream needs no end.
+
+    Raises:
+        Problems: every option that is wrong.
+    """
+    found = read_options(FORMAT, given, time_zone=session.time_zone)
+    columns = schema
+    try:
+        columns = columns or parse_struct(found.get("schema", COLUMNS))
+        arrow_schema(columns)
+    except (InvalidDdl, NoArrowType) as error:
+        found.wrong("schema", str(error))
+    if not session.streams and "numRows" not in found.values:
+        found.problem("SOURCE.OPTION_MISSING", option="numRows", about="A batch reads all rows, so they have to end")
+    if found.get("keys", 1) > _MOST_KEYS:
+        found.wrong("keys", f"it is {_MOST_KEYS} at most")
+    if found.get("duplicateShare", 0.0) >= 1:
+        found.wrong("duplicateShare", "it is below 1: some row has to be new")
+    found.check()
+    per_second = found.get("rowsPerSecond")
+    if per_second is None and not {"rowsPerBatch", "numRows"} & found.values.keys():
+        per_second = 1
+    interval_s = found.get("eventInterval", 1 / per_second if per_second else 0.001)
+    events = SyntheticEvents(
+        columns=columns,
+        seed=found.get("seed", 0),
+        rows_per_second=per_second,
+        rows_per_batch=found.get("rowsPerBatch", 100_000),
+        num_rows=found.get("numRows"),
+        keys=found.get("keys", 1000),
+        skew=found.get("skew", 0.0),
+        late_share=found.get("lateShare", 0.0),
+        max_lateness_us=round(found.get("maxLateness", 600.0) * 1e6),
+        duplicate_share=found.get("duplicateShare", 0.0),
+        null_share=found.get("nullShare", 0.0),
+        start_us=found.get("startTime", _START_US),
+        interval_us=round(interval_s * 1e6),
+        partitions=found.get("numPartitions", session.parallelism),
+    )
+    settings = {name: value for name, value in asdict(events).items() if name != "columns"}
+    return Prepared(FORMAT.name, f"synthetic events of seed {events.seed}", columns, settings)

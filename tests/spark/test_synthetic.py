@@ -1,0 +1,68 @@
+"""Synthetic events in pipelines and scripts: a crash between batches, as a batch, errors where they arise."""
+
+from __future__ import annotations
+
+import pytest
+
+from headrace.errors import Problems
+from headrace.model.outcome import UpdateState
+from headrace.testing import Crashed, Point
+
+pytestmark = pytest.mark.spark
+
+EVENTS = """
+    @dp.table
+    @dp.expect("keyed", "key IS NOT NULL")
+    def events():
+        return (
+            spark.readStream.format("synthetic")
+            .options(seed=7, numRows=100, rowsPerBatch=40, duplicateShare=0.2, nullShare=0.1)
+            .load()
+        )
+
+    @dp.materialized_view
+    def at_once():
+        return spark.read.format("synthetic").options(seed=7, numRows=100, duplicateShare=0.2, nullShare=0.1).load()
+"""
+
+
+def test_a_stream_has_the_rows_of_a_batch_whatever_crashes_between(project):
+    pipeline = project(EVENTS)
+
+    with pytest.raises(Crashed):
+        pipeline.crash_at(Point.WRITTEN, skip=1).run("events")
+    result = pipeline.restart().run()
+
+    assert result.state is UpdateState.COMPLETED, result.outcome.error
+    assert result.rows("events") == result.rows("at_once")
+    assert len(result.rows("events")) == 100
+
+
+def test_a_stream_that_has_ended_adds_nothing(project):
+    pipeline = project(EVENTS)
+    pipeline.run("events")
+
+    assert pipeline.run("events").written == 0
+
+
+def test_an_option_that_is_wrong_is_a_problem_of_the_project_at_its_line(project):
+    pipeline = project(EVENTS.replace("duplicateShare", "duplicatesShare"))
+
+    with pytest.raises(Problems) as raised:
+        pipeline.plan()
+
+    first = raised.value.errors[0]
+    assert (first.code, first.location.file) == ("SOURCE.OPTION_UNKNOWN", "transformations/project.py")
+    assert first.detail == "The nearest is duplicateShare."
+
+
+def test_a_script_reads_its_own_columns_as_a_batch(headrace_session):
+    frame = (
+        headrace_session.read.format("Synthetic")
+        .schema("event_id STRING, note STRUCT<text: STRING, at: TIMESTAMP NOT NULL> NOT NULL")
+        .load(numRows=30_000, numPartitions=3)
+    )
+
+    assert frame.count() == 30_000
+    assert frame.select("event_id").distinct().count() == 30_000
+    assert frame.where("note.text IS NULL").isEmpty()

@@ -1,0 +1,385 @@
+"""Databases as streams, without Spark: every row once, positions that JSON keeps, types, errors without secrets."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import sqlite3
+from datetime import date, datetime, timezone
+from decimal import Decimal
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headrace.autoloader.ddl import parse_struct
+from headrace.autoloader.discovery import Clock
+from headrace.errors import PipelineError, Problems
+from headrace.sources.jdbc_incremental import JdbcSource, prepare_jdbc
+from headrace.sources.streams import Prepared, Session
+
+
+class Reader:
+    """What Spark does with a source: everything travels as JSON or is pickled."""
+
+    def __init__(self, options, schema=None, *, zone="UTC", asleep=lambda _: None):
+        self.now_s = 0.0
+        prepared = prepare_jdbc(options, schema and parse_struct(schema), Session(time_zone=zone))
+        self.text = prepared.to_json()
+        self.source = JdbcSource.of(Prepared.from_json(self.text, prepared.secrets))
+        self._asleep = asleep
+        self.stream = self.restarted()
+
+    def restarted(self):
+        self.stream = self.source.stream(Clock(lambda: int(self.now_s * 1e9), self._sleep))
+        return self.stream
+
+    def _sleep(self, duration_s):
+        self._asleep(duration_s)
+        self.now_s += duration_s
+
+    def initial(self):
+        return json.loads(json.dumps(self.stream.initial()))
+
+    def latest(self, start, *, everything=False):
+        return json.loads(json.dumps(self.stream.latest(start, everything=everything)))
+
+    def batch(self, start, end):
+        tasks = [pickle.loads(pickle.dumps(task)) for task in self.stream.tasks(start, end)]
+        return [row for task in tasks for batch in self.source.rows(task) for row in batch.to_pylist()]
+
+    def rest(self, start):
+        """The batches up to what is there, and the last offset."""
+        batches = []
+        while (end := self.latest(start)) != start:
+            batches.append(self.batch(start, end))
+            assert sorted(map(repr, self.batch(start, end))) == sorted(map(repr, batches[-1]))
+            start = end
+        return batches, start
+
+
+@pytest.fixture
+def sqlite(tmp_path):
+    """A file of SQLite as a function that executes statements, with its URL."""
+
+    def execute(*statements):
+        connection = sqlite3.connect(tmp_path / "source.db")
+        with connection:
+            for statement in statements:
+                connection.execute(statement)
+        connection.close()
+
+    execute.url = f"sqlite:///{tmp_path}/source.db"
+    return execute
+
+
+def ids(batches):
+    return [sorted(row["id"] for row in batch) for batch in batches]
+
+
+@settings(max_examples=25)
+@given(
+    rounds=st.lists(st.lists(st.integers(0, 3), max_size=8), min_size=1, max_size=4),
+    most=st.integers(1, 5),
+    parts=st.integers(1, 4),
+)
+def test_every_row_is_read_once_whatever_ties_limits_and_restarts_there_are(tmp_path_factory, rounds, most, parts):
+    file = tmp_path_factory.mktemp("ties") / "source.db"
+    connection = sqlite3.connect(file)
+    connection.execute("CREATE TABLE events (id INTEGER PRIMARY KEY, at INTEGER)")
+    connection.commit()
+    reader = Reader(
+        {
+            "url": f"jdbc:sqlite:{file}",
+            "dbtable": "events",
+            "cursorColumn": "at",
+            "maxRowsPerTrigger": most,
+            "numPartitions": parts,
+        }
+    )
+    start, read, clock = reader.initial(), [], 0
+    for steps in rounds:
+        for step in steps:
+            # Equal values follow each other within a round and between rounds.
+            clock += step
+            connection.execute("INSERT INTO events (at) VALUES (?)", (clock,))
+        connection.commit()
+        reader.restarted()
+        batches, start = reader.rest(start)
+        assert all(len(batch) <= most for batch in batches)
+        read += [row["id"] for batch in batches for row in batch]
+    connection.close()
+
+    assert sorted(read) == list(range(1, sum(map(len, rounds)) + 1))
+
+
+def test_without_a_tie_break_a_batch_has_all_rows_of_its_last_value(sqlite):
+    sqlite("CREATE TABLE t (id INTEGER, at INTEGER)", "INSERT INTO t VALUES (1, 1), (2, 2), (3, 2), (4, 2), (5, NULL)")
+    reader = Reader({"url": sqlite.url, "dbtable": "t", "cursorColumn": "at", "maxRowsPerTrigger": 2})
+
+    batches, _ = reader.rest(reader.initial())
+
+    assert ids(batches) == [[1, 2, 3, 4]]
+
+
+@pytest.mark.parametrize(("start", "expected"), [("earliest", [1, 2, 3]), ("latest", []), ("1", [2, 3])])
+def test_a_stream_begins_where_it_is_told(sqlite, start, expected):
+    sqlite("CREATE TABLE t (id INTEGER PRIMARY KEY)", "INSERT INTO t VALUES (1), (2), (3)")
+    reader = Reader({"url": sqlite.url, "dbtable": "t", "cursorColumn": "id", "startingPosition": start})
+
+    first = reader.initial()
+    sqlite("INSERT INTO t VALUES (4)")
+
+    assert ids(reader.rest(first)[0]) == [[*expected, 4]]
+
+
+def test_a_first_batch_that_is_made_again_begins_where_it_began(sqlite):
+    sqlite("CREATE TABLE t (id INTEGER PRIMARY KEY)", "INSERT INTO t VALUES (1)")
+    reader = Reader({"url": sqlite.url, "dbtable": "t", "cursorColumn": "id", "startingPosition": "latest"})
+    start = reader.initial()
+    sqlite("INSERT INTO t VALUES (2)")
+    end = reader.latest(start)
+    sqlite("INSERT INTO t VALUES (3)")
+
+    # After a crash, Spark asks for the initial offset once more, and knows the end of the batch.
+    reader.restarted()
+    again = reader.initial()
+
+    assert ids([reader.batch(start, end), reader.batch(again, end)]) == [[2], [2]]
+
+
+def test_a_triggered_query_ends_at_what_was_there_when_it_began(sqlite):
+    sqlite("CREATE TABLE t (id INTEGER PRIMARY KEY)", "INSERT INTO t VALUES (1), (2), (3)")
+    reader = Reader({"url": sqlite.url, "dbtable": "t", "cursorColumn": "id", "maxRowsPerTrigger": 2})
+    reader.stream.end_at_what_is_there()
+
+    first = reader.latest(start := reader.initial())
+    sqlite("INSERT INTO t VALUES (4)")
+    second = reader.latest(first)
+
+    assert ids([reader.batch(start, first), reader.batch(first, second)]) == [[1, 2], [3]]
+    assert reader.latest(second) == second
+
+
+def test_a_row_that_is_committed_late_is_read_when_rows_have_to_settle(sqlite):
+    sqlite("CREATE TABLE t (id INTEGER PRIMARY KEY)", "INSERT INTO t VALUES (1), (3)")
+    options = {"url": sqlite.url, "dbtable": "t", "cursorColumn": "id", "settleDelay": "5 seconds"}
+    waits = Reader(options)
+    triggered = Reader(options, asleep=lambda _: sqlite("INSERT INTO t VALUES (4)"))
+
+    start = waits.initial()
+    assert waits.latest(start) == start
+    sqlite("INSERT INTO t VALUES (2)")
+    waits.now_s = 5.0
+    end = waits.latest(start)
+    assert ids([waits.batch(start, end)]) == [[1, 2, 3]]
+    triggered.stream.end_at_what_is_there()
+    end = triggered.latest(start)
+    assert ids([triggered.batch(start, end)]) == [[1, 2, 3]]
+    assert triggered.now_s == 5.0
+
+
+def test_names_are_quoted_and_values_are_bound(sqlite):
+    sqlite(
+        'CREATE TABLE "from" (id INTEGER, "a; DROP TABLE x" TEXT, "say ""hi""" TEXT)',
+        """INSERT INTO "from" VALUES (1, 'x'' OR 1=1 --', 'y'), (2, 'z', 'z')""",
+    )
+    reader = Reader({"url": sqlite.url, "dbtable": '"from"', "cursorColumn": "a; DROP TABLE x", "maxRowsPerTrigger": 1})
+
+    batches, _ = reader.rest(reader.initial())
+
+    assert ids(batches) == [[1], [2]]
+    assert batches[0][0]['say "hi"'] == "y"
+
+
+EVERY_TYPE = """
+CREATE TABLE types (
+    id bigserial PRIMARY KEY, small smallint, whole integer, real4 real, real8 double precision, yes boolean,
+    price numeric(12,3), free numeric, name varchar(20), note text, fixed char(3), born date, at timestamptz,
+    naive timestamp, clock time, doc json, docb jsonb, key uuid, raw bytea, numbers integer[], names text[],
+    times timestamptz[], address inet, took interval
+)"""
+ROW = """
+INSERT INTO types VALUES (
+    DEFAULT, 1, 2, 1.5, 2.5, true, 12.345, 1.23456789, 'ann', 'x', 'abc', '2026-01-31', '2026-01-31T12:00:00+02',
+    '2026-01-31T12:00:00.123456', '12:30', '{"a": [1,  2]}', '{"a": 1}', '0b0e7c4e-0000-4000-8000-000000000001',
+    '\\x00ff', '{1,NULL,3}', '{a,b}', '{2026-01-31T12:00:00Z}', '10.0.0.1', '1 day'
+)"""
+
+
+def test_types_of_postgresql_are_spark_types(postgres):
+    postgres.execute("DROP TABLE IF EXISTS types", EVERY_TYPE, ROW, "INSERT INTO types DEFAULT VALUES")
+    reader = Reader(postgres.options(dbtable="public.types", cursorColumn="id"), zone="Europe/Berlin")
+
+    (first, empty), _ = reader.rest(reader.initial())[0][0], None
+
+    moment = datetime(2026, 1, 31, 10, tzinfo=timezone.utc)
+    assert first == {
+        "id": 1,
+        "small": 1,
+        "whole": 2,
+        "real4": 1.5,
+        "real8": 2.5,
+        "yes": True,
+        "price": Decimal("12.345"),
+        "free": Decimal("1.234567890000000000"),
+        "name": "ann",
+        "note": "x",
+        "fixed": "abc",
+        "born": date(2026, 1, 31),
+        "at": moment,
+        # A time without a zone is one of the session's, as in Spark's own source.
+        "naive": datetime(2026, 1, 31, 11, 0, 0, 123456, tzinfo=timezone.utc),
+        "clock": "12:30:00",
+        "doc": '{"a": [1,  2]}',
+        "docb": '{"a": 1}',
+        "key": "0b0e7c4e-0000-4000-8000-000000000001",
+        "raw": b"\x00\xff",
+        "numbers": [1, None, 3],
+        "names": ["a", "b"],
+        "times": [datetime(2026, 1, 31, 12, tzinfo=timezone.utc)],
+        "address": "10.0.0.1/32",
+        "took": "1 day",
+    }
+    assert {name for name, value in empty.items() if value is not None} == {"id"}
+
+
+@pytest.mark.parametrize(
+    ("column", "first", "second"),
+    [
+        ("at timestamptz", "'2026-01-31T12:00:00.000001Z'", "'2026-01-31T12:00:00.000002Z'"),
+        ("at timestamp", "'2026-01-31T12:00:00.000001'", "'2026-01-31T12:00:00.000002'"),
+        ("at date", "'2026-01-31'", "'2026-02-01'"),
+        ("at numeric(30,10)", "12345678901234567890.0000000001", "12345678901234567890.0000000002"),
+        ("at double precision", "0.1", "0.30000000000000004"),
+        ("at bigint", "9007199254740993", "9007199254740994"),
+        ("at text", "'a''b'", "'a''c'"),
+        ("at uuid", "'0b0e7c4e-0000-4000-8000-000000000001'", "'0b0e7c4e-0000-4000-8000-000000000002'"),
+    ],
+)
+@pytest.mark.parametrize("parts", [1, 3])
+def test_positions_of_each_ordered_type_are_exact(postgres, column, first, second, parts):
+    postgres.execute(
+        "DROP TABLE IF EXISTS ordered",
+        f"CREATE TABLE ordered (id integer PRIMARY KEY, {column})",
+        f"INSERT INTO ordered VALUES (1, {first}), (2, {second}), (3, {second})",
+    )
+    options = postgres.options(dbtable="ordered", cursorColumn="at", maxRowsPerTrigger=1, numPartitions=parts)
+    reader = Reader(options)
+
+    batches, end = reader.rest(reader.initial())
+
+    assert ids(batches) == [[1], [2], [3]]
+    assert reader.restarted().latest(end, everything=False) == end
+    tasks = reader.source.batch(Clock(int, int))
+    whole = [row for task in tasks for batch in reader.source.rows(task) for row in batch.to_pylist()]
+    assert sorted(row["id"] for row in whole) == [1, 2, 3]
+
+
+def test_a_query_of_postgresql_has_its_columns_types(postgres):
+    postgres.execute(
+        "DROP TABLE IF EXISTS q", "CREATE TABLE q (id int, at timestamptz, tags text[], price numeric(5,2))"
+    )
+    postgres.execute("INSERT INTO q VALUES (1, '2026-01-01Z', '{x}', 1.5), (2, '2026-01-02Z', NULL, NULL)")
+    query = "SELECT id, at AS \"When\", tags, price, 'a:b %' AS note FROM q WHERE note_is('a') ;"
+    postgres.execute("CREATE OR REPLACE FUNCTION note_is(text) RETURNS boolean LANGUAGE sql AS 'SELECT true'")
+    reader = Reader(postgres.options(query=query, cursorColumn="When", tieBreakColumn="id", maxRowsPerTrigger=1))
+
+    batches, _ = reader.rest(reader.initial())
+
+    assert [field["type"] for field in json.loads(reader.text)["columns"]["fields"]][:2] == ["integer", "timestamp"]
+    assert batches[0] == [
+        {
+            "id": 1,
+            "When": datetime(2026, 1, 1, tzinfo=timezone.utc),
+            "tags": ["x"],
+            "price": Decimal("1.500000000000000000"),
+            "note": "a:b %",
+        }
+    ]
+    assert ids(batches) == [[1], [2]]
+
+
+def test_a_schema_that_is_given_chooses_columns_and_types(postgres):
+    postgres.execute("DROP TABLE IF EXISTS wide", "CREATE TABLE wide (id int, price numeric, doc jsonb, more text)")
+    postgres.execute("INSERT INTO wide VALUES (1, 1.005, '{}', 'x')")
+    reader = Reader(postgres.options(dbtable="wide", cursorColumn="id"), "doc STRING, price DECIMAL(10,2), id BIGINT")
+
+    assert reader.rest(reader.initial())[0] == [[{"doc": "{}", "price": Decimal("1.01"), "id": 1}]]
+
+
+def test_no_secret_is_in_what_travels_or_is_shown(postgres):
+    postgres.execute("DROP TABLE IF EXISTS kept", "CREATE TABLE kept (id int)", "INSERT INTO kept VALUES (1)")
+    reader = Reader(postgres.options(dbtable="kept", cursorColumn="id"))
+    url = f"postgresql+pg8000://reader:{postgres.password}@127.0.0.1:{postgres.port}/postgres"
+    inside = Reader({"url": url, "dbtable": "kept", "cursorColumn": "id"})
+
+    start = reader.initial()
+    shown = [reader.text, inside.text, repr(reader.source), repr(inside.source), str(reader.latest(start))]
+
+    assert [text for text in shown if postgres.password in text] == []
+    assert ids(inside.rest(start)[0]) == [[1]]
+
+
+def failure(options, schema=None):
+    with pytest.raises((PipelineError, Problems)) as raised:
+        Reader(options, schema).rest({"after": None, "begin": None})
+    return raised.value.errors[0] if isinstance(raised.value, Problems) else raised.value
+
+
+def test_what_is_wrong_with_a_database_is_said_without_its_secrets(postgres):
+    postgres.execute("DROP TABLE IF EXISTS odd", "CREATE TABLE odd (id int, place point, at timestamptz)")
+    postgres.execute("INSERT INTO odd VALUES (1, '(1,2)', 'infinity')")
+    wrong = postgres.options(dbtable="odd", cursorColumn="id")
+
+    found = [
+        failure({**wrong, "password": "not-the-passw0rd"}),
+        failure({**wrong, "url": f"jdbc:postgresql://127.0.0.1:1/postgres?password={postgres.password}"}),
+        failure({**wrong, "dbtable": "odder"}),
+        failure({**wrong, "cursorColumn": "idd"}, "id INT"),
+        failure({**wrong, "url": "jdbc:oracle:thin:@h:1521/s"}),
+        failure({**wrong, "startingPosition": "soon"}, "id INT"),
+        failure({**wrong, "partitionColumn": "id"}),
+        failure({**wrong, "query": "SELECT 1"}),
+        failure({**wrong, "query": "SELECT 1 / 0 AS id", "dbtable": None}),
+        failure(wrong, "id INT, at TIMESTAMP"),
+        failure(wrong),
+    ]
+
+    assert [problem.code for problem in found] == [
+        *("JDBC.UNREACHABLE", "JDBC.UNREACHABLE", "JDBC.TABLE_MISSING", "JDBC.COLUMN_MISSING", "JDBC.URL"),
+        *("SOURCE.OPTION_VALUE", "SOURCE.OPTION_REFUSED", "SOURCE.OPTION_MISSING", "JDBC.READ", "JDBC.VALUE"),
+        "JDBC.COLUMN_TYPE",
+    ]
+    texts = [f"{problem.render()} {problem.params}" for problem in found]
+    assert [text for text in texts if postgres.password in text or "not-the-passw0rd" in text] == []
+    assert 'password authentication failed for user "reader"' in texts[0]
+    assert "division by zero" in texts[8]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "code", "said"),
+    [
+        ("sslmode=require", "JDBC.UNREACHABLE", "SSL"),
+        ("sslmode=verify-full&sslrootcert=/nowhere", "JDBC.URL", "sslrootcert"),
+        ("sslmode=maybe", "JDBC.URL", "verify-full"),
+        ("loginTimeout=3", "JDBC.URL", "loginTimeout"),
+    ],
+)
+def test_parameters_of_a_url_count_or_are_refused(postgres, parameters, code, said):
+    options = postgres.options(dbtable="pg_catalog.pg_class", cursorColumn="oid")
+
+    problem = failure({**options, "url": f"{postgres.jdbc_url}?{parameters}"})
+
+    assert (problem.code, said in problem.detail) == (code, True)
+
+
+def test_a_missing_package_is_named_with_what_installs_it(sqlite):
+    with pytest.raises(PipelineError) as raised:
+        Reader({"url": "postgresql+nosuchdriver://h/d", "dbtable": "t", "cursorColumn": "id"})
+    with pytest.raises(PipelineError) as mysql:
+        Reader({"url": "jdbc:mysql://h/d", "dbtable": "t", "cursorColumn": "id"})
+
+    assert raised.value.code == "JDBC.URL"
+    assert mysql.value.code == "SOURCE.PACKAGE_MISSING"
+    assert "pip install 'pymysql'" in mysql.value.hint
