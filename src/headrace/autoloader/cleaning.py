@@ -7,6 +7,7 @@ from headrace.autoloader.ledger import Ledger
 from headrace.autoloader.options import LoaderOptions
 from headrace.autoloader.stores.paths import whole_path
 from headrace.autoloader.tree import Tree
+from headrace.errors import PipelineError
 
 # Files cleaned up after a batch, so that none waits long for it.
 _AT_ONCE = 1000
@@ -28,7 +29,7 @@ def clean(ledger: Ledger, options: LoaderOptions, tree: Tree, now_ms: int) -> in
                 done.append((file.number, None))
             elif (now.size, now.mtime_ns) == (file.size, file.mtime_ns):
                 done.append((file.number, _cleaned(file.path, options, tree)))
-        except OSError:
+        except (OSError, PipelineError):
             continue
     note_cleaned(ledger, done, now_ms=now_ms)
     return len(done)

@@ -30,7 +30,7 @@ WAIT_S = 30.0
 # The time of a folder is trusted when it was older than this at the listing: some file systems keep whole seconds.
 _GRANULARITY_S = 2.0
 # An empty file may be one whose writer has not flushed yet; after this time it counts as empty.
-_EMPTY_S = 24 * 3600.0
+EMPTY_S = 24 * 3600.0
 _RECORDED_AT_ONCE = 50_000
 _NS = 1_000_000_000
 _FULL_LOOK, _TREE = "full_look_s", "tree"
@@ -176,7 +176,7 @@ class LocalDiscovery:
         return self._record(finds)
 
     def _is_settled(self, file: FoundFile, now_ns: int, since_ns: int) -> bool:
-        wait_s = SETTLED_S if file.size or self._tree.selection.empty_files else _EMPTY_S
+        wait_s = SETTLED_S if file.size or self._tree.selection.empty_files else EMPTY_S
         return max(now_ns - file.mtime_ns, now_ns - since_ns) >= wait_s * _NS
 
     def _record(self, finds: _Finds) -> int:

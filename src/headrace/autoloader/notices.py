@@ -25,16 +25,21 @@ class Notice:
 class ObjectQueue(Protocol):
     """A queue that tells each new object at least once."""
 
-    def received(self) -> Sequence[Notice]:
-        """Some messages, which nobody else gets for a while; none when there are no more now."""
+    def received(self) -> Sequence[Notice] | None:
+        """Some messages that can be read, which nobody else gets for a while; None when there are no more now."""
         ...
 
     def done(self, notices: Sequence[Notice]) -> None:
         """Take messages from the queue for good."""
         ...
 
-    def has_any(self) -> bool:
-        """Whether a message seems to be waiting; none is received."""
+    @property
+    def name(self) -> str:
+        """What tells it from others."""
+        ...
+
+    def waiting(self) -> int:
+        """How many messages seem to be waiting; none is received."""
         ...
 
 
@@ -57,24 +62,29 @@ class SqsQueue:
         self._url = url
         self._client: Any = boto3.client("sqs", region_name=region or _region_of(url))
 
-    def received(self) -> Sequence[Notice]:
+    def received(self) -> Sequence[Notice] | None:
         """Some messages; those that nobody can read stay, for the queue's own rule about such."""
-        notices = []
-        for message in self._call("receive_message", MaxNumberOfMessages=_AT_ONCE).get("Messages", ()):
-            paths = paths_told(message["Body"])
-            if paths is not None:
-                notices.append(Notice(paths, message["ReceiptHandle"]))
-        return notices
+        # Waiting asks all of the service's machines, where an answer at once may come from one that has none.
+        answer = self._call("receive_message", MaxNumberOfMessages=_AT_ONCE, WaitTimeSeconds=1)
+        messages = [(paths_told(message["Body"]), message["ReceiptHandle"]) for message in answer.get("Messages", ())]
+        return [Notice(paths, receipt) for paths, receipt in messages if paths is not None] if messages else None
 
     def done(self, notices: Sequence[Notice]) -> None:
         """Take messages from the queue for good."""
+        if not notices:
+            return
         entries = [{"Id": str(place), "ReceiptHandle": notice.receipt} for place, notice in enumerate(notices)]
         self._call("delete_message_batch", Entries=entries)
 
-    def has_any(self) -> bool:
-        """Whether a message seems to be waiting."""
+    @property
+    def name(self) -> str:
+        """Its address."""
+        return self._url
+
+    def waiting(self) -> int:
+        """How many messages seem to be waiting; the service does not count exactly."""
         name = "ApproximateNumberOfMessages"
-        return int(self._call("get_queue_attributes", AttributeNames=[name])["Attributes"][name]) > 0
+        return int(self._call("get_queue_attributes", AttributeNames=[name])["Attributes"][name])
 
     def _call(self, operation: str, **arguments: Any) -> Any:
         from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415 - an extra
@@ -86,7 +96,9 @@ class SqsQueue:
 
 
 def paths_told(body: str) -> tuple[str, ...] | None:
-    """Whole paths of the objects that a message says were made; None when it is no notification of S3.
+    """Whole paths of the objects that a message says were made; None when it is no notification that can be followed.
+
+    Keys with nothing between two slashes are none that can be read here.
 
     It may come from the bucket (``Records``, keys encoded as in a query), in a letter of SNS around that, or from
     EventBridge (``detail``, keys as they are).
@@ -102,11 +114,10 @@ def paths_told(body: str) -> tuple[str, ...] | None:
     if message.get("Event") == "s3:TestEvent":
         return ()
     try:
-        if "detail" in message:
-            return tuple(_of_event_bridge(message))
-        return tuple(_of_records(message["Records"]))
+        paths = tuple(_of_event_bridge(message) if "detail" in message else _of_records(message["Records"]))
     except (KeyError, TypeError):
         return None
+    return None if any("//" in path.removeprefix("s3://") for path in paths) else paths
 
 
 def _of_records(records: Iterable[Any]) -> Iterator[str]:

@@ -53,6 +53,9 @@ Names and defaults are the vendor's. Formats: {formats}.
 - The queue is yours: let the bucket notify it of `s3:ObjectCreated:*`, itself, through SNS or through EventBridge. A
   message is deleted once the ledger has its object; one that is no notification stays, for the queue's own rule about
   such. Queues need `pip install "headrace[aws]"`.
+  Two streams need two queues: each takes away what it does not read. A key with nothing between two slashes is not read.
+- An empty object has not been written yet. On `hdfs://` and Azure's stores, whose files grow, one is read when it was
+  not changed for a second: have writers that take longer write under a name with `_` in front, and rename.
 - Schemas and ledgers lie on a local disk, whatever is read.
 - A path that is called otherwise elsewhere is mapped by the setting `paths`, or in a script by the conf `headrace.paths`
   as JSON: `paths: {{"dbfs:/": /data/dbfs, "/mnt/raw": "s3://raw"}}`. It holds for `load`, `read_files`,

@@ -108,8 +108,6 @@ def prepare(
         there = tree.store.is_folder(tree.base)
     except InvalidGlob as error:
         raise PipelineError("AUTO_LOADER.PATH_PATTERN", path=path, reason=str(error)) from error
-    except OSError as error:
-        raise PipelineError("AUTO_LOADER.STORE_FAILS", path=path, reason=str(error)) from error
     if not there:
         raise PipelineError("AUTO_LOADER.PATH_MISSING", path=path)
     if options.file_format == "csv" and schema is None:

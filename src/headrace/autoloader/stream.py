@@ -106,7 +106,8 @@ class FileStream:
         ledger = self._use(end.ledger)
         now_ms = self._clock.now_ns() // 1_000_000
         ledger.committed(end.number, now_ms=now_ms)
-        clean(ledger, self._options, self._source.tree, now_ms)
+        if self._options.clean_source != "OFF":
+            clean(ledger, self._options, self._source.tree, now_ms)
         if self._options.max_age_s is not None:
             forget(ledger, now_ms - int(self._options.max_age_s * 1000), end.number)
 

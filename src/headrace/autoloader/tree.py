@@ -83,7 +83,9 @@ class Tree:
         """Whether files that are meant may lie in or below a folder."""
         if folder == self.base:
             return True
-        return folder.startswith(f"{self.base.rstrip('/')}/") and self.pattern.admits_folder(self._parts(folder))
+        parts = self._parts(folder)
+        below = folder.startswith(f"{self.base.rstrip('/')}/")
+        return below and self.pattern.admits_folder(parts) and all(map(self.selection.admits_folder, parts))
 
     @property
     def digest(self) -> str:
@@ -125,17 +127,15 @@ class Tree:
 
     def has_file(self, folder: str, name: str) -> bool:
         """Whether a file of that name, in that folder, is meant."""
-        parts = self._parts(folder)
-        return self.has_folder(folder) and all(map(self.selection.admits_folder, parts)) and self._names(parts)(name)
+        return self.has_folder(folder) and self._names(self._parts(folder))(name)
 
     def _listed(self, listing: Iterator[tuple[str, FoundFile]]) -> Iterator[tuple[str, FoundFile]]:
         names: dict[str, Callable[[str], bool]] = {}
         for folder, file in listing:
             admitted = names.get(folder)
             if admitted is None:
-                parts = self._parts(folder)
-                through = self.has_folder(folder) and all(map(self.selection.admits_folder, parts))
-                admitted = names[folder] = self._names(parts) if through else _no_name
+                through = self.has_folder(folder)
+                admitted = names[folder] = self._names(self._parts(folder)) if through else _no_name
             if admitted(file.name):
                 yield folder, file
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from headrace.autoloader.ledger import Ledger
+from headrace.autoloader.ledger import Ledger, joined
 from headrace.autoloader.source import Source as LoaderSource
 from headrace.autoloader.stores.paths import store_of
+from headrace.autoloader.stores.store import FoundFile
 from headrace.checkpoints.delta_log import TableState, commit_actions
 from headrace.checkpoints.listing import listed_files, places
 from headrace.checkpoints.offsets import Progress, files_as_seen, first_offsets, read_progress
@@ -132,6 +133,7 @@ def reach_of_auto_loader(flow: str, name: str, number: int, source: Source, read
     """Files that were read through a ledger, against those that are there now."""
     loader = LoaderSource.from_json(source.detail)
     missing, changed, seen = set[str](), set[str](), set[tuple[str, int]]()
+    now_of = _looked_up(loader)
     for epoch in read:
         offset = epoch.offset(number)
         if offset is None:
@@ -142,7 +144,7 @@ def reach_of_auto_loader(flow: str, name: str, number: int, source: Source, read
             return SourceReach(flow, name, gone=error.message)
         for file in ledger.files(0, int(offset["number"])):
             seen.add((file.path, file.number))
-            now = store_of(file.path).stat(file.path)
+            now = now_of(file.path)
             if now is None:
                 missing.add(file.path)
             elif (now.size, now.mtime_ns) != (file.size, file.mtime_ns):
@@ -150,6 +152,17 @@ def reach_of_auto_loader(flow: str, name: str, number: int, source: Source, read
         ledger.close()
     lacking = [_of_files(missing, seen, "gone"), _of_files(changed, seen, "changed since")]
     return SourceReach(flow, name, gone=" and ".join(filter(None, lacking)))
+
+
+def _looked_up(loader: LoaderSource) -> Callable[[str], FoundFile | None]:
+    """What a file that was read is like now; in a store that lists everything at once, by one listing."""
+    tree = loader.tree
+    listing = tree.store.listing(tree.base)
+    if listing is None:
+        return tree.store.stat
+    there = {joined(folder, file.name): file for folder, file in listing}
+    below = tree.base.rstrip("/") + "/"
+    return lambda path: there.get(path) if path.startswith(below) else store_of(path).stat(path)
 
 
 def _of_files(some: set[str], seen: set[tuple[str, int]], what: str) -> str:

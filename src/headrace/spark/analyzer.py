@@ -18,7 +18,6 @@ from headrace.expectations.check import check
 from headrace.graph.resolve import MissingInput
 from headrace.graph.resolved import Analysis
 from headrace.model.datasets import Dataset, Definitions, Flow
-from headrace.model.location import Location
 from headrace.model.names import QualifiedName
 from headrace.model.schema import Schema
 from headrace.spark.catalog import Catalog
@@ -159,11 +158,6 @@ def _parsed(text: str, catalog: Catalog) -> DataType:
     java: Any = catalog.session._jvm  # noqa: SLF001 - the parser has no public form
     parsed = java.org.apache.spark.sql.types.StructType.fromDDL(text)
     return StructType.fromJson(json.loads(parsed.json()))
-
-
-def _placed(problem: PipelineError, place: Location) -> PipelineError:
-    """The problem with a place in the user's files, if it has none."""
-    return problem if problem.location else PipelineError(problem.code, location=place, **problem.params)
 
 
 def _sorted(conf: Any) -> list[str]:

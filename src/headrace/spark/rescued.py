@@ -12,7 +12,7 @@ from headrace.graph.resolved import ResolvedFlow, SourceKind
 
 def rescued_column(flow: ResolvedFlow) -> str | None:
     """The column of a flow's rows in which Auto Loader rescues; None where none of its columns is one."""
-    names = {column.name for column in flow.analysis.schema.columns}
+    names = {column.name for column in flow.analysis.schema.columns if json.loads(column.json_type) == "string"}
     for source in flow.analysis.sources:
         if source.kind is SourceKind.AUTO_LOADER:
             column = LoaderSource.from_json(source.detail).plan.rescued_column
@@ -32,7 +32,7 @@ def rows_with(column: str | None, actions: Iterable[dict[str, Any]]) -> int | No
             continue
         noted = json.loads(action["add"].get("stats") or "{}")
         nulls = noted.get("nullCount", {}).get(column)
-        if nulls is None:
+        if not isinstance(nulls, int):
             return None
-        total += int(noted["numRecords"]) - int(nulls)
+        total += int(noted["numRecords"]) - nulls
     return None if column is None else total

@@ -17,7 +17,7 @@ from headrace.autoloader.discovery import Clock
 from headrace.autoloader.evolution import rows_of
 from headrace.autoloader.listing import LISTING_S
 from headrace.autoloader.news import news_of_auto_loader
-from headrace.autoloader.notices import paths_told
+from headrace.autoloader.notices import Notice, paths_told
 from headrace.autoloader.source import Place, prepare
 from headrace.autoloader.stores.paths import mapped, whole_path
 from headrace.autoloader.stream import FileStream
@@ -72,6 +72,26 @@ def queue(bucket):
 
     made.tell = tell
     return made
+
+
+class Endless:
+    """A queue that never ends."""
+
+    name = "endless"
+
+    def __init__(self, path):
+        self.path, self.given = path, 0
+
+    def received(self):
+        self.given += 1
+        assert self.given <= 2000, "the look did not end"
+        return [Notice((self.path,), str(self.given))]
+
+    def done(self, notices):
+        assert notices
+
+    def waiting(self):
+        return 5
 
 
 def waiting(queue):
@@ -283,6 +303,57 @@ def test_whether_there_is_news_is_known_without_taking_a_message(put, source, qu
     assert waiting(queue) == 1
 
 
+def test_a_queue_that_is_named_later_is_listed_for_first(put, source, queue):
+    put("in/a.json", {"id": 1})
+    stream, end, _ = begun(source())
+    stream.close()
+    put("in/untold.json", {"id": 2})
+
+    later = FileStream(source(useNotifications="true", queueUrl=queue.url), LateClock().clock())
+
+    assert ids(batch(later, end)[1]) == [2]
+
+
+def test_one_look_takes_no_more_than_what_was_told_when_it_began(put, source, bucket, monkeypatch):
+    put("in/a.json", {"id": 1})
+    stream, end, _ = begun(source(useNotifications="true", queueUrl="https://sqs.eu-west-1.amazonaws.com/1/endless"))
+    endless = Endless(f"s3://{bucket.name}/in/a.json")
+    monkeypatch.setattr(stream._discovery, "_queue", endless)
+
+    assert batch(stream, end) == (end, [])
+    assert endless.given <= 1000
+
+
+def test_an_empty_object_has_not_been_written_yet(bucket, put, source):
+    bucket.put_object(Key="in/a.json", Body=b"")
+    put("in/b.json", {"id": 2})
+    stream, end, first = begun(source())
+    put("in/a.json", {"id": 1})
+    stream.end_at_what_is_there()
+
+    assert (ids(first), ids(batch(stream, end)[1])) == ([2], [1])
+
+
+def test_an_empty_folder_of_a_bucket_is_there(source):
+    stream, end, rows = begun(source("nothing/yet", schema=SCHEMA))
+
+    assert (rows, stream.latest(end, everything=False)) == ([], end)
+
+
+@pytest.mark.parametrize("path", ["s3://key:secret@bucket/in", "s3a://key@bucket/in", "s3:///in", "gs://my bucket/in"])
+def test_an_address_with_a_key_is_refused_and_not_repeated(path):
+    with pytest.raises(PipelineError) as raised:
+        whole_path(path)
+
+    assert raised.value.code == "AUTO_LOADER.STORE_NAME"
+    assert "secret" not in str(raised.value.params)
+
+
+@pytest.mark.parametrize("path", ["abfss://in@account.dfs.core.windows.net/x", "hdfs://name:8020/x", "hdfs:///x"])
+def test_addresses_of_other_stores_have_their_own_form(path):
+    assert whole_path(path) == path
+
+
 def test_s3_with_notifications_and_no_queue_is_refused(put, source):
     put("in/a.json", {"id": 1})
 
@@ -310,6 +381,7 @@ def test_s3_with_notifications_and_no_queue_is_refused(put, source):
         ({"detail-type": "Object Deleted", "detail": {"bucket": {"name": "b"}, "object": {"key": "a"}}}, ()),
         ({"Message": json.dumps({"Event": "s3:TestEvent"})}, ()),
         ({"hello": 1}, None),
+        ({"detail-type": "Object Created", "detail": {"bucket": {"name": "b"}, "object": {"key": "a//b"}}}, None),
         ([], None),
     ],
 )

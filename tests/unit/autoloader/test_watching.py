@@ -99,3 +99,23 @@ def test_a_stream_with_notifications_reads_files_that_come(tmp_path, data):
     stream.close()
 
     assert [split.path for one in work for split in one.splits] == [str(data / "x" / "a.json")]
+
+
+def test_hidden_folders_are_watched_and_not_read(tmp_path, data):
+    place = Place(tmp_path / "ledgers", None, time.time_ns())
+    given = {"cloudFiles.format": "json", "cloudFiles.useNotifications": "true"}
+    stream = FileStream(prepare(given, str(data), SCHEMA, place), Clock(time.time_ns, time.sleep))
+    start = stream.initial()
+    stream.latest(start, everything=False)
+    (data / "_temporary" / "0").mkdir(parents=True)
+    (data / "_temporary" / "0" / "a.json").write_text('{"id": 1}\n')
+    (data / "b.json").write_text('{"id": 2}\n')
+
+    ends, end = time.monotonic() + 20, start
+    while end == start and time.monotonic() < ends:
+        end = stream.latest(start, everything=False)
+    last = stream.latest(end, everything=False)
+    work = stream.work(start, last)
+    stream.close()
+
+    assert [split.path for one in work for split in one.splits] == [str(data / "b.json")]

@@ -14,6 +14,7 @@ from pyarrow import fs
 
 from headrace.autoloader.stores.store import FoundFile
 from headrace.autoloader.stores.uris import encoded
+from headrace.errors import PipelineError
 
 # As pyarrow names them; what one writes for Hadoop's connectors of S3 means the same objects.
 SCHEMES = {"s3": "s3", "s3a": "s3", "s3n": "s3", "gs": "gs", "abfs": "abfs", "abfss": "abfss", "hdfs": "hdfs"}
@@ -48,7 +49,11 @@ class _Bytes(RawIOBase):
 
 
 class ObjectStore:
-    """The objects of one bucket or container, by whole paths such as ``s3://bucket/folder/name``."""
+    """The objects of one bucket or container, by whole paths such as ``s3://bucket/folder/name``.
+
+    What asks about objects raises PipelineError, ``AUTO_LOADER.STORE_FAILS``, where the store does not answer; what
+    reads or changes one raises OSError.
+    """
 
     def __init__(self, root: str, files: fs.FileSystem, root_key: str) -> None:
         """``root`` is the scheme with the authority; ``root_key`` what pyarrow calls it."""
@@ -59,7 +64,10 @@ class ObjectStore:
     @classmethod
     def at(cls, root: str) -> ObjectStore:
         """The store behind a scheme with its authority, such as ``s3://bucket``."""
-        files, key = fs.FileSystem.from_uri(root + "/")
+        try:
+            files, key = fs.FileSystem.from_uri(root + "/")
+        except (OSError, pa.ArrowException) as error:
+            raise PipelineError("AUTO_LOADER.STORE_FAILS", path=root, reason=str(error)) from error
         return cls(root, files, key)
 
     def is_file(self, path: str) -> bool:
@@ -67,25 +75,26 @@ class ObjectStore:
         return bool(self._info(path).type == fs.FileType.File)
 
     def is_folder(self, path: str) -> bool:
-        """Whether there is an object with such a beginning; the whole bucket counts as a folder."""
-        return path == self._root or bool(self._info(path).type == fs.FileType.Directory)
+        """Whether there is a folder; in a store of objects each is there that its bucket has, with objects or not."""
+        kind = self._info(path).type
+        if kind == fs.FileType.NotFound and not self._root.startswith("hdfs:"):
+            kind = self._info(self._root).type
+        return bool(kind == fs.FileType.Directory)
 
     def stat(self, path: str) -> FoundFile | None:
         """The object as it is now; None when it has gone."""
         info = self._info(path)
-        return _found(info) if info.type == fs.FileType.File else None
+        return self._found(info) if info.type == fs.FileType.File else None
 
     def listing(self, folder: str) -> Iterator[tuple[str, FoundFile]]:
         """All objects below a folder, in no order; nothing of a folder that has gone."""
-        chosen = fs.FileSelector(self._key(folder), recursive=True, allow_not_found=True)
-        for info in self._fs.get_file_info(chosen):
+        for info in self._asked(folder, fs.FileSelector(self._key(folder), recursive=True, allow_not_found=True)):
             if info.type == fs.FileType.File:
-                yield self._path(info.path).rpartition("/")[0], _found(info)
+                yield self._path(info.path).rpartition("/")[0], self._found(info)
 
     def entries(self, folder: str) -> Iterator[tuple[str, bool]]:
         """The names in a folder, and which of them are folders."""
-        chosen = fs.FileSelector(self._key(folder), recursive=False, allow_not_found=True)
-        for info in self._fs.get_file_info(chosen):
+        for info in self._asked(folder, fs.FileSelector(self._key(folder), recursive=False, allow_not_found=True)):
             yield info.base_name, info.type == fs.FileType.Directory
 
     def opened(self, path: str) -> BinaryIO:
@@ -107,14 +116,24 @@ class ObjectStore:
         return self._root + encoded(path.removeprefix(self._root))
 
     def _info(self, path: str) -> fs.FileInfo:
-        return self._fs.get_file_info(self._key(path))
+        (info,) = self._asked(path, [self._key(path)])
+        return info
+
+    def _asked(self, path: str, asked: Any) -> list[fs.FileInfo]:
+        try:
+            return list(self._fs.get_file_info(asked))
+        except (OSError, pa.ArrowException) as error:
+            raise PipelineError("AUTO_LOADER.STORE_FAILS", path=path, reason=str(error)) from error
+
+    def _found(self, info: fs.FileInfo) -> FoundFile:
+        """A file; of S3 to the second, because a listing may tell more of its time than a question for the object."""
+        mtime_ns = int(info.mtime_ns or 0)
+        if self._root.startswith("s3:"):
+            mtime_ns -= mtime_ns % 1_000_000_000
+        return FoundFile(info.base_name, int(info.size or 0), mtime_ns)
 
     def _key(self, path: str) -> str:
         return self._root_key + path.removeprefix(self._root).rstrip("/") or "/"
 
     def _path(self, key: str) -> str:
         return self._root + key.removeprefix(self._root_key)
-
-
-def _found(info: fs.FileInfo) -> FoundFile:
-    return FoundFile(info.base_name, int(info.size or 0), int(info.mtime_ns or 0))

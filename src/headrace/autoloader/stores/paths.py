@@ -13,6 +13,12 @@ from headrace.autoloader.stores.store import Store
 from headrace.errors import PipelineError
 
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]*):", re.IGNORECASE)
+_BUCKET = re.compile(r"[^@:\s]+")
+_AUTHORITIES = {
+    "abfs": re.compile(r"[^@:\s]+@[^@:\s]+"),
+    "abfss": re.compile(r"[^@:\s]+@[^@:\s]+"),
+    "hdfs": re.compile(r"[^@:\s]*(:\d+)?"),
+}
 _LOCAL = LocalStore()
 
 
@@ -29,7 +35,8 @@ def whole_path(path: str) -> str:
     """A path with its scheme where it is none of a local disk, absolute where it is, without a slash at its end.
 
     Raises:
-        PipelineError: ``AUTO_LOADER.STORE``: nothing here reads the scheme.
+        PipelineError: ``AUTO_LOADER.STORE``, ``AUTO_LOADER.STORE_NAME``: nothing here reads the scheme, or what stands
+            behind it names no bucket.
     """
     match = _SCHEME.match(path)
     scheme = match.group(1).casefold() if match else "file"
@@ -38,6 +45,10 @@ def whole_path(path: str) -> str:
         return os.path.abspath(plain)  # noqa: PTH100 - text, with wildcards perhaps
     if scheme not in SCHEMES or not path[len(scheme) :].startswith("://"):
         raise PipelineError("AUTO_LOADER.STORE", path=path, schemes=", ".join(sorted(SCHEMES)))
+    authority = path[len(scheme) + 3 :].partition("/")[0]
+    if not _AUTHORITIES.get(SCHEMES[scheme], _BUCKET).fullmatch(authority):
+        # It may hold a key, and is not repeated.
+        raise PipelineError("AUTO_LOADER.STORE_NAME", scheme=scheme)
     return SCHEMES[scheme] + path[len(scheme) :].rstrip("/")
 
 

@@ -17,7 +17,10 @@ class FoundFile:
 
 
 class Store(Protocol):
-    """Files and folders by their paths; each raises OSError where the store cannot answer."""
+    """Files and folders by their paths.
+
+    What asks about them raises PipelineError where the store does not answer; what reads or changes one, OSError.
+    """
 
     def is_file(self, path: str) -> bool:
         """Whether there is a file."""
