@@ -98,15 +98,15 @@ def _check_asks(schema: Any, path: tuple[str, ...]) -> None:
     if not isinstance(schema, dict):
         return
     kind, where = schema["type"], ".".join(path)
-    if kind == "enum" and "default" in schema:
+    if isinstance(kind, (list, dict)):
+        _check_asks(kind, path)
+    elif kind == "enum" and "default" in schema:
         raise NoAvroSchema(f'its enum "{where}" has a default, and symbols are read as they are written')
-    if kind in ("record", "error"):
+    elif kind in ("record", "error"):
         for field in schema["fields"]:
             _check_field(field, (*path, field["name"]))
     elif kind in _INNER:
         _check_asks(schema[_INNER[kind]], path)
-    else:
-        _check_asks(kind, path)
 
 
 def _check_field(field: Mapping[str, Any], path: tuple[str, ...]) -> None:
@@ -224,13 +224,13 @@ def _enum(name: str, symbols: list[str]) -> Wire:
     """An enum; where its symbols are no names, which the decoder insists on, the int that is written for one."""
     if all(_SYMBOL.fullmatch(symbol) for symbol in symbols):
         return {"type": "enum", "name": name, "symbols": symbols}
-    return {"type": "int", "logicalType": _OF_ENUM, "symbols": symbols}
+    return {"type": "int", "logicalType": _OF_ENUM, _OF_ENUM: symbols}
 
 
 def _symbol(place: int, schema: Any, *_: Any) -> str:
     if place < 0:
         raise ValueError(f"an enum has no symbol {place}")
-    return str(schema["symbols"][place])
+    return str(schema[_OF_ENUM][place])
 
 
 LOGICAL_READERS[f"int-{_OF_ENUM}"] = _symbol
