@@ -95,8 +95,11 @@ def _finished(kind: JsonType, *, typed: bool) -> JsonType | None:
     return array_of("string" if element is None else element)
 
 
-def evolved(schema: JsonType, seen: JsonType) -> JsonType:
-    """*schema* with the fields that only *seen* has behind its own, at every level; no type changes."""
+def evolved(schema: JsonType, seen: JsonType, *, repeated: bool = False) -> JsonType:
+    """*schema* with the fields that only *seen* has behind its own, at every level; no type changes.
+
+    Where things are *repeated*, as elements of XML, an array on one side alone stands for its elements.
+    """
     fields = list(schema["fields"])
     places = {field["name"].casefold(): place for place, field in enumerate(fields)}
     for field in seen["fields"]:
@@ -104,17 +107,20 @@ def evolved(schema: JsonType, seen: JsonType) -> JsonType:
         if place is None:
             fields.append(field_of(field["name"], field["type"]))
         else:
-            fields[place] = {**fields[place], "type": _evolved(fields[place]["type"], field["type"])}
+            fields[place] = {**fields[place], "type": _evolved(fields[place]["type"], field["type"], repeated)}
     return {**schema, "fields": fields}
 
 
-def _evolved(kind: JsonType, seen: JsonType) -> JsonType:
-    if not (isinstance(kind, dict) and isinstance(seen, dict) and kind["type"] == seen["type"]):
+def _evolved(kind: JsonType, seen: JsonType, repeated: bool) -> JsonType:  # noqa: FBT001 - as its caller has it
+    if not (isinstance(kind, dict) and isinstance(seen, dict)):
         return kind
-    if kind["type"] == "struct":
-        return evolved(kind, seen)
-    if kind["type"] == "array":
-        return {**kind, "elementType": _evolved(kind["elementType"], seen["elementType"])}
+    if kind["type"] == seen["type"] == "struct":
+        return evolved(kind, seen, repeated=repeated)
+    if kind["type"] == "array" and (seen["type"] == "array" or repeated):
+        element = seen["elementType"] if seen["type"] == "array" else seen
+        return {**kind, "elementType": _evolved(kind["elementType"], element, repeated)}
+    if seen["type"] == "array" and repeated:
+        return _evolved(kind, seen["elementType"], repeated)
     return kind
 
 

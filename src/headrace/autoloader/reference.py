@@ -108,6 +108,10 @@ With `badRecordsPath` such records are no rows: they are lines of JSON with `pat
 `<badRecordsPath>/<time>/bad_records`, where the time is that of the reader's start; a file that is gone, or cannot be read at
 all, is noted in `bad_files` beside it, and left out.
 
+With `badRecordsPath` or `ignoreCorruptFiles` a file is left out for what is in it: it cannot be decompressed, or is no file
+of its format, or ends too early. A store that does not answer, or does not give the file, says nothing of that: the batch
+fails, and the file is read with the next one.
+
 Each of this, case by case, is in [auto-loader-cases.md](auto-loader-cases.md).
 
 ## Formats
@@ -115,9 +119,11 @@ Each of this, case by case, is in [auto-loader-cases.md](auto-loader-cases.md).
 - **Avro.** Types as Spark has them: a union of several is a struct of `member0`, `member1`; `date`, `decimal`,
   `timestamp-millis`, `timestamp-micros` and the local ones are read as such, other logical types as what they are stored
   as. Codecs: null, deflate, snappy, zstandard, bzip2, xz. A record that holds itself is refused. `avroSchema` says what the
-  columns are; its aliases and defaults are refused.
+  columns are; aliases of its fields, their defaults but null, and defaults of its enums are refused, and so is a reader's
+  schema beside it.
 - **ORC.** Columns by their names. A `timestamp` of ORC, which has no zone, is in the reader's `timeZone` where the column is
-  TIMESTAMP, and as it is where it is TIMESTAMP_NTZ.
+  TIMESTAMP, and as it is where it is TIMESTAMP_NTZ. A time before 1677-09-21 or after 2262-04-11 ends
+  the batch with `AUTO_LOADER.FILE_COLUMN`; columns that are not read are not looked at.
 - **XML.** `rowTag` names the elements that are rows; what is around them does not matter, and a row that is broken does not
   hide the next one. Attributes get `_` in front, repeated elements are arrays, text beside attributes or elements is
   `_VALUE`. Elements nest 200 deep at most. Entities are the five of XML and numbers; none of a document type is read, so that

@@ -220,7 +220,7 @@ def grown(location: Path, seen: JsonType, options: LoaderOptions, misfits: Abstr
     store = SchemaStore(location)
     while (latest := store.latest()) is not None:
         wider = widened(latest.schema, seen, misfits, options.file_format) if misfits else latest.schema
-        wider = _hinted(evolved(wider, seen), options)
+        wider = _hinted(evolved(wider, seen, repeated=options.file_format == "xml"), options)
         if wider == latest.schema:
             return latest
         if store.add(wider, latest.number + 1):
@@ -237,6 +237,8 @@ def _mode(options: LoaderOptions, schema: JsonType | None) -> str:
 def _given(schema: JsonType, options: LoaderOptions) -> JsonType:
     if options.evolution_mode in ("addNewColumns", WIDENS):
         raise PipelineError("AUTO_LOADER.GIVEN_SCHEMA_EVOLVES")
+    if "avroSchema" in options.format_options:
+        raise PipelineError("AUTO_LOADER.TWO_SCHEMAS")
     rescued = options.rescued_column
     fields = [field for field in nullable(schema["fields"]) if field["name"] != rescued]
     return {**schema, "fields": fields}

@@ -9,6 +9,7 @@ import zlib
 from contextlib import suppress
 from datetime import date, datetime, timezone
 from decimal import Decimal
+from pathlib import Path
 
 import fastavro
 import pyarrow as pa
@@ -20,10 +21,12 @@ from headrace.autoloader.ddl import parse_struct
 from headrace.autoloader.options import loader_options
 from headrace.autoloader.reading.avro_container import read_blocks, read_header, written_long
 from headrace.autoloader.reading.files import read_splits
+from headrace.autoloader.reading.opening import CorruptFile
 from headrace.autoloader.reading.plan import ReadPlan, UnknownFields
 from headrace.autoloader.reading.splits import Split, splits_of
 from headrace.autoloader.sampling import inferred
-from headrace.errors import Problems
+from headrace.autoloader.source import Place, prepare
+from headrace.errors import PipelineError, Problems
 from headrace.model.schema import type_text
 
 INNER = {"type": "record", "name": "Inner", "fields": [{"name": "x", "type": "int"}]}
@@ -79,6 +82,9 @@ def columns_of(*splits, **options):
         (["string", "null"], "x", "string", "x"),
         (["int", "long"], 2**40, "bigint", 2**40),
         (["double", "null", "float"], 1.5, "double", 1.5),
+        ([{"type": "int"}, "long"], 2**40, "bigint", 2**40),
+        ([{"type": "float"}, {"type": "double"}, {"type": "null"}], 1.5, "double", 1.5),
+        ([{"type": "null"}, "string"], None, "string", None),
         (["null", "int", "string"], "x", "struct<member0:int,member1:string>", {"member0": None, "member1": "x"}),
         (["null", "int", "string"], None, "struct<member0:int,member1:string>", None),
         (
@@ -187,6 +193,40 @@ def test_the_option_avro_schema_says_what_the_columns_are(write):
     assert columns_of(split, avroSchema=json.dumps(record(a=["null", "long"]))) == "a bigint"
 
 
+def with_field(**asks):
+    return {"type": "record", "name": "Deep", "fields": [{"name": "x", "type": "int", **asks}]}
+
+
+# What a type may lie in.
+AROUND = (
+    lambda inner: inner,
+    lambda inner: ["null", inner],
+    lambda inner: {"type": "array", "items": inner},
+    lambda inner: {"type": "map", "values": ["null", inner]},
+    lambda inner: {"type": {"type": "array", "items": inner}},
+)
+
+
+@pytest.mark.parametrize("around", AROUND)
+def test_a_default_of_null_is_what_columns_have_at_any_depth(around):
+    given = record(a=around({**with_field(type=["null", "int"], default=None), "aliases": ["Other"]}))
+
+    options = loader_options({"cloudFiles.format": "avro", "avroSchema": json.dumps(given)})
+
+    assert json.loads(options.format_options["avroSchema"]) == given
+
+
+def test_a_schema_that_is_given_twice_is_refused(tmp_path, write):
+    write(record(a="int"), [{"a": 1}])
+    given = {"cloudFiles.format": "avro", "avroSchema": json.dumps(record(a="long"))}
+    place = Place(tmp_path / "ledgers", tmp_path / "schemas", now_ns=0)
+
+    with pytest.raises(PipelineError) as raised:
+        prepare(given, str(tmp_path), parse_struct("a INT"), place)
+
+    assert raised.value.code == "AUTO_LOADER.TWO_SCHEMAS"
+
+
 @pytest.mark.parametrize(
     ("schema", "says"),
     [
@@ -197,6 +237,15 @@ def test_the_option_avro_schema_says_what_the_columns_are(write):
         (json.dumps({**record(), "fields": [{"name": "a", "type": "int", "aliases": ["b"]}]}), "aliases"),
         (json.dumps({**record(), "fields": [{"name": "a", "type": "int", "default": 5}]}), "default"),
         (json.dumps(record(a={"type": "bytes", "logicalType": "decimal", "precision": 40})), "38 at most"),
+        *(
+            (json.dumps(record(a=around(with_field(**asks)))), f'"a.x" has {says}')
+            for around in AROUND
+            for asks, says in (({"aliases": ["y"]}, "aliases"), ({"default": 5}, "a default"))
+        ),
+        (
+            json.dumps(record(a=["null", {"type": "enum", "name": "E", "symbols": ["A"], "default": "A"}])),
+            'enum "a" has a default',
+        ),
     ],
 )
 def test_an_avro_schema_that_cannot_be_followed_is_refused_with_the_reason(schema, says):
@@ -246,6 +295,56 @@ def test_each_codec_is_read(tmp_path, codec):
     path.write_bytes(FILES[codec])
 
     assert rows_of(split_of(path), "a BIGINT, b STRING", rescued_column=None) == ROWS
+
+
+def test_symbols_of_an_enum_that_are_no_names_are_read(write):
+    symbols = ["a-b", "2 c", "d"]
+    # The library that writes for the tests takes names alone; both are written as one number.
+    plain = {"type": "enum", "name": "E", "symbols": ["A", "B", "D"]}
+    split = write(record(e=plain, l={"type": "array", "items": ["null", "E"]}), [{"e": "B", "l": ["A", None, "D"]}])
+    path = Path(split.path)
+    named = json.dumps(["A", "B", "D"]).encode()
+    path.write_bytes(with_schema(path.read_bytes(), lambda text: text.replace(named, json.dumps(symbols).encode())))
+    split = split_of(path)
+
+    assert columns_of(split) == "e string, l array<string>"
+    assert rows_of(split, columns_of(split), rescued_column=None) == [{"e": "2 c", "l": ["a-b", None, "d"]}]
+
+
+def test_a_field_whose_name_is_none_of_avro_makes_a_file_that_is_told_with_the_reason(write):
+    path = Path(write(record(abc="int"), [{"abc": 1}]).path)
+    path.write_bytes(path.read_bytes().replace(b'"abc"', b'"a-c"'))
+
+    (row,) = rows_of(split_of(path), "`a-c` INT", rescued_column=None)
+
+    assert row == {"a-c": 1}
+
+
+def with_schema(data, change):
+    """The same file with another text for its schema."""
+    header = read_header(io.BytesIO(data))
+    text = header.schema.encode()
+    other = change(text)
+    assert other != text
+    return data.replace(written_long(len(text)) + text, written_long(len(other)) + other)
+
+
+@pytest.mark.parametrize("size", [2**45, 2**62])
+def test_a_block_that_says_it_is_larger_than_the_file_is_a_corrupt_one(tmp_path, size):
+    path = tmp_path / "a.avro"
+    header = read_header(io.BytesIO(PLAIN))
+    path.write_bytes(PLAIN[: header.length] + written_long(5) + written_long(size) + PLAIN[header.length + 4 :])
+
+    with pytest.raises(CorruptFile, match="larger than the file"):
+        rows_of(split_of(path), "a BIGINT")
+
+
+def test_a_block_of_snappy_that_says_it_is_larger_than_it_can_be_is_a_corrupt_one(tmp_path):
+    path = tmp_path / "a.avro"
+    path.write_bytes(recompressed(PLAIN, "snappy", lambda _: b"\xff\xff\xff\xff\xff\xff\x0f" + bytes(20)))
+
+    with pytest.raises(CorruptFile, match="more than it can hold"):
+        rows_of(split_of(path), "a BIGINT")
 
 
 def test_a_block_of_snappy_whose_checksum_is_another_is_no_whole_file(tmp_path):

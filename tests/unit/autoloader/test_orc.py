@@ -91,6 +91,50 @@ def test_a_file_that_is_no_orc_is_one_that_ignore_corrupt_files_knows(tmp_path):
     assert rows_of(split, "a INT", corrupt_files=True) == []
 
 
+def test_columns_with_nothing_inside_are_read_in_stripes_of_any_length(write):
+    count = 2 * 32_768 + 10
+    lists = [None if number % 3 == 0 else [number] for number in range(count)]
+    maps = [None if number % 5 == 0 else [("k", number)] for number in range(count)]
+    structs = [None if number % 7 == 0 else {"x": [number]} for number in range(count)]
+    split = write(
+        a=pa.array(lists, pa.list_(pa.int32())),
+        m=pa.array(maps, pa.map_(pa.string(), pa.int32())),
+        s=pa.array(structs, pa.struct([("x", pa.list_(pa.int32()))])),
+    )
+
+    rows = rows_of(split, "a ARRAY<BIGINT>, m MAP<STRING, BIGINT>, s STRUCT<x: ARRAY<BIGINT>>", rescued_column=None)
+
+    assert [row["a"] for row in rows] == lists
+    assert [row["m"] for row in rows] == maps
+    assert [row["s"] for row in rows] == structs
+
+
+@pytest.mark.parametrize("columns", ["t TIMESTAMP_NTZ", "a INT, t STRING", "s STRUCT<t: TIMESTAMP>"])
+def test_a_time_that_nanoseconds_do_not_reach_is_told_with_file_and_column(write, columns):
+    late = datetime(9999, 12, 31)  # noqa: DTZ001 - of no zone
+    times = pa.timestamp("us")
+    kept = {
+        "a": [1, 2],
+        "t": pa.array([NOON, late], times),
+        "s": pa.array([{"t": late}, None], pa.struct([("t", times)])),
+    }
+    name = columns.split()[-2] if "<" not in columns else "s"
+    split = write(a=kept["a"], **{name: kept[name]})
+
+    with pytest.raises(PipelineError) as raised:
+        rows_of(split, columns, corrupt_files=True)
+
+    assert raised.value.code == "AUTO_LOADER.FILE_COLUMN"
+    assert (raised.value.params["file"], raised.value.params["column"]) == (split.path, name)
+
+
+def test_a_time_that_cannot_be_read_hinders_no_other_column(write):
+    late = datetime(9999, 12, 31)  # noqa: DTZ001 - of no zone
+    split = write(a=[1], t=pa.array([late], pa.timestamp("us")))
+
+    assert rows_of(split, "a BIGINT", rescued_column=None) == [{"a": 1}]
+
+
 def test_no_schema_is_inferred(tmp_path, write):
     write(a=[1])
 

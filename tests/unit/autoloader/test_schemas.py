@@ -136,6 +136,15 @@ def test_a_schema_grows_at_its_end_and_inside_of_structs_and_changes_no_type():
     assert text_of(evolved(schema, seen)) == ("b int, s struct<x:int,w:int>, l array<struct<x:int,y:int>>, a string")
 
 
+def test_an_element_that_is_repeated_in_some_files_alone_grows_as_others_do():
+    schema = parse_struct("many ARRAY<STRUCT<a: INT>>, one STRUCT<a: INT, s: STRUCT<x: INT>>")
+    seen = parse_struct("many STRUCT<b: INT>, one ARRAY<STRUCT<b: INT, s: ARRAY<STRUCT<y: INT>>>>")
+
+    grown = "many array<struct<a:int,b:int>>, one struct<a:int,s:struct<x:int,y:int>,b:int>"
+    assert text_of(evolved(schema, seen, repeated=True)) == grown
+    assert evolved(schema, seen) == schema
+
+
 def test_versions_of_a_schema_are_numbered_files_with_a_header(tmp_path):
     store = SchemaStore(tmp_path)
 

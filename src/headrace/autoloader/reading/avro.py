@@ -11,18 +11,28 @@ from typing import BinaryIO
 
 import fastavro
 import pyarrow as pa
+from fastavro.schema import SchemaParseException
 
 from headrace.autoloader.reading.avro_container import AvroHeader, NotAvro, read_blocks, read_header, written_long
 from headrace.autoloader.reading.avro_schema import AvroShape, NoAvroSchema, avro_shape
 from headrace.autoloader.reading.columnar import FileColumns
-from headrace.autoloader.reading.opening import open_file
+from headrace.autoloader.reading.opening import CorruptFile, OpenedFile, judging, open_file
 from headrace.autoloader.reading.plan import ReadPlan
 from headrace.autoloader.reading.splits import Split
 
 _ROWS = 10_000
 _MARK = b"\x00" * 16
 # What the decoder raises for bytes that are no records of the schema.
-_UNDECODED = (EOFError, ValueError, KeyError, IndexError, OverflowError, TypeError, struct.error, pa.ArrowException)
+_UNDECODED = (
+    EOFError,
+    ValueError,
+    KeyError,
+    IndexError,
+    OverflowError,
+    TypeError,
+    struct.error,
+    SchemaParseException,
+)
 
 
 def avro_rows(plan: ReadPlan, split: Split) -> Iterator[pa.RecordBatch]:
@@ -31,9 +41,9 @@ def avro_rows(plan: ReadPlan, split: Split) -> Iterator[pa.RecordBatch]:
     Raises:
         UnknownFields: see :class:`FileColumns`.
         PipelineError: see :class:`FileColumns`.
-        OSError: the file cannot be read to its end.
+        CorruptFile: the file is damaged, or none of Avro.
     """
-    with open_file(split.path) as file, _decoding(split.path):
+    with open_file(split.path) as file, _decoding(split.path, file):
         header = read_header(file)
         shape = avro_shape(header.schema)
     columns = FileColumns(plan, split.path, shape.columns)
@@ -41,7 +51,7 @@ def avro_rows(plan: ReadPlan, split: Split) -> Iterator[pa.RecordBatch]:
     with open_file(split.path) as file:
         records = _records(file, header, shape, split)
         while True:
-            with _decoding(split.path):
+            with _decoding(split.path, file):
                 rows = list(islice(records, _ROWS))
                 arrays = [pa.array([row[field.name] for row in rows], field.type) for field in wanted]
             if not rows:
@@ -56,9 +66,9 @@ def avro_columns(path: str) -> pa.Schema:
     """The columns that the schema in a file has.
 
     Raises:
-        OSError: the file cannot be read, or is no Avro file.
+        CorruptFile: it is no Avro file.
     """
-    with open_file(path) as file, _decoding(path):
+    with open_file(path) as file, _decoding(path, file):
         return avro_shape(read_header(file).schema).columns
 
 
@@ -96,12 +106,11 @@ def _sized(data: bytes) -> bytes:
 
 
 @contextmanager
-def _decoding(path: str) -> Iterator[None]:
-    try:
-        yield
-    except NoAvroSchema as error:
-        raise OSError(f"the schema of {path} cannot be read: {error}") from error
-    except NotAvro as error:
-        raise OSError(f"{path} cannot be read as Avro: {error}") from error
-    except _UNDECODED as error:
-        raise OSError(f"{path} cannot be read as Avro: {type(error).__name__}: {error}") from error
+def _decoding(path: str, file: OpenedFile) -> Iterator[None]:
+    with judging(path, file, *_UNDECODED):
+        try:
+            yield
+        except NoAvroSchema as error:
+            raise CorruptFile(f"the schema of {path} cannot be read: {error}") from error
+        except NotAvro as error:
+            raise CorruptFile(f"{path} cannot be read as Avro: {error}") from error

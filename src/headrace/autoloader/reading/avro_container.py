@@ -10,6 +10,7 @@ import lzma
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from io import SEEK_END
 from typing import BinaryIO
 
 import pyarrow as pa
@@ -20,6 +21,8 @@ _CHECKSUM_BYTES = 4
 _SEARCHED_BYTES = 1024 * 1024
 _MOST_META_BYTES = 64 * 1024 * 1024
 _LONGEST_VARINT = 10
+# A copy of 64 bytes takes two at least (Snappy's format description, "Compressed stream").
+_MOST_OF_SNAPPY = 32
 
 
 class NotAvro(ValueError):
@@ -77,6 +80,7 @@ def read_blocks(file: BinaryIO, header: AvroHeader, start: int, end: int) -> Ite
         NotAvro: a block is cut off, or something else.
     """
     decompress = _CODECS[header.codec]
+    whole = file.seek(0, SEEK_END)
     at = _first_mark(file, header, start)
     while at is not None and at < end:
         file.seek(at + _MARK_BYTES)
@@ -85,6 +89,9 @@ def read_blocks(file: BinaryIO, header: AvroHeader, start: int, end: int) -> Ite
         count, size = _varint(file), _varint(file)
         if count < 0 or size < 0:
             raise NotAvro(f"its block at byte {at + _MARK_BYTES} has a size below zero")
+        if size > whole:
+            # Before memory is asked for that no file of this size fills.
+            raise NotAvro(f"its block at byte {at + _MARK_BYTES} is larger than the file")
         data = _exactly(file, size)
         if _exactly(file, _MARK_BYTES) != header.mark:
             raise NotAvro(f"its block at byte {at + _MARK_BYTES} does not end with the file's mark")
@@ -157,6 +164,8 @@ def _snappy(data: bytes) -> bytes:
     raw, checksum = data[:-_CHECKSUM_BYTES], data[-_CHECKSUM_BYTES:]
     # Its own length is in front, as a varint of no sign.
     length = sum((byte & 0x7F) << (7 * place) for place, byte in enumerate(_leading(raw)))
+    if length > len(raw) * _MOST_OF_SNAPPY:
+        raise ValueError("its length is more than it can hold")
     found = bytes(pa.Codec("snappy").decompress(raw, decompressed_size=length))
     if zlib.crc32(found).to_bytes(_CHECKSUM_BYTES, "big") != checksum:
         raise ValueError("its checksum is another")

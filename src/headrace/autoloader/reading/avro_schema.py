@@ -11,11 +11,13 @@ field, which is written as the field alone.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+from fastavro.read import LOGICAL_READERS
 
 Wire = Any
 
@@ -36,7 +38,11 @@ _LOGICAL: Mapping[tuple[str, str], pa.DataType] = {
     ("long", "local-timestamp-millis"): pa.timestamp("ms"),
     ("long", "local-timestamp-micros"): pa.timestamp("us"),
 }
-_WIDENED = ({"int", "long"}, {"float", "double"})
+_WIDENED = {frozenset({"int", "long"}): pa.int64(), frozenset({"float", "double"}): pa.float64()}
+# Of the decoder's: how an enum is read whose symbols are no names.
+_OF_ENUM = "headrace-enum"
+_INNER = {"array": "items", "map": "values"}
+_SYMBOL = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _MOST_DIGITS = 38
 # A schema whose types are used in one another grows when it is written out.
 _MOST_TYPES = 20_000
@@ -77,14 +83,39 @@ def check_avro_schema(text: str) -> None:
     """Refuse a reader's schema that columns cannot be made of, or that asks for more than columns.
 
     Raises:
-        NoAvroSchema: the text is no schema of a record, or a field has aliases, or a default that is not null.
+        NoAvroSchema: the text is no schema of a record, or a field of it, at whatever depth, has aliases, or a default
+            that is not null, or an enum has a default.
     """
     avro_shape(text)
-    for field in json.loads(text)["fields"]:
-        if field.get("aliases"):
-            raise NoAvroSchema(f'its field "{field["name"]}" has aliases, and columns are found by their names alone')
-        if field.get("default") is not None:
-            raise NoAvroSchema(f'its field "{field["name"]}" has a default, and what a file lacks is NULL')
+    _check_asks(json.loads(text), ())
+
+
+def _check_asks(schema: Any, path: tuple[str, ...]) -> None:
+    """Refuse what a type asks for beyond columns; a name stands for a type that is defined elsewhere in the schema."""
+    if isinstance(schema, list):
+        for branch in schema:
+            _check_asks(branch, path)
+    if not isinstance(schema, dict):
+        return
+    kind, where = schema["type"], ".".join(path)
+    if isinstance(kind, (list, dict)):
+        _check_asks(kind, path)
+    elif kind == "enum" and "default" in schema:
+        raise NoAvroSchema(f'its enum "{where}" has a default, and symbols are read as they are written')
+    elif kind in ("record", "error"):
+        for field in schema["fields"]:
+            _check_field(field, (*path, field["name"]))
+    elif kind in _INNER:
+        _check_asks(schema[_INNER[kind]], path)
+
+
+def _check_field(field: Mapping[str, Any], path: tuple[str, ...]) -> None:
+    where = ".".join(path)
+    if field.get("aliases"):
+        raise NoAvroSchema(f'its field "{where}" has aliases, and columns are found by their names alone')
+    if field.get("default") is not None:
+        raise NoAvroSchema(f'its field "{where}" has a default, and what a file lacks is NULL')
+    _check_asks(field["type"], path)
 
 
 class _Reading:
@@ -130,7 +161,7 @@ class _Reading:
         schema, space = self._named[name]
         own = f"T{self._types}"
         if schema["type"] == "enum":
-            return {"type": "enum", "name": own, "symbols": schema["symbols"]}, pa.string()
+            return _enum(own, schema["symbols"]), pa.string()
         if schema["type"] == "fixed":
             wire = {"type": "fixed", "name": own, "size": schema["size"]}
             digits = _decimal(schema)
@@ -147,14 +178,18 @@ class _Reading:
         return {"type": "record", "name": own, "fields": fields}, pa.struct(made)
 
     def _union(self, branches: list[Any], space: str, within: tuple[str, ...]) -> tuple[Wire, pa.DataType]:
-        others = [place for place, branch in enumerate(branches) if branch != "null"]
+        types = [self.type(branch, space, within) for branch in branches]
+        wires = [wire for wire, _ in types]
+        made = {place: types[place] for place, wire in enumerate(wires) if wire != "null"}
+        others = list(made)
         if not others:
-            return branches, pa.null()
-        made = {place: self.type(branches[place], space, within) for place in others}
-        kinds = {branches[place] for place in others if isinstance(branches[place], str)}
-        if len(others) == 1 or (len(others) == 2 and kinds in _WIDENED):
-            wires = [made[place][0] if place in made else "null" for place in range(len(branches))]
-            return wires, max((kind for _, kind in made.values()), key=_width)
+            return wires, pa.null()
+        if len(others) == 1:
+            return wires, made[others[0]][1]
+        # By what is written, as Spark compares them: a date is an int.
+        plain = frozenset(wire for wire, _ in made.values() if isinstance(wire, str))
+        if len(others) == 2 and plain in _WIDENED:
+            return wires, _WIDENED[plain]
         # As Spark counts them: without null.
         names = {place: f"member{number}" for number, place in enumerate(others)}
         wires = [
@@ -185,6 +220,22 @@ def _full_name(schema: Mapping[str, Any], space: str) -> tuple[str, str]:
     return (f"{space}.{name}" if space else name), space
 
 
+def _enum(name: str, symbols: list[str]) -> Wire:
+    """An enum; where its symbols are no names, which the decoder insists on, the int that is written for one."""
+    if all(_SYMBOL.fullmatch(symbol) for symbol in symbols):
+        return {"type": "enum", "name": name, "symbols": symbols}
+    return {"type": "int", "logicalType": _OF_ENUM, _OF_ENUM: symbols}
+
+
+def _symbol(place: int, schema: Any, *_: Any) -> str:
+    if place < 0:
+        raise ValueError(f"an enum has no symbol {place}")
+    return str(schema[_OF_ENUM][place])
+
+
+LOGICAL_READERS[f"int-{_OF_ENUM}"] = _symbol
+
+
 def _decimal(schema: Mapping[str, Any]) -> tuple[int, int] | None:
     """Precision and scale of a decimal; None of another type, and of what is none by the specification."""
     if schema.get("logicalType") != "decimal":
@@ -204,7 +255,3 @@ def _as_decimal(digits: tuple[int, int]) -> dict[str, Any]:
 def _digits_in(size: int) -> int:
     """How many digits a number of so many bytes surely holds."""
     return len(str(2 ** (8 * size - 1) - 1)) - 1 if size else 0
-
-
-def _width(kind: pa.DataType) -> int:
-    return int(kind.bit_width) if pa.types.is_primitive(kind) else 0

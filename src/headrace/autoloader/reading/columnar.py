@@ -178,6 +178,9 @@ def fitted(array: pa.Array, kind: JsonType, zone: str | None = None) -> pa.Array
 
 
 def _fitted_nested(array: pa.Array, kind: dict[str, Any], wanted: pa.DataType, zone: str | None) -> pa.Array | None:
+    if array.offset:
+        # Arrow takes a mask only with offsets that begin at the array's own first value.
+        array = pa.concat_arrays([array])
     mask = pc.is_null(array) if array.null_count else None
     if kind["type"] == "struct" and pa.types.is_struct(array.type):
         inner = []

@@ -16,6 +16,7 @@ from headrace.autoloader.reading.csv_blocks import csv_rows
 from headrace.autoloader.reading.json_blocks import JsonBlocks
 from headrace.autoloader.reading.json_records import read_records
 from headrace.autoloader.reading.lines import line_blocks
+from headrace.autoloader.reading.opening import CorruptFile
 from headrace.autoloader.reading.orc import orc_rows
 from headrace.autoloader.reading.parquet import parquet_rows
 from headrace.autoloader.reading.partitions import folder_values
@@ -37,7 +38,9 @@ def read_splits(plan: ReadPlan, splits: Iterable[Split]) -> Iterator[pa.RecordBa
     Raises:
         UnknownFields: a file has fields that the schema lacks, and the stream is to end with that.
         MalformedRecord: a record cannot be read, and the mode is FAILFAST.
-        OSError: a file has gone or cannot be read, and the options do not allow for it.
+        FileNotFoundError: a file has gone, and the options do not allow for it.
+        CorruptFile: the contents of a file cannot be read, and the options do not allow for it.
+        OSError: a store did not answer, which says nothing of the file: no option allows for it.
     """
     schema = arrow_schema(plan.whole)
     contents = _CONTENTS[plan.file_format]
@@ -46,7 +49,7 @@ def read_splits(plan: ReadPlan, splits: Iterable[Split]) -> Iterator[pa.RecordBa
         try:
             for batch in contents(plan, split):
                 yield beside.completed(batch)
-        except (OSError, pa.ArrowException) as error:
+        except (FileNotFoundError, CorruptFile) as error:
             allowed = plan.missing_files if isinstance(error, FileNotFoundError) else plan.corrupt_files
             if not allowed and not BadRecords.of(plan, split).takes_file(str(error)):
                 raise

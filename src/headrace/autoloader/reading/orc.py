@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 from pyarrow import orc
 
 from headrace.autoloader.reading.columnar import FileColumns
-from headrace.autoloader.reading.opening import open_file
+from headrace.autoloader.reading.opening import judging, open_file
 from headrace.autoloader.reading.plan import ReadPlan
 from headrace.autoloader.reading.splits import Split
+from headrace.errors import PipelineError
 
 _ROWS = 32_768
 
@@ -23,9 +24,10 @@ def orc_rows(plan: ReadPlan, split: Split) -> Iterator[pa.RecordBatch]:
 
     Raises:
         UnknownFields: see :class:`FileColumns`.
-        PipelineError: see :class:`FileColumns`.
+        PipelineError: see :class:`FileColumns`; ``AUTO_LOADER.FILE_COLUMN``, too: a time is none of Arrow's.
+        CorruptFile: the file is damaged, or none of ORC.
     """
-    with open_file(split.path) as opened:
+    with open_file(split.path) as opened, judging(split.path, opened):
         file = orc.ORCFile(opened)
         columns = FileColumns(plan, split.path, file.schema, zone=plan.time_zone)
         if not columns.read:
@@ -34,6 +36,31 @@ def orc_rows(plan: ReadPlan, split: Split) -> Iterator[pa.RecordBatch]:
                 yield columns.nothing(min(_ROWS, file.nrows - begin))
             return
         for number in range(file.nstripes):
-            stripe = file.read_stripe(number, columns=columns.read)
+            stripe = _stripe(file, number, columns.read, split.path)
             for begin in range(0, stripe.num_rows, _ROWS):
                 yield columns.completed(stripe.slice(begin, _ROWS))
+
+
+def _stripe(file: orc.ORCFile, number: int, names: Sequence[str], path: str) -> pa.RecordBatch:
+    try:
+        return file.read_stripe(number, columns=list(names))
+    except pa.ArrowInvalid as error:
+        # Arrow reads the times of ORC in nanoseconds, and knows no other way.
+        late = next((name for name in names if _holds_times(file, name) and _is_beyond(file, number, name)), None)
+        if late is None:
+            raise
+        reason = "it has a time before 1677-09-21 or after 2262-04-11, and times of ORC are read in nanoseconds"
+        raise PipelineError("AUTO_LOADER.FILE_COLUMN", file=path, column=late, reason=reason) from error
+
+
+def _holds_times(file: orc.ORCFile, name: str) -> bool:
+    return "timestamp" in str(file.schema.field(name).type)
+
+
+def _is_beyond(file: orc.ORCFile, number: int, name: str) -> bool:
+    """Whether it is a column's times that cannot be read, and not its bytes."""
+    try:
+        file.read_stripe(number, columns=[name])
+    except pa.ArrowInvalid as error:
+        return "out of range" in str(error)
+    return False

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from headrace.autoloader.reading.columnar import FileColumns
-from headrace.autoloader.reading.opening import open_file
+from headrace.autoloader.reading.opening import judging, open_file
 from headrace.autoloader.reading.plan import ReadPlan
 from headrace.autoloader.reading.splits import Split
 
@@ -22,8 +22,13 @@ def parquet_rows(plan: ReadPlan, split: Split) -> Iterator[pa.RecordBatch]:
     Raises:
         UnknownFields: see :class:`FileColumns`.
         PipelineError: see :class:`FileColumns`.
+        CorruptFile: the file is damaged, or none of Parquet.
     """
-    with open_file(split.path) as opened, pq.ParquetFile(opened, coerce_int96_timestamp_unit="us") as file:
+    with (
+        open_file(split.path) as opened,
+        judging(split.path, opened),
+        pq.ParquetFile(opened, coerce_int96_timestamp_unit="us") as file,
+    ):
         columns = FileColumns(plan, split.path, parquet_schema(file))
         groups = [number for number in range(file.num_row_groups) if _is_within(file, number, split)]
         for batch in file.iter_batches(_ROWS, row_groups=groups, columns=columns.read):

@@ -8,7 +8,7 @@ schema has one value, the last one counts and the others are rescued.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
@@ -27,6 +27,8 @@ _ROWS = 10_000
 # Of a path: the inside of a map, where no schema grows.
 _MAP = ""
 _SPELLINGS = {"1": "true", "0": "false"}
+# A name, what it was given, and what of that has no place in the schema; None for nothing.
+_Earlier: TypeAlias = tuple[str, Element | str, Any]
 
 
 def xml_rows(plan: ReadPlan, split: Split) -> Iterator[pa.RecordBatch]:
@@ -95,6 +97,7 @@ class XmlRows:
         kinds = self._kinds(struct, path)
         found: dict[str, Any] = {}
         given: dict[str, list[Element | str]] = {}
+        single: dict[str, _Earlier] = {}
         left: dict[str, list[Any]] = {}
         for name, value in self._parts(element):
             column = self._column(name, kinds)
@@ -112,13 +115,21 @@ class XmlRows:
                 if remains is not None or name in left:
                     left[name] = [self._said(one) for one in given[name]]
             else:
-                if column in given:
-                    left.setdefault(name, []).extend(map(self._said, given[column]))
-                given[column] = [value]
+                self._last(single, column, (name, value, remains), left)
                 found[column] = made
-                if remains is not None:
-                    left.setdefault(name, []).append(remains)
-        return found, Members((name, many[0] if len(many) == 1 else many) for name, many in left.items())
+        return found, _joined(left)
+
+    def _last(self, single: dict[str, _Earlier], column: str, given: _Earlier, left: dict[str, list[Any]]) -> None:
+        """Note a value that counts unless another one follows; of an earlier one the whole is rescued."""
+        if column in single:
+            name, value, remains = single[column]
+            if remains is not None:
+                left[name].pop()
+            left.setdefault(name, []).append(self._said(value))
+        single[column] = given
+        name, _, remains = given
+        if remains is not None:
+            left.setdefault(name, []).append(remains)
 
     def _parts(self, element: Element) -> Iterator[tuple[str, Element | str]]:
         names = self._names
@@ -170,12 +181,13 @@ class XmlRows:
         return None, self._said(value)
 
     def _map(self, element: Element, kind: JsonType, path: tuple[str, ...]) -> tuple[Any, Any]:
-        made, left = {}, Members()
+        made: dict[str, Any] = {}
+        single: dict[str, _Earlier] = {}
+        left: dict[str, list[Any]] = {}
         for name, value in self._parts(element):
             made[name], remains = self._value(value, kind, path)
-            if remains is not None:
-                left.append((name, remains))
-        return list(made.items()), left or None
+            self._last(single, name, (name, value, remains), left)
+        return list(made.items()), _joined(left) or None
 
     def _scalar(self, value: Element | str, kind: str) -> tuple[Any, Any]:
         left = None
@@ -190,7 +202,7 @@ class XmlRows:
         if text is None or (kind != "string" and not text.strip()):
             return None, left
         try:
-            return self._converter(kind)(text), left
+            return self._converter(kind)(text if kind == "string" else text.strip()), left
         except Misfit:
             self._misfit = text
             return None, self._said(value)
@@ -201,3 +213,7 @@ class XmlRows:
             assert convert is not None  # noqa: S101 - nested types are none of these
             self._converters[kind] = convert if kind != "boolean" else lambda text: convert(_SPELLINGS.get(text, text))
         return self._converters[kind]
+
+
+def _joined(left: dict[str, list[Any]]) -> Members:
+    return Members((name, many[0] if len(many) == 1 else many) for name, many in left.items())
