@@ -110,7 +110,7 @@ all, is noted in `bad_files` beside it, and left out.
 
 With `badRecordsPath` or `ignoreCorruptFiles` a file is left out for what is in it: it cannot be decompressed, or is no file
 of its format, or ends too early. A store that does not answer, or does not give the file, says nothing of that: the batch
-fails, and the file is read with the next one.
+fails, and the same files are read when it is run again.
 
 Each of this, case by case, is in [auto-loader-cases.md](auto-loader-cases.md).
 

@@ -14,7 +14,6 @@ from headrace.autoloader.reading.lines import line_blocks
 from headrace.autoloader.reading.opening import open_file
 from headrace.autoloader.reading.plan import ReadPlan
 from headrace.autoloader.reading.splits import Split, changed_at
-from headrace.autoloader.stores.paths import store_of
 
 # As Spark's sources of these formats have them.
 FIXED: Mapping[str, JsonType] = {
@@ -60,11 +59,6 @@ def binary_files(plan: ReadPlan, split: Split) -> Iterator[pa.RecordBatch]:
         "content": content,
     }
     yield pa.RecordBatch.from_pylist([row], schema=arrow_schema(FIXED["binaryFile"]))
-
-
-def _contents(path: str) -> bytes:
-    with store_of(path).opened(path) as file:
-        return bytes(file.read())
 
 
 def _without_last(lines: list[str]) -> list[str]:

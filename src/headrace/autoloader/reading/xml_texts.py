@@ -11,7 +11,7 @@ import re
 from codecs import getincrementaldecoder
 from collections.abc import Iterable, Iterator
 
-from headrace.autoloader.reading.opening import open_decompressed
+from headrace.autoloader.reading.opening import Decompressed, OpenedFile, open_decompressed
 
 _READ_BYTES = 1024 * 1024
 _DOCTYPE = re.compile(r"<!DOCTYPE[^\[>]*(?:\[.*?\]\s*)?>", re.DOTALL)
@@ -27,11 +27,11 @@ def xml_texts(path: str, tag: str, encoding: str) -> Iterator[str]:
         yield from rows_between(_decoded(stream, encoding), tag)
 
 
-def _decoded(stream: Iterable[bytes], encoding: str) -> Iterator[str]:
+def _decoded(stream: OpenedFile | Decompressed, encoding: str) -> Iterator[str]:
     # A mark of the byte order belongs to no text.
     plain = encoding.casefold().replace("_", "-")
     decoder = getincrementaldecoder("utf-8-sig" if plain in ("utf-8", "utf8") else encoding)("replace")
-    while block := stream.read(_READ_BYTES):  # type: ignore[attr-defined]
+    while block := stream.read(_READ_BYTES):
         yield decoder.decode(block)
     yield decoder.decode(b"", final=True)
 
