@@ -14,6 +14,8 @@ from headrace.autoloader.reading.splits import Split
 from headrace.errors import PipelineError
 
 _ROWS = 32_768
+_SPARK_TYPE = b"spark.sql.catalyst.type"
+_CLOCK = pa.timestamp("us")
 
 
 def orc_rows(plan: ReadPlan, split: Split) -> Iterator[pa.RecordBatch]:
@@ -29,7 +31,7 @@ def orc_rows(plan: ReadPlan, split: Split) -> Iterator[pa.RecordBatch]:
     """
     with open_file(split.path) as opened, judging(split.path, opened):
         file = orc.ORCFile(opened)
-        columns = FileColumns(plan, split.path, file.schema, zone=plan.time_zone)
+        columns = FileColumns(plan, split.path, _known(file.schema), zone=plan.time_zone)
         if not columns.read:
             # Arrow gives no rows of no columns.
             for begin in range(0, file.nrows, _ROWS):
@@ -39,6 +41,14 @@ def orc_rows(plan: ReadPlan, split: Split) -> Iterator[pa.RecordBatch]:
             stripe = _stripe(file, number, columns.read, split.path)
             for begin in range(0, stripe.num_rows, _ROWS):
                 yield columns.completed(stripe.slice(begin, _ROWS))
+
+
+def _known(schema: pa.Schema) -> pa.Schema:
+    """The columns as Spark has written them, which keeps TIMESTAMP_NTZ as whole microseconds (``OrcUtils``)."""
+    return pa.schema(
+        field.with_type(_CLOCK) if (field.metadata or {}).get(_SPARK_TYPE) == b"timestamp_ntz" else field
+        for field in schema
+    )
 
 
 def _stripe(file: orc.ORCFile, number: int, names: Sequence[str], path: str) -> pa.RecordBatch:
