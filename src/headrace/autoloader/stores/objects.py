@@ -90,7 +90,8 @@ class ObjectStore:
         """All objects below a folder, in no order; nothing of a folder that has gone."""
         for info in self._asked(folder, fs.FileSelector(self._key(folder), recursive=True, allow_not_found=True)):
             if info.type == fs.FileType.File:
-                yield self._path(info.path).rpartition("/")[0], self._found(info)
+                path = self._root + info.path.removeprefix(self._root_key)
+                yield path.rpartition("/")[0], self._found(info)
 
     def entries(self, folder: str) -> Iterator[tuple[str, bool]]:
         """The names in a folder, and which of them are folders."""
@@ -134,6 +135,3 @@ class ObjectStore:
 
     def _key(self, path: str) -> str:
         return self._root_key + path.removeprefix(self._root).rstrip("/") or "/"
-
-    def _path(self, key: str) -> str:
-        return self._root + key.removeprefix(self._root_key)
