@@ -96,6 +96,7 @@ def kafka(tmp_path_factory):
         broker.stop()
 
 
+@pytest.fixture(scope="session")
 def postgres(tmp_path_factory):
     """A real PostgreSQL, one in each process that runs tests of it."""
     from tests.servers.postgres import running_postgres  # noqa: PLC0415 - its packages, for tests that need it

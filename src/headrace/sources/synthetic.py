@@ -244,6 +244,8 @@ def prepare_synthetic(given: Mapping[str, Any], schema: JsonType | None, session
     try:
         columns = columns or parse_struct(found.get("schema", COLUMNS))
         arrow_schema(columns)
+        for field in columns["fields"]:
+            values_of(field["type"], np.zeros(0, np.uint64), 0)
     except (InvalidDdl, NoArrowType) as error:
         found.wrong("schema", str(error))
     if not session.streams and "numRows" not in found.values:

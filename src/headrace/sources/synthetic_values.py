@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.autoloader.ddl import JsonType
-from headrace.autoloader.reading.arrow_types import arrow_type, decimal_of
+from headrace.autoloader.reading.arrow_types import NoArrowType, arrow_type, decimal_of
 
 Codes = npt.NDArray[np.uint64]
 
@@ -122,6 +122,8 @@ def _plain(kind: str, codes: Codes, start_us: int) -> pa.Array:
     if kind in ("timestamp", "timestamp_ntz"):
         moments = start_us + (codes % np.uint64(365 * _DAY_US)).astype(np.int64)
         return pa.array(moments).cast(arrow_type(kind))
+    if kind == "variant":
+        raise NoArrowType("there are no values of VARIANT")
     return pa.nulls(len(codes), arrow_type(kind))
 
 

@@ -96,7 +96,7 @@ def test_options_without_effect_are_told_apart():
         ("cloudFiles.maxBytesPerTrigger", "10 parrots", "number of bytes"),
         ("cloudFiles.includeExistingFiles", "yes", "true or false"),
         ("cloudFiles.schemaHints", "a INTT", "a type is expected"),
-        ("cloudFiles.schemaEvolutionMode", "grow", "addNewColumns, rescue"),
+        ("cloudFiles.schemaEvolutionMode", "grow", "addNewColumnsWithTypeWidening, rescue"),
         ("cloudFiles.maxFileAge", "1 day", "14 days at least"),
         ("cloudFiles.backfillInterval", "soon", "10 seconds"),
         ("cloudFiles.cleanSource", "MOVE", "moveDestination"),

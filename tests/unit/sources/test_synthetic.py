@@ -143,7 +143,7 @@ def test_tasks_cover_a_batch_once():
         ({"duplicateShare": "1"}, "SOURCE.OPTION_VALUE", "below 1"),
         ({"keys": "10000001"}, "SOURCE.OPTION_VALUE", "at most"),
         ({"maxLateness": "soon"}, "SOURCE.OPTION_VALUE", "10 seconds"),
-        ({"schema": "id INTEGER, v VARIANT"}, "SOURCE.OPTION_VALUE", "variant"),
+        ({"schema": "id INTEGER, v VARIANT"}, "SOURCE.OPTION_VALUE", "VARIANT"),
         ({"numRows": "0"}, "SOURCE.OPTION_VALUE", "above 0"),
     ],
 )
