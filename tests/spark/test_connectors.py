@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.avro.functions import from_avro, to_avro
@@ -25,6 +27,16 @@ def test_few_cores_have_a_collector_that_works_in_pauses(spark: SparkSession) ->
     beans = spark._jvm.java.lang.management.ManagementFactory.getGarbageCollectorMXBeans()
 
     assert {bean.getName() for bean in beans} == {"PS Scavenge", "PS MarkSweep"}
+
+
+def test_python_workers_import_modules_that_are_compiled(spark: SparkSession) -> None:
+    def where(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyspark.worker  # noqa: PLC0415 - of the worker
+
+        yield from (pa.RecordBatch.from_pydict({"place": [str(pyspark.worker.__cached__)]}) for _ in batches)
+
+    (row,) = spark.range(0, 1, 1, 1).mapInArrow(where, "place STRING").collect()
+    assert Path(row.place).is_file()
 
 
 def numbers(spark: SparkSession, first: int, end: int, word: str) -> DataFrame:

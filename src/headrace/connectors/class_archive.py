@@ -17,17 +17,18 @@ _MAKES = "-XX:ArchiveClassesAtExit="
 _USES = "-XX:SharedArchiveFile="
 
 
-def archive_file(java_version: str, class_path: Iterable[Path], environ: Mapping[str, str]) -> Path:
+def archive_file(java_version: str, class_path: Iterable[Path], home: Path | None, environ: Mapping[str, str]) -> Path:
     """The archive of this Java and this Python environment, whether or not it is there.
 
     Args:
         java_version: what ``java -version`` prints.
         class_path: jars in front of Spark's own.
+        home: where Spark is started from, unless that is where it is installed.
         environ: where the cache folder is looked up.
     """
     # The other lines speak of the options that Java was given, too.
     version = [line for line in java_version.splitlines() if " version " in line or "Runtime Environment" in line]
-    said = "\n".join((*version, sys.prefix, *map(str, class_path)))
+    said = "\n".join((*version, sys.prefix, str(home), *map(str, class_path)))
     return cache_folder(environ) / "classes" / f"{hashlib.sha256(said.encode()).hexdigest()[:16]}.jsa"
 
 

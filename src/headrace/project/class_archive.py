@@ -18,6 +18,7 @@ import psutil
 from headrace.connectors.class_archive import archive_file, making
 from headrace.connectors.fetch import jars
 from headrace.connectors.java import check_java
+from headrace.connectors.spark_home import spark_home
 from headrace.errors import PipelineError
 from headrace.project.open import Project
 from headrace.spark.session import ALWAYS_THERE, jvm_pid, spark_session
@@ -58,7 +59,8 @@ def make_class_archive(environ: Mapping[str, str]) -> Path:
     Raises:
         PipelineError: CONNECTOR.* when Java or the jars are missing, CLASSES.NOT_STORED when Java makes none.
     """
-    archive = archive_file(check_java(environ), jars((ALWAYS_THERE,), environ=environ), environ)
+    java_version, first = check_java(environ), jars((ALWAYS_THERE,), environ=environ)
+    archive = archive_file(java_version, first, spark_home(environ), environ)
     if archive.is_file():
         return archive
     archive.parent.mkdir(parents=True, exist_ok=True)

@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from headrace.connectors.class_archive import archive_file, using
 from headrace.connectors.fetch import jars
 from headrace.connectors.java import check_java
+from headrace.connectors.spark_home import spark_home
 from headrace.spark import patches
 from headrace.spark.confs import DEFAULT_MASTER, cores_of, session_confs, static_confs, with_own
 
@@ -179,7 +180,9 @@ def _new_session(
     if master.startswith("local") and not _COLLECTOR.search(chosen):
         # On few cores, work that goes on beside the collector's costs more than its pauses.
         options = f"{options} -XX:+UseParallelGC".strip()
-    stored = using(archive_file(java_version, first, environ), options)
+    # A cluster's machines have a Spark of their own.
+    home = spark_home(environ) if master.startswith("local") else None
+    stored = using(archive_file(java_version, first, home, environ), options)
     options = " ".join(filter(None, (options, f"-Dlog4j2.configurationFile={log4j.as_uri()}", stored)))
     settings["spark.driver.extraJavaOptions"] = options
     for logger in _NOISY_LOGGERS:
@@ -190,6 +193,19 @@ def _new_session(
     conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
     # The JVM gets a session of its own, so that a signal to the process group reaches Python alone (D11), and writes
     # to the log instead of the terminal.
-    with log_file(log_folder).open("ab") as log:
+    with log_file(log_folder).open("ab") as log, _started_from(home):
         gateway: Any = launch_gateway(conf, {"stdout": log, "stderr": log, "start_new_session": True, "cwd": folder})
     return SparkSession(SparkContext(gateway=gateway, conf=conf))
+
+
+@contextmanager
+def _started_from(home: Path | None) -> Iterator[None]:
+    """Let PySpark start the JVM from a folder; it looks into the environment of this process alone."""
+    if home is None:
+        yield
+        return
+    os.environ["SPARK_HOME"] = str(home)
+    try:
+        yield
+    finally:
+        del os.environ["SPARK_HOME"]

@@ -12,11 +12,13 @@ import os
 from hashlib import sha256
 from pathlib import Path
 from types import TracebackType
-
-from typing_extensions import Self
+from typing import TYPE_CHECKING
 
 from headrace.autoloader.reading.plan import ReadPlan
 from headrace.autoloader.reading.splits import Split
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 RECORDS, FILES = "bad_records", "bad_files"
 

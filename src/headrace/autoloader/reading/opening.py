@@ -11,12 +11,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from io import SEEK_SET, BufferedReader, RawIOBase
 from types import TracebackType
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import pyarrow as pa
-from typing_extensions import Self
 
 from headrace.autoloader.stores.paths import store_of
+
+if TYPE_CHECKING:
+    # Of the worker's start it would be a tenth.
+    from typing_extensions import Self
 
 _CODECS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
 _UNREAD = (".deflate", ".snappy", ".xz")
