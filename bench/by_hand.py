@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 
 from pyspark.sql import SparkSession
 
@@ -15,10 +16,10 @@ TUNED = {
 }
 
 
-def session(*, tuned: bool) -> SparkSession:
-    """A new session with Delta's defaults, or with those that suit a small machine."""
+def session(*, tuned: bool, jar_files: Iterable[str] = ()) -> SparkSession:
+    """A new session with Delta's defaults, or with those that suit a small machine; with these jars, or Delta's."""
     builder = SparkSession.builder.master("local[*]").config("spark.driver.memory", "2g")
-    builder = builder.config("spark.jars", ",".join(map(str, jars({"delta"}, environ=os.environ))))
+    builder = builder.config("spark.jars", ",".join(jar_files or map(str, jars({"delta"}, environ=os.environ))))
     builder = builder.config("spark.sql.extensions", "io.delta.sql.DeltaSparkSessionExtension")
     builder = builder.config("spark.sql.catalog.spark_catalog", "org.apache.spark.sql.delta.catalog.DeltaCatalog")
     builder = builder.config("spark.ui.enabled", "false").config("spark.ui.showConsoleProgress", "false")

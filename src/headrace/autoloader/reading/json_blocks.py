@@ -38,7 +38,7 @@ _PARTS = 8
 _SAMPLE_BYTES = 256 * 1024
 _TWO_ON_A_LINE = re.compile(rb"\}[ \t]*\{")
 _BOM = b"\xef\xbb\xbf"
-_MINUS_ZERO = re.compile(rb"[:\[,][ \t]*-0[ \t]*[,}\]]")
+_MINUS_ZERO = re.compile(rb"-0[ \t]*[,}\]]")
 
 Path = tuple[str, ...]
 
@@ -71,7 +71,7 @@ class JsonBlocks:
         block = block.removeprefix(_BOM)
         if b"\r" in block:
             block = block.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-        if block.strip():
+        if not block.isspace() and block:
             yield from self._read(block)
 
     def _read(self, block: bytes) -> Iterator[pa.RecordBatch]:
@@ -97,7 +97,7 @@ class JsonBlocks:
             before = dict(self._spelled)
             self._learn(block)
             table = self._parsed(block) if self._spelled != before else None
-        if table is None or not _is_one_a_line(block, table.num_rows) or (self._spelled and _has_minus_zero(block)):
+        if table is None or not _is_one_a_line(block, table.num_rows):
             return None
         try:
             columns = [
@@ -112,6 +112,9 @@ class JsonBlocks:
         points = sorted({path[-1] for path, kind in self._spelled.items() if pa.types.is_floating(kind)})
         if points:
             block = with_quoted_numbers(block, points)
+        if any(map(pa.types.is_integer, self._spelled.values())) and _MINUS_ZERO.search(block):
+            # There may be a whole number that Arrow would spell otherwise.
+            return None
         fields = [(field["name"], self._physical(field["type"], (field["name"],))) for field in self._fields]
         options = pj.ReadOptions(use_threads=False, block_size=len(block) + 1)
         parsing = pj.ParseOptions(explicit_schema=pa.schema(fields), unexpected_field_behavior=self._unexpected)
@@ -203,26 +206,23 @@ def _is_simple(kind: JsonType, patterns: AbstractSet[str]) -> bool:
 
 
 def _is_plain(block: bytes) -> bool:
-    """Whether a block is UTF-8 and has no two records on a line, as far as that can be told without reading it."""
+    """Whether a block is UTF-8 that Arrow can read without harm."""
     if not block.isascii():
         try:
             block.decode("utf-8")
         except UnicodeDecodeError:
             return False
-    if b"}{" in block or nests_deep(block):
-        return False
-    return not ((b"} " in block or b"}\t" in block) and _TWO_ON_A_LINE.search(block))
+    return not nests_deep(block)
 
 
 def _is_one_a_line(block: bytes, records: int) -> bool:
-    """Whether each line that holds something holds one record, where none holds two."""
-    lines = block.count(b"\n") + (not block.endswith(b"\n"))
-    return records == lines or records == sum(1 for line in block.split(b"\n") if line.strip())
-
-
-def _has_minus_zero(block: bytes) -> bool:
-    """Whether there may be a whole number that Arrow would spell otherwise."""
-    return (b":-0" in block or b" -0" in block or b"[-0" in block) and _MINUS_ZERO.search(block) is not None
+    """Whether each line that holds something holds one record."""
+    if block.count(b"\n") + (not block.endswith(b"\n")) == records and block.count(b"}\n{") == records - 1:
+        # Between two records, and nowhere else in JSON, the one bracket may follow the other: no record has a line end.
+        return True
+    if _TWO_ON_A_LINE.search(block):
+        return False
+    return records == sum(1 for line in block.split(b"\n") if line.strip())
 
 
 def _cut(block: bytes) -> Iterator[bytes]:

@@ -28,37 +28,40 @@ def with_quoted_numbers(text: bytes, names: Iterable[str]) -> bytes:
 
     Nothing inside of a text looks like such a member: there, each quote has a backslash before it.
     """
-    # A byte behind the end spares each step a look at it.
-    letters = np.frombuffer(text + b"\n", dtype=np.uint8)
-    starts = np.concatenate([_numbers_of(text, letters, name) for name in names])
+    # A byte behind the end spares each step a look at it; one before the beginning, the same.
+    letters = np.frombuffer(b"\n" + text + b"\n", dtype=np.uint8)
+    colons = np.flatnonzero(letters == _COLON)
+    # The last letter of what stands before each.
+    before = _stepped(letters, colons - 1, _SPACE, -1)
+    is_name = letters[before] == _QUOTE
+    colons, before = colons[is_name], before[is_name]
+    starts = np.concatenate([_numbers_of(letters, colons, before, name.encode()) for name in names])
     starts.sort()
-    ends = _behind(letters, starts, _IN_NUMBER)
+    ends = _stepped(letters, starts, _IN_NUMBER, 1)
     quotes = np.empty(2 * len(starts), dtype=np.int64)
     quotes[0::2], quotes[1::2] = starts, ends
-    return np.insert(letters[:-1], quotes, _QUOTE).tobytes()
+    return np.insert(letters[1:-1], quotes - 1, _QUOTE).tobytes()
 
 
-def _numbers_of(text: bytes, letters: _Bytes, name: str) -> _Places:
-    """Where the numbers begin that are members of a name."""
-    key = b'"' + name.encode() + b'"'
-    found = []
-    at = text.find(key)
-    while at >= 0:
-        found.append(at)
-        at = text.find(key, at + len(key))
-    places = np.array(found, dtype=np.int64)
-    places = places[(places == 0) | (letters[places - 1] != _BACKSLASH)]
-    places = _behind(letters, places + len(key), _SPACE)
-    places = places[letters[places] == _COLON] + 1
-    places = _behind(letters, places, _SPACE)
+def _numbers_of(letters: _Bytes, colons: _Places, before: _Places, name: bytes) -> _Places:
+    """Where the numbers begin that are members of a name; *before* each colon is the quote that ends a name."""
+    begins = before - len(name) - 1
+    colons, begins = colons[begins > 0], begins[begins > 0]
+    # From the end, where names differ most.
+    for place in range(len(name), -1, -1):
+        wanted = name[place - 1] if place else _QUOTE
+        same = letters[begins + place] == wanted
+        colons, begins = colons[same], begins[same]
+    colons = colons[letters[begins - 1] != _BACKSLASH]
+    places = _stepped(letters, colons + 1, _SPACE, 1)
     return places[_BEGINS_NUMBER[letters[places]]]
 
 
-def _behind(letters: _Bytes, places: _Places, some: npt.NDArray[np.bool_]) -> _Places:
-    """From each place, the first one whose letter is none of *some*."""
+def _stepped(letters: _Bytes, places: _Places, some: npt.NDArray[np.bool_], step: int) -> _Places:
+    """From each place, step by step, the first one whose letter is none of *some*."""
     places = places.copy()
     going = np.flatnonzero(some[letters[places]])
     while len(going):
-        places[going] += 1
+        places[going] += step
         going = going[some[letters[places[going]]]]
     return places
