@@ -31,7 +31,7 @@ def entry(
         "seed": seed,
         "at": at,
         "points": points or len(verdicts),
-        "struck": sum(verdict.struck for verdict in verdicts),
+        "struck": points or sum(verdict.struck for verdict in verdicts),
         "failed": sum(not verdict.passed for verdict in verdicts),
         "seconds": round(sum(verdict.seconds for verdict in verdicts)),
         "verdicts": [verdict.to_json() for verdict in verdicts],

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import tempfile
 import textwrap
 import uuid
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -97,11 +99,12 @@ def kafka(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def postgres(tmp_path_factory):
+def postgres():
     """A real PostgreSQL, one in each process that runs tests of it."""
     from tests.servers.postgres import running_postgres  # noqa: PLC0415 - its packages, for tests that need it
 
-    with running_postgres(tmp_path_factory.mktemp("postgres")) as server:
+    # Started by root it is another user's, who may not pass through the folder of pytest.
+    with tempfile.TemporaryDirectory(prefix="headrace-postgres-") as folder, running_postgres(Path(folder)) as server:
         yield server
 
 
