@@ -16,7 +16,7 @@ from headrace.errors import PipelineError
 from headrace.events.types import Warned
 from headrace.graph.resolved import ResolvedFlow
 from headrace.sources.kafka_offsets import Bounds, Partition, losses
-from headrace.sources.kafka_options import PASSED_ON
+from headrace.sources.kafka_options import PASSED_ON, topics_named
 from headrace.spark.causes import chain
 from headrace.spark.kafka_failures import kafka_problem
 from headrace.spark.plans import analyzed, items, node_kind
@@ -34,9 +34,9 @@ class TopicSource:
     options: Mapping[str, str] = field(repr=False)
 
     @property
-    def topics(self) -> tuple[str, ...]:
+    def topics(self) -> frozenset[str]:
         """The topics that the options name."""
-        return tuple(name.strip() for name in self.options.get("subscribe", "").split(",") if name.strip())
+        return topics_named(self.options)
 
     @property
     def fails_on_loss(self) -> bool:
@@ -70,7 +70,7 @@ def check_topics(
         names = {*source.topics, *(topic for topic, _ in read)}
         with _asking(around.session, source.options, flow) as admin:
             partitions = _partitions(around.session, admin, names)
-            missing = sorted(set(source.topics) - {topic for topic, _ in partitions})
+            missing = sorted(source.topics - {topic for topic, _ in partitions})
             if missing:
                 last = {topic: position for (topic, _), position in read.items()}
                 known = "; it was read before" if set(missing) & set(last) else ""
