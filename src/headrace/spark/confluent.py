@@ -21,6 +21,7 @@ from pyspark.sql.types import DataType, StringType, StructField, StructType, _pa
 from headrace.errors import PipelineError
 from headrace.sources.confluent import BadPayload, decoder, shared_registry
 from headrace.sources.confluent_schema import UnsupportedSchema, converter, spark_type
+from headrace.sources.told import telling
 
 
 class OnError(str, Enum):
@@ -77,6 +78,7 @@ def from_confluent(
 def _reading(
     settings: str, reader_text: str, type_: Any, result: DataType, on_error: OnError
 ) -> Callable[[pa.Array], pa.Array]:
+    @telling
     def from_confluent(payloads: pa.Array) -> pa.Array:
         decode = decoder(shared_registry(settings), json.loads(reader_text))
         convert = converter(type_)
