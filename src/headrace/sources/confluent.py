@@ -68,14 +68,19 @@ class Registry:
             # Its text may repeat a setting.
             raise PipelineError("CONFLUENT.SETTINGS") from None
         self._writers: dict[int, Any] = {}
+        self._readers: dict[tuple[str, int | str], Any] = {}
 
-    def reader(self, subject: str, version: int | None) -> Any:
+    def reader(self, subject: str, version: int | None, *, again: bool = True) -> Any:
         """The schema of a subject, whole; the latest when no version is given.
+
+        Without *again*, as it was when it was last asked for.
 
         Raises:
             PipelineError: CONFLUENT.NO_SUBJECT, CONFLUENT.NOT_AVRO, CONFLUENT.SCHEMA, CONFLUENT.UNREACHABLE.
         """
         wanted = "latest" if version is None else version
+        if not again and (subject, wanted) in self._readers:
+            return self._readers[subject, wanted]
         try:
             found = self._registered(subject, wanted, {})
             fastavro.parse_schema(found)
@@ -84,6 +89,7 @@ class Registry:
         except (SchemaParseException, UnknownType, ValueError) as error:
             reason = f"it is none of Avro: {error}"
             raise PipelineError("CONFLUENT.SCHEMA", subject=subject, reason=reason) from None
+        self._readers[subject, wanted] = found
         return found
 
     def writer(self, number: int) -> Any:

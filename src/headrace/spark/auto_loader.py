@@ -29,7 +29,7 @@ from headrace.autoloader.reading.plan import METADATA
 from headrace.autoloader.source import LEDGERS_ELSEWHERE, Place, prepare
 from headrace.errors import PipelineError, Problems
 from headrace.spark.cloud_files import NAME, SOURCE_OPTION, CloudFiles
-from headrace.sql.file_functions import READ_FILES, FilesCall, files_calls
+from headrace.sql.source_functions import READ_FILES, SourceCall, source_calls
 
 FORMAT = "cloudfiles"
 # Of a session: beginnings of paths to what they stand for, as JSON.
@@ -57,6 +57,11 @@ def storing() -> Iterator[None]:
         _STORES.reset(token)
 
 
+def is_run() -> bool:
+    """Whether a query function is called to be run, and not just to be looked at."""
+    return _STORES.get()
+
+
 def folders_below(folder: Path) -> Iterator[Path]:
     """A folder for each reader, in the order in which a query function makes them."""
     return (folder / str(number) for number in count())
@@ -80,12 +85,12 @@ def reading(load: Any) -> Any:
     return loading
 
 
-def reading_files(sql: Any) -> Any:
-    """Of a session's ``sql``: ``read_files`` and ``cloud_files`` are views of what is read, for as long as it takes."""
+def reading_sources(sql: Any) -> Any:
+    """Of a session's ``sql``: ``read_files``, ``read_kafka`` and so on are views of what is read, for as long."""
 
     @wraps(sql)
     def querying(self: SparkSession, text: str, *arguments: Any, **options: Any) -> Any:
-        calls = files_calls(text)
+        calls = source_calls(text)
         if not calls:
             return sql(self, text, *arguments, **options)
         views = [f"headrace_files_{next(_views)}" for _ in calls]
@@ -100,7 +105,7 @@ def reading_files(sql: Any) -> Any:
     return querying
 
 
-def _with_views(text: str, calls: Sequence[FilesCall], views: Sequence[str]) -> str:
+def _with_views(text: str, calls: Sequence[SourceCall], views: Sequence[str]) -> str:
     pieces, position = [], 0
     for call, view in zip(calls, views, strict=True):
         pieces += [text[position : call.start], view]
@@ -108,8 +113,11 @@ def _with_views(text: str, calls: Sequence[FilesCall], views: Sequence[str]) -> 
     return "".join((*pieces, text[position:]))
 
 
-def _frame_of(session: SparkSession, call: FilesCall, *, metadata: bool) -> DataFrame:
+def _frame_of(session: SparkSession, call: SourceCall, *, metadata: bool) -> DataFrame:
     given = dict(call.options)
+    if call.path is None:
+        source: Any = session.readStream if call.streams else session.read
+        return source.format(call.format).options(**given).load()  # type: ignore[no-any-return]  # either kind of reader
     schema = given.pop("schema", None)
     if call.function == READ_FILES:
         given = options_of_function(given)

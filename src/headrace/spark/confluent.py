@@ -59,7 +59,10 @@ def from_confluent(
     if on_error not in set(OnError):
         raise PipelineError("CONFLUENT.ON_ERROR", given=on_error)
     settings = json.dumps({"url": registry} if isinstance(registry, str) else dict(registry), sort_keys=True)
-    reader = shared_registry(settings).reader(subject, version)
+    from headrace.spark.auto_loader import is_run  # noqa: PLC0415 - workers import this module, and need none of that
+
+    # The table has the columns that the update has found; and others wait while a flow is started.
+    reader = shared_registry(settings).reader(subject, version, again=not is_run())
     try:
         type_ = spark_type(reader)
     except UnsupportedSchema as error:

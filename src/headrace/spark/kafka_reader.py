@@ -14,7 +14,7 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from headrace.errors import PipelineError
 from headrace.sources import event_hubs_options, kafka_options
-from headrace.spark.auto_loader import FOLDERS, GIVEN, NOTED_FORMAT, NOTED_SCHEMA
+from headrace.spark.auto_loader import FOLDERS, GIVEN, NOTED_FORMAT, NOTED_SCHEMA, is_run
 from headrace.spark.topics import partitions_of_topic
 
 KAFKA, EVENT_HUBS = kafka_options.FORMAT.name, event_hubs_options.FORMAT.name
@@ -61,7 +61,7 @@ def _options(reader: Any, wanted: str, given: Mapping[str, Any]) -> kafka_option
     time_zone = str(session.conf.get("spark.sql.session.timeZone", "UTC"))
     if wanted == KAFKA:
         return kafka_options.kafka_options(given, streaming=streaming, time_zone=time_zone)
-    counted = partial(partitions_of_topic, session)
+    counted = partial(partitions_of_topic, session, again=not is_run())
     return event_hubs_options.event_hubs_options(given, streaming=streaming, time_zone=time_zone, partitions_of=counted)
 
 

@@ -110,7 +110,7 @@ def install() -> None:
     _wrap(SparkSession, "readStream", _batch_reader)
     _wrap(SparkSession, "sql", _respelled(SPELL_QUERY))
     _wrap(SparkSession, "sql", _queries_only)
-    _wrap(SparkSession, "sql", auto_loader.reading_files)
+    _wrap(SparkSession, "sql", auto_loader.reading_sources)
     for reader in (DataFrameReader, DataStreamReader):
         for read in _READS:
             _wrap(reader, read, _checked(every=read == "parquet"))

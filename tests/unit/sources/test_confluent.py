@@ -54,6 +54,16 @@ def test_each_schema_is_asked_for_once(registry):
     assert sum(path.startswith(f"/schemas/ids/{old}") for path in registry.asked) == 1
 
 
+def test_the_schema_that_was_found_is_kept_until_it_is_asked_for_again(registry):
+    client = Registry({"url": registry.url, "max.retries": 0})
+    registry.register("orders-value", OLD)
+    found = client.reader("orders-value", None)
+    registry.register("orders-value", NEW)
+
+    assert client.reader("orders-value", None, again=False) == found
+    assert client.reader("orders-value", None) != found
+
+
 def test_a_schema_may_refer_to_another_subject(registry):
     money = {"type": "record", "name": "Money", "fields": [{"name": "cents", "type": "long"}]}
     registry.register("money", money)
