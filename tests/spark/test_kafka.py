@@ -83,19 +83,6 @@ def test_the_lag_of_each_partition_is_in_the_events_and_in_the_status(kafka, pro
     assert behind == {partition.partition: partition.behind for partition in said.lag}
 
 
-def test_a_readable_time_is_where_reading_begins(kafka, project):
-    topic = kafka.topic()
-    kafka.produce(topic, "old", timestamp_ms=1_767_225_599_000)
-    kafka.produce(topic, "new", timestamp_ms=1_767_225_600_000)
-    options = {**of(kafka, topic), "startingTimestamp": "2026-01-01T00:00:00Z", "includeHeaders": True}
-    kafka.produce(topic, "newest", headers=[("source", b"test")], timestamp_ms=1_767_225_601_000)
-
-    pipeline = project(reading(options, '"CAST(value AS STRING) AS value", "headers[0].key AS header", "timestamp"'))
-    pipeline.run()
-
-    assert [(row["value"], row["header"]) for row in pipeline.rows("read")] == [("new", None), ("newest", "source")]
-
-
 def test_topics_are_chosen_by_a_pattern_by_partitions_by_times_and_in_sql(kafka, project):
     topic = kafka.topic(partitions=2)
     kafka.produce(topic, "old", timestamp_ms=1_767_225_599_000)

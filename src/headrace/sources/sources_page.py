@@ -83,6 +83,8 @@ _KINESIS = """
 
     spark.readStream.format("kinesis").options(streamName="clicks", region="eu-west-1", initialPosition="earliest").load()
 
+In SQL it is `STREAM read_kinesis(streamName => 'clicks', region => 'eu-west-1')`, with the same options.
+
 Options and defaults are the vendor's. Columns: `{columns}`.
 
 - An offset is a sequence number in each shard: each record once, over restarts too. Shards that were split or merged are

@@ -8,7 +8,6 @@ import sys
 import time
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
 from functools import wraps
@@ -29,6 +28,7 @@ from headrace.autoloader.reading.plan import METADATA
 from headrace.autoloader.source import LEDGERS_ELSEWHERE, Place, prepare
 from headrace.errors import PipelineError, Problems
 from headrace.spark.cloud_files import NAME, SOURCE_OPTION, CloudFiles
+from headrace.spark.query_calls import is_run
 from headrace.sql.source_functions import READ_FILES, SourceCall, source_calls
 
 FORMAT = "cloudfiles"
@@ -36,8 +36,6 @@ FORMAT = "cloudfiles"
 PATHS = "headrace.paths"
 # Gives each reader of a query function the folder for its schemas and ledgers; None in a script, whose options say it.
 FOLDERS: ContextVar[Iterator[Path] | None] = ContextVar("headrace_auto_loader_folders", default=None)
-# Whether a query function is called to be run, and what its readers find out is to be kept.
-_STORES: ContextVar[bool] = ContextVar("headrace_auto_loader_stores", default=False)
 # Of a reader: its options, format and schema as they were given.
 GIVEN = "_headrace_given"
 NOTED_FORMAT, NOTED_SCHEMA = "_headrace_format", "_headrace_schema"
@@ -45,21 +43,6 @@ NOTED_FORMAT, NOTED_SCHEMA = "_headrace_format", "_headrace_schema"
 _views = count()
 # Where code lies that is nobody's query.
 _OURS = (str(Path(__file__).parents[1]) + os.sep, str(Path(pyspark.__file__).parent) + os.sep)
-
-
-@contextmanager
-def storing() -> Iterator[None]:
-    """Let readers that are made inside the block store the schemas that they infer."""
-    token = _STORES.set(True)
-    try:
-        yield
-    finally:
-        _STORES.reset(token)
-
-
-def is_run() -> bool:
-    """Whether a query function is called to be run, and not just to be looked at."""
-    return _STORES.get()
 
 
 def folders_below(folder: Path) -> Iterator[Path]:
@@ -208,7 +191,7 @@ def _place(session: SparkSession) -> Place:
         paths=json.loads(session.conf.get(PATHS, "{}") or "{}"),
         now_ns=time.time_ns(),
         tasks=session.sparkContext.defaultParallelism,
-        stores=folder is None or _STORES.get(),
+        stores=folder is None or is_run(),
     )
 
 

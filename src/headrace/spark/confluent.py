@@ -22,6 +22,7 @@ from headrace.errors import PipelineError
 from headrace.sources.confluent import BadPayload, decoder, shared_registry
 from headrace.sources.confluent_schema import UnsupportedSchema, converter, spark_type
 from headrace.sources.told import telling
+from headrace.spark.query_calls import is_run
 
 
 class OnError(str, Enum):
@@ -59,8 +60,6 @@ def from_confluent(
     if on_error not in set(OnError):
         raise PipelineError("CONFLUENT.ON_ERROR", given=on_error)
     settings = json.dumps({"url": registry} if isinstance(registry, str) else dict(registry), sort_keys=True)
-    from headrace.spark.auto_loader import is_run  # noqa: PLC0415 - workers import this module, and need none of that
-
     # The table has the columns that the update has found; and others wait while a flow is started.
     reader = shared_registry(settings).reader(subject, version, again=not is_run())
     try:

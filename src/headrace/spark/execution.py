@@ -29,7 +29,6 @@ from headrace.model.triggers import Trigger, TriggerKind
 from headrace.plan.loads import Load
 from headrace.runtime.ports import Canceled, Completed, Report
 from headrace.runtime.seam import Point
-from headrace.spark.auto_loader import storing
 from headrace.spark.commit_counter import CommitCounter
 from headrace.spark.confs import CHECKPOINT_CONFS
 from headrace.spark.lag import LagTeller
@@ -38,6 +37,7 @@ from headrace.spark.lost_offsets import LossTeller
 from headrace.spark.maintenance import COMPACT_ABOVE_FILES
 from headrace.spark.patches import READS_COMMITS
 from headrace.spark.preparation import Preparation
+from headrace.spark.query_calls import storing
 from headrace.spark.rescued import rescued_column
 from headrace.spark.session import on_clone, with_confs
 from headrace.spark.surroundings import Surroundings

@@ -14,7 +14,8 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from headrace.errors import PipelineError
 from headrace.sources import event_hubs_options, kafka_options
-from headrace.spark.auto_loader import FOLDERS, GIVEN, NOTED_FORMAT, NOTED_SCHEMA, is_run
+from headrace.spark.auto_loader import FOLDERS, GIVEN, NOTED_FORMAT, NOTED_SCHEMA
+from headrace.spark.query_calls import is_run
 from headrace.spark.topics import partitions_of_topic
 
 KAFKA, EVENT_HUBS = kafka_options.FORMAT.name, event_hubs_options.FORMAT.name

@@ -9,7 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.errors import Problems
-from headrace.sources.kafka_offsets import Bounds, lags, losses, positions_of
+from headrace.sources.kafka_offsets import (
+    Bounds,
+    Span,
+    gone_between,
+    lags,
+    losses,
+    lost_between,
+    positions_of,
+    spans_of,
+)
 from headrace.sources.kafka_options import kafka_options, topics_named, topics_text, without_effect
 from headrace.sources.option_reading import time_ms
 
@@ -167,3 +176,59 @@ def test_a_topic_that_ends_before_what_was_read_is_another_one():
     (lost,) = losses({("a", 0): 9}, {("a", 0): Bounds(2, 5)})
 
     assert (lost.offsets, "made anew" in lost.reason) == (3, True)
+
+
+def test_a_batch_that_has_read_all_of_its_offsets_has_lost_nothing_whatever_is_gone_since():
+    assert lost_between({("a", 0): Span(2, 5)}, 3, {("a", 0): 5}) == ()
+
+
+def test_what_a_batch_lacks_is_lost_where_the_broker_has_it_no_longer():
+    spans = {("a", 0): Span(2, 6), ("a", 1): Span(0, 3)}
+
+    (lost,) = lost_between(spans, 4, {("a", 0): 5, ("a", 1): 0})
+
+    assert (lost.partition, lost.offsets, "first one left is 5" in lost.reason) == (0, 3, True)
+
+
+def test_offsets_without_records_are_not_lost_while_the_broker_has_them():
+    assert lost_between({("a", 0): Span(0, 10)}, 8, {("a", 0): 0}) == ()
+
+
+def test_losses_of_several_partitions_that_cannot_be_told_apart_are_said_so():
+    lost = lost_between({("a", 0): Span(0, 4), ("a", 1): Span(0, 4)}, 5, {("a", 0): 4, ("a", 1): 4})
+
+    assert [(one.offsets, "at most: the batch lacks 3" in one.reason) for one in lost] == [(3, True), (3, True)]
+
+
+spans = st.dictionaries(
+    st.tuples(st.sampled_from("ab"), st.integers(0, 3)),
+    st.builds(lambda start, length: Span(start, start + length), st.integers(0, 50), st.integers(0, 50)),
+)
+
+
+@given(spans, st.data())
+def test_a_loss_is_never_more_than_what_the_batch_lacks_nor_than_what_is_gone(taken, data):
+    offsets = sum(span.end - span.start for span in taken.values())
+    rows = data.draw(st.integers(0, offsets))
+    firsts = {place: data.draw(st.integers(0, 120)) for place in taken}
+
+    for lost in lost_between(taken, rows, firsts):
+        span, first = taken[lost.topic, lost.partition], firsts[lost.topic, lost.partition]
+        assert 0 < lost.offsets <= min(offsets - rows, min(first, span.end) - span.start)
+
+
+def test_what_was_told_before_the_stream_started_is_not_counted_again():
+    start, end = {"a": {"0": 2, "1": 7}}, {"a": {"0": 6, "1": 9}}
+
+    assert spans_of(start, end, {("a", 0): 5, ("a", 1): 3}) == {("a", 0): Span(5, 6), ("a", 1): Span(7, 9)}
+    assert spans_of(None, end, {}) == {}
+
+
+def test_partitions_that_a_batch_does_not_end_with_are_gone():
+    start, end = {"a": {"0": 2, "1": 7, "2": 9}}, {"a": {"0": 6, "1": 5}}
+
+    found = {(lost.partition, lost.offsets): lost.reason for lost in gone_between(start, end)}
+
+    assert set(found) == {(1, None), (2, None)}
+    assert "made anew" in found[1, None]
+    assert gone_between(start, None) == ()
