@@ -12,6 +12,8 @@ from command_line import command_line_page
 from headrace.autoloader.reference import auto_loader_reference
 from headrace.errors import Condition, conditions
 from headrace.settings.reference import settings_reference
+from headrace.sources.event_hubs_page import event_hubs_reference
+from headrace.sources.kafka_page import kafka_reference
 from headrace.sources.sources_page import sources_reference
 from vendor_api import vendor_api_page
 
@@ -55,6 +57,8 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "reference/auto-loader-cases.md": auto_loader_cases_page,
     "reference/command-line.md": command_line_page,
     "reference/errors.md": errors_page,
+    "reference/event-hubs.md": event_hubs_reference,
+    "reference/kafka.md": kafka_reference,
     "reference/settings.md": settings_reference,
     "reference/sources.md": sources_reference,
     "reference/vendor-api.md": vendor_api_page,

@@ -43,6 +43,7 @@ transaction.state.log.min.isr=1
 group.initial.rebalance.delay.ms=0
 auto.create.topics.enable=false
 delete.topic.enable=true
+log.retention.ms=-1
 """
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.model.outcome import UpdateState
+from headrace.model.outcome import FlowState
 
 pytestmark = pytest.mark.spark
 
@@ -17,18 +17,19 @@ LATER = {**ORDER, "fields": [*ORDER["fields"], {"name": "currency", "type": "str
 READ = """
     from headrace import from_confluent
 
+    def decoded(topic, on_error):
+        options = {{"kafka.bootstrap.servers": "{servers}", "subscribe": topic, "startingOffsets": "earliest"}}
+        records = spark.readStream.format("kafka").options(**options).load()
+        return records.select(from_confluent("value", "orders-value", "{url}", on_error=on_error).alias("decoded"))
+
     @dp.table
     @dp.expect_or_quarantine("readable", "error IS NULL")
     def orders():
-        records = (
-            spark.readStream.format("kafka")
-            .option("kafka.bootstrap.servers", "{servers}")
-            .option("subscribe", "{topic}")
-            .option("startingOffsets", "earliest")
-            .load()
-        )
-        decoded = from_confluent("value", "orders-value", "{url}", on_error="{on_error}")
-        return records.select(decoded.alias("decoded")).select({columns})
+        return decoded("{topic}", "tell").select("decoded.value.*", "decoded.error")
+
+    @dp.table
+    def strict():
+        return decoded("{damaged}", "fail").select("decoded.id")
     """
 
 
@@ -41,32 +42,20 @@ def registry():
     server.close()
 
 
-def test_records_of_both_schemas_are_read_and_what_is_none_is_set_aside(kafka, registry, project):
-    topic = kafka.topic()
+def test_records_of_both_schemas_are_read_and_what_is_none_is_set_aside_or_ends_the_flow(kafka, registry, project):
+    topic, damaged = kafka.topic(), kafka.topic()
     old, new = registry.register("orders-value", ORDER), registry.register("orders-value", LATER)
     kafka.produce(topic, registry.payload(old, {"id": 1, "tags": {"a": 1}}), b"no record")
     kafka.produce(topic, registry.payload(new, {"id": 2, "tags": {}, "currency": "USD"}))
-    columns = '"decoded.value.*", "decoded.error"'
-    text = READ.format(servers=kafka.servers, topic=topic, url=registry.url, on_error="tell", columns=columns)
-    pipeline = project(text)
+    kafka.produce(damaged, b"\x00\x00\x00\x00\x63\x02")
+    pipeline = project(READ.format(servers=kafka.servers, topic=topic, damaged=damaged, url=registry.url))
 
     result = pipeline.run()
 
-    assert result.state is UpdateState.COMPLETED
+    assert result.states == {"orders": FlowState.COMPLETED, "strict": FlowState.FAILED}
     rows = sorted((row["id"], dict(row["tags"]), row["currency"]) for row in pipeline.rows("orders"))
     assert rows == [(1, {"a": 1}, "EUR"), (2, {}, "USD")]
     (aside,) = pipeline.rows("orders_quarantine")
     assert "does not begin with a zero byte" in aside["row"]["error"]
-
-
-def test_a_payload_that_cannot_be_read_ends_the_flow_with_its_reason(kafka, registry, project):
-    topic = kafka.topic()
-    registry.register("orders-value", ORDER)
-    kafka.produce(topic, b"\x00\x00\x00\x00\x63\x02")
-    columns = '"decoded.id", F.lit(None).cast("string").alias("error")'
-    text = READ.format(servers=kafka.servers, topic=topic, url=registry.url, on_error="fail", columns=columns)
-
-    result = project(text).run()
-
     assert result.error == "CONFLUENT.PAYLOAD"
     assert "no schema with the id 99" in result.outcome.error["detail"]

@@ -6,6 +6,8 @@ import json
 
 import pytest
 
+from headrace.errors import Problems
+from headrace.events.types import Warned
 from headrace.model.outcome import UpdateState
 
 pytestmark = pytest.mark.spark
@@ -17,7 +19,7 @@ HUB = """
 
     @dp.materialized_view
     def whole():
-        return spark.read.format("eventhubs").options(**{options!r}).load()
+        return spark.read.format("eventhubs").options(**{whole!r}).load()
     """
 
 
@@ -47,8 +49,9 @@ def test_events_have_the_columns_of_the_vendors_connector_and_the_key_is_in_noth
     positions = {json.dumps({"ehName": hub, "partitionId": 0}): position}
     kafka.produce(hub, "skipped", "first", key="k", headers=[("a", b"1"), ("a", b"2")], timestamp_ms=1_767_225_600_000)
     kafka.produce(hub, "other", partition=1)
-    given = options(kafka, hub, maxEventsPerTrigger=1, **{"eventhubs.startingPositions": json.dumps(positions)})
-    pipeline = project(HUB.format(options=given))
+    given = options(kafka, hub, **{"eventhubs.startingPositions": json.dumps(positions)})
+    stream = {**given, "maxEventsPerTrigger": 1, "eventhubs.prefetchCount": 5}
+    pipeline = project(HUB.format(options=stream, whole=given))
     events = []
 
     result = pipeline.run(on_event=events.append)
@@ -60,5 +63,20 @@ def test_events_have_the_columns_of_the_vendors_connector_and_the_key_is_in_noth
     assert (dict(first["properties"]), first["publisher"], first["systemProperties"]) == ({"a": "2"}, None, [])
     assert first["enqueuedTime"].isoformat() == "2026-01-01T00:00:00+00:00"
     assert {row["body"] for row in pipeline.rows("read")} == {row["body"] for row in pipeline.rows("whole")}
+    inert = [event.message for event in events if isinstance(event, Warned) and event.code == "DATASET.WITHOUT_EFFECT"]
+    assert [message for message in inert if "eventhubs.prefetchCount" in message] == inert != []
     assert "c2VjcmV0LWtleQ" not in repr(events) + plan + json.dumps(result.outcome.to_json())
     assert b"c2VjcmV0LWtleQ" not in everything_below(pipeline.folder)
+
+
+def test_a_hub_that_is_not_there_is_named_when_its_partitions_are_asked_for(kafka, project):
+    at_five = json.dumps({"offset": None, "seqNo": 5, "enqueuedTime": None, "isInclusive": True})
+    given = options(kafka, "no-such-hub", **{"eventhubs.startingPosition": at_five})
+    pipeline = project(HUB.format(options=given, whole=given))
+
+    with pytest.raises(Problems) as refused:
+        pipeline.plan()
+
+    assert {(problem.code, problem.params.get("hub")) for problem in refused.value} == {
+        ("EVENT_HUBS.NO_HUB", "no-such-hub")
+    }

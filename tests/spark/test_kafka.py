@@ -7,7 +7,7 @@ import json
 import pytest
 
 from headrace.errors import PipelineError, Problems
-from headrace.events.types import BatchDone, FlowBehind, Warned
+from headrace.events.types import BatchDone, FlowBehind, FlowMoved, Warned
 from headrace.model.outcome import FlowState, UpdateState
 
 pytestmark = pytest.mark.spark
@@ -83,17 +83,123 @@ def test_the_lag_of_each_partition_is_in_the_events_and_in_the_status(kafka, pro
     assert behind == {partition.partition: partition.behind for partition in said.lag}
 
 
-def test_a_readable_time_is_where_reading_begins(kafka, project):
-    topic = kafka.topic()
+def test_topics_are_chosen_by_a_pattern_by_partitions_by_times_and_in_sql(kafka, project):
+    topic = kafka.topic(partitions=2)
     kafka.produce(topic, "old", timestamp_ms=1_767_225_599_000)
-    kafka.produce(topic, "new", timestamp_ms=1_767_225_600_000)
-    options = {**of(kafka, topic), "startingTimestamp": "2026-01-01T00:00:00Z", "includeHeaders": True}
-    kafka.produce(topic, "newest", headers=[("source", b"test")], timestamp_ms=1_767_225_601_000)
+    kafka.produce(topic, "new", "newer", timestamp_ms=1_767_225_600_000)
+    kafka.produce(topic, "other", partition=1, timestamp_ms=1_767_225_599_000)
+    chosen = {
+        "by_pattern": {"subscribePattern": topic[:-3] + ".*", "startingOffsets": "earliest", "minPartitions": 4},
+        "by_partition": {"assign": json.dumps({topic: [1]}), "startingOffsets": json.dumps({topic: {"1": -2}})},
+        "by_time": {
+            "subscribe": topic,
+            "startingOffsetsByTimestamp": json.dumps({topic: {"0": "2026-01-01T00:00:00Z", "1": "2026-01-01"}}),
+            "startingOffsetsByTimestampStrategy": "latest",
+        },
+    }
+    text = f"""
+    def reading(name, options):
+        @dp.table(name=name)
+        def read():
+            records = spark.readStream.format("kafka").option("kafka.bootstrap.servers", "{kafka.servers}")
+            return records.options(**options).load().select(
+                F.col("value").cast("string"), F.spark_partition_id().alias("task")
+            )
 
-    pipeline = project(reading(options, '"CAST(value AS STRING) AS value", "headers[0].key AS header", "timestamp"'))
+    for name, options in {chosen!r}.items():
+        reading(name, options)
+    """
+    query = f"""
+    CREATE STREAMING TABLE in_sql AS SELECT CAST(value AS STRING) AS value FROM STREAM read_kafka(
+      bootstrapServers => '{kafka.servers}', subscribe => '{topic}', startingTimestamp => '2026-01-01T00:00:00Z',
+      startingOffsetsByTimestampStrategy => 'latest'
+    );
+    CREATE MATERIALIZED VIEW once AS SELECT CAST(value AS STRING) AS value FROM read_kafka(
+      bootstrapServers => '{kafka.servers}', subscribe => '{topic}', endingTimestamp => '2026-01-01'
+    );
+    """
+    pipeline = project(text, {"transformations/topics.sql": query})
+
+    result = pipeline.run()
+
+    assert (result.state, result.error) == (UpdateState.COMPLETED, None)
+    assert {name: values(pipeline, name) for name in (*chosen, "in_sql", "once")} == {
+        "by_pattern": ["new", "newer", "old", "other"],
+        "by_partition": ["other"],
+        "by_time": ["new", "newer"],
+        "in_sql": ["new", "newer"],
+        "once": ["old", "other"],
+    }
+    # Four records of two partitions, each read by a task of its own.
+    assert len({row["task"] for row in pipeline.rows("by_pattern")}) == 4
+
+
+def test_what_goes_on_reads_partitions_that_are_added_and_counts_what_is_lost_while_it_waits(kafka, project):
+    grows, waits = kafka.topic(), kafka.topic()
+    limits = {"minOffsetsPerTrigger": 4, "maxTriggerDelay": "1 hour", "failOnDataLoss": False}
+    text = reading(of(kafka, grows)) + reading(of(kafka, waits), **limits).replace("def read(", "def waiting(")
+    pipeline = project(text)
+    kafka.produce(grows, "a")
+    kafka.produce(waits, "a")
+
+    with pipeline.continuing(patience_s=120) as update:
+        update.wait_until(lambda: (values(pipeline), values(pipeline, "waiting")) == (["a"], ["a"]))
+        kafka.produce(waits, "b", "c", "d")
+        kafka.forget(waits, below=3)
+        kafka.produce(waits, "e")
+        kafka.add_partitions(grows, 2)
+        kafka.produce(grows, "added", partition=1)
+        update.wait_until(lambda: "added" in values(pipeline) and "e" in values(pipeline, "waiting"))
+
+    assert values(pipeline) == ["a", "added"]
+    assert values(pipeline, "waiting") == ["a", "d", "e"]
+    said = pipeline.sql("SELECT message FROM event_log WHERE message LIKE '%lost %'").rows
+    assert [message for (message,) in said] == [
+        f'flow "waiting": lost 2 offsets of {waits} partition 0 (read up to 1, the first one left is 3)'
+    ]
+
+
+def test_a_broker_that_does_not_answer_keeps_no_other_flow_waiting(project):
+    # Refused at once, and asked again until the client's time is over.
+    nobody = {"kafka.bootstrap.servers": "127.0.0.1:1", "subscribe": "t", "kafka.default.api.timeout.ms": 5000}
+    other = """
+    @dp.table
+    def other():
+        return spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).load()
+    """
+    pipeline = project(reading(nobody) + other, configuration={"pipelines.maxFlowRetryAttempts": "0"})
+
+    result, events = heard(pipeline)
+
+    moved = [(event.flow, event.state) for event in events if isinstance(event, FlowMoved)]
+    assert result.error == "KAFKA.UNREACHABLE"
+    assert moved.index(("read", FlowState.STARTING)) < moved.index(("other", FlowState.STARTING))
+    assert moved.index(("other", FlowState.RUNNING)) < moved.index(("read", FlowState.FAILED))
+
+
+def test_results_that_a_batch_has_closed_wait_when_the_broker_no_longer_has_its_records(kafka, project):
+    topic = kafka.topic()
+    day_ms, hour_ms = 1_767_225_600_000, 3_600_000
+    pipeline = project(f"""
+    @dp.table(spark_conf={{"pipelines.trigger": "once"}})
+    def hours():
+        records = spark.readStream.format("kafka").options(**{of(kafka, topic)!r}, startingOffsets="earliest").load()
+        hours = records.withWatermark("timestamp", "0 seconds").groupBy(F.window("timestamp", "1 hour"))
+        return hours.count().select(F.hour("window.start").alias("hour"), "count")
+    """)
+    kafka.produce(topic, "a", "b", timestamp_ms=day_ms)
+    kafka.produce(topic, "c", timestamp_ms=day_ms + 2 * hour_ms)
     pipeline.run()
+    kafka.produce(topic, "d", timestamp_ms=day_ms + 9 * hour_ms)
+    kafka.forget(topic, below=3)
 
-    assert [(row["value"], row["header"]) for row in pipeline.rows("read")] == [("new", None), ("newest", "source")]
+    # What the first batch has closed would be written by computing it once more, and it has no records any longer.
+    second = pipeline.run()
+    # The second batch has its record still.
+    third = pipeline.run()
+
+    assert (second.error, third.error) == (None, None)
+    assert sorted((row["hour"], row["count"]) for row in pipeline.rows("hours")) == [(0, 2), (2, 1)]
 
 
 def test_an_update_that_goes_on_outlives_a_restart_of_the_broker(kafka, project):
@@ -200,5 +306,5 @@ def test_options_that_are_not_known_are_refused_by_name_before_anything_is_asked
 
     (problem,) = refused.value
     assert isinstance(problem, PipelineError)
-    assert (problem.code, problem.params["near"]) == ("KAFKA.OPTION_UNKNOWN", "maxOffsetsPerTrigger")
+    assert (problem.code, problem.params["near"]) == ("SOURCE.OPTION_UNKNOWN", "maxOffsetsPerTrigger")
     assert problem.location is not None

@@ -48,7 +48,9 @@ def test_records_reach_the_table_once_over_resharding_and_a_crash(project, kines
 
 
 def test_a_stream_that_is_not_there_fails_the_flow_with_its_name_and_without_keys(project, kinesis):
-    pipeline = project(CLICKS.format(options=kinesis.options("nowhere")))
+    options = ", ".join(f"{name} => '{value}'" for name, value in kinesis.options("nowhere").items())
+    query = f"CREATE STREAMING TABLE clicks AS SELECT * FROM STREAM read_kinesis({options})"
+    pipeline = project(files={"transformations/clicks.sql": query})
 
     error = pipeline.project.run().error
 

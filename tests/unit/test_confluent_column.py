@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import pyarrow as pa
 import pytest
@@ -12,6 +13,7 @@ from tests.servers.registry import SchemaRegistry
 
 from headrace.sources.confluent import BadPayload, RegistryDown
 from headrace.sources.confluent_schema import spark_type
+from headrace.sources.told import SourceFailed, problem_told
 from headrace.spark.confluent import OnError, _reading
 
 ORDER = {
@@ -58,6 +60,16 @@ def test_what_cannot_be_read_is_null_when_it_is_to_be(registry):
 def test_what_cannot_be_read_ends_the_batch_otherwise(registry):
     with pytest.raises(BadPayload):
         in_a_worker(registry, OnError.FAIL)(payloads(registry))
+
+
+def test_a_worker_that_lacks_the_client_says_so_with_the_code_of_the_problem(registry, monkeypatch):
+    column, read = payloads(registry), in_a_worker(registry, OnError.NULL)
+    monkeypatch.setitem(sys.modules, "confluent_kafka.schema_registry", None)
+
+    with pytest.raises(SourceFailed) as raised:
+        read(column)
+
+    assert problem_told(str(raised.value)) == ("CONFLUENT.NO_CLIENT", {})
 
 
 @pytest.mark.parametrize("on_error", OnError)

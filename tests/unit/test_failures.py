@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from py4j.protocol import Py4JNetworkError
 from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql.avro.functions import from_avro
 
 from headrace.model.datasets import Flow, PythonQuery
 from headrace.model.location import Location
@@ -16,7 +17,7 @@ from headrace.runtime.retry import retryable
 from headrace.sources.confluent import BadPayload, RegistryDown
 from headrace.spark.causes import Cause
 from headrace.spark.failures import definition_problem, failed
-from headrace.spark.kafka_failures import kafka_problem
+from headrace.spark.kafka_failures import is_of_kafka, kafka_problem
 
 
 @pytest.fixture
@@ -48,6 +49,17 @@ def test_a_format_that_a_connector_brings_is_told_with_the_line_to_add(flow, nam
     assert f"connectors: [{name}]" in problem.hint
 
 
+@pytest.mark.parametrize("argument", ["subject", "schemaRegistryAddress"])
+def test_the_vendors_arguments_for_a_registry_are_told_with_the_function_to_use(flow, argument):
+    with pytest.raises(TypeError) as raised:
+        from_avro("value", "", **{argument: "orders-value"})
+
+    problem = definition_problem(flow, raised.value, Path("/project"))
+
+    assert (problem.code, problem.params["argument"]) == ("CONFLUENT.VENDORS_FUNCTION", argument)
+    assert "from_confluent(data, subject, schemaRegistryAddress)" in problem.hint
+
+
 def test_a_format_that_nobody_has_is_not_taken_for_a_connector(flow):
     error = AnalysisException("Failed to find data source: kafak.")
 
@@ -75,6 +87,18 @@ def test_what_the_client_of_kafka_raises_is_told_apart_and_its_words_are_left_ou
 
     assert (report.condition, retryable(report)) == (code, again)
     assert "hunter2" not in report.error.render()
+
+
+@pytest.mark.parametrize(
+    ("cause", "expected"),
+    [
+        (Cause(None, None, "", "X", "org.apache.kafka.common.errors.TimeoutException"), True),
+        (Cause("KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE", None, "[KAFKA_DATA_LOSS...] x", "X"), True),
+        (Cause(None, None, 'a rule broke on {"topic": "kafka"}', "SparkRuntimeException", "org.apache.spark.X"), False),
+    ],
+)
+def test_the_broker_is_asked_only_about_a_failure_that_it_has_a_part_in(cause, expected):
+    assert is_of_kafka([Cause(None, None, "failed", "StreamingQueryException"), cause]) is expected
 
 
 def test_a_time_limit_of_something_else_is_none_of_kafkas(flow):

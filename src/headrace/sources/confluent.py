@@ -13,6 +13,7 @@ from io import BytesIO
 from typing import Any
 
 import fastavro
+from fastavro.schema import SchemaParseException, UnknownType
 
 from headrace.errors import PipelineError
 from headrace.sources.confluent_schema import with_references, without_other_logic
@@ -23,6 +24,8 @@ DOWN_MARK = "headrace.registry: "
 _MAGIC = b"\x00"
 _HEAD_BYTES = 5
 _NOT_FOUND = 404
+# The client waits without end unless it is told otherwise: for a second try after 10 s is time enough.
+_PATIENCE = {"timeout": 10, "max.retries": 1}
 
 
 class BadPayload(ValueError):
@@ -60,23 +63,34 @@ class Registry:
         except ImportError as error:
             raise PipelineError("CONFLUENT.NO_CLIENT") from error
         try:
-            self._client: Any = package.SchemaRegistryClient(dict(settings))
+            self._client: Any = package.SchemaRegistryClient({**_PATIENCE, **settings})
         except (ValueError, TypeError):
             # Its text may repeat a setting.
             raise PipelineError("CONFLUENT.SETTINGS") from None
         self._writers: dict[int, Any] = {}
+        self._readers: dict[tuple[str, int | str], Any] = {}
 
-    def reader(self, subject: str, version: int | None) -> Any:
+    def reader(self, subject: str, version: int | None, *, again: bool = True) -> Any:
         """The schema of a subject, whole; the latest when no version is given.
 
+        Without *again*, as it was when it was last asked for.
+
         Raises:
-            PipelineError: CONFLUENT.NO_SUBJECT, CONFLUENT.NOT_AVRO, CONFLUENT.UNREACHABLE.
+            PipelineError: CONFLUENT.NO_SUBJECT, CONFLUENT.NOT_AVRO, CONFLUENT.SCHEMA, CONFLUENT.UNREACHABLE.
         """
         wanted = "latest" if version is None else version
+        if not again and (subject, wanted) in self._readers:
+            return self._readers[subject, wanted]
         try:
-            return self._registered(subject, wanted, {})
+            found = self._registered(subject, wanted, {})
+            fastavro.parse_schema(found)
         except RegistryDown as error:
             raise PipelineError("CONFLUENT.UNREACHABLE", reason=error.reason) from None
+        except (SchemaParseException, UnknownType, ValueError) as error:
+            reason = f"it is none of Avro: {error}"
+            raise PipelineError("CONFLUENT.SCHEMA", subject=subject, reason=reason) from None
+        self._readers[subject, wanted] = found
+        return found
 
     def writer(self, number: int) -> Any:
         """The schema with an id, parsed.
@@ -90,9 +104,12 @@ class Registry:
             if found is None:
                 raise BadPayload(f"the registry has no schema with the id {number}")
             try:
-                self._writers[number] = fastavro.parse_schema(self._whole(found, {}))
-            except PipelineError:
-                raise BadPayload(f"the schema with the id {number} is no Avro") from None
+                self._writers[number] = fastavro.parse_schema(self._whole(found, {}), _ignore_default_error=True)
+            except PipelineError as error:
+                raise BadPayload(f"the schema with the id {number} cannot be used: {error.message}") from None
+            except (SchemaParseException, UnknownType, ValueError) as error:
+                said = f"the schema with the id {number} is none of Avro ({type(error).__name__})"
+                raise BadPayload(said) from None
         return self._writers[number]
 
     def _asked(self, question: Callable[..., Any], *words: Any) -> Any:

@@ -29,6 +29,10 @@ _LOGICAL = {
 _WIDER = {frozenset({"int", "long"}): "long", frozenset({"float", "double"}): "double"}
 
 
+# Of a decimal of Spark.
+_MOST_DIGITS = 38
+
+
 class UnsupportedSchema(ValueError):
     """A schema that has no type in Spark; the text says why."""
 
@@ -41,19 +45,25 @@ def spark_type(schema: Any) -> Any:
 
     Source: Spark's ``SchemaConverters.toSqlType``, but for unions of several types, which it makes structs of.
     """
-    return _type(schema, {}, ())
+    return _type(schema, {}, (), "")
 
 
 def without_other_logic(schema: Any) -> Any:
-    """The schema without logical types that have none in Spark, such as times of day: what they stand on is read."""
+    """The schema without logical types that have none in Spark, such as times of day: what they stand on is read.
+
+    So it is with decimals that say no precision, as Avro wants it, or one that Spark does not have.
+    """
     if isinstance(schema, list):
         return [without_other_logic(branch) for branch in schema]
     if not isinstance(schema, dict):
         return schema
-    logical = schema.get("logicalType")
-    kept = logical == "decimal" or (schema.get("type"), logical) in _LOGICAL
+    kind, logical = schema.get("type"), schema.get("logicalType")
+    if isinstance(kind, (dict, list)):
+        # A type within another one, which fastavro does not read.
+        return without_other_logic(kind)
+    kept = _is_decimal(schema) if logical == "decimal" else (kind, logical) in _LOGICAL
     found = {key: value for key, value in schema.items() if key != "logicalType" or kept}
-    for key in ("type", "items", "values"):
+    for key in ("items", "values"):
         if isinstance(found.get(key), (dict, list)):
             found[key] = without_other_logic(found[key])
     if isinstance(found.get("fields"), list):
@@ -63,7 +73,7 @@ def without_other_logic(schema: Any) -> Any:
 
 def with_references(schema: Any, known: Mapping[str, Any]) -> Any:
     """The schema with the definition of each name in *known* in the place where the name stands first."""
-    return _defined(schema, known, set())
+    return _defined(schema, known, set(), "")
 
 
 def converter(type_: Any) -> Converter:
@@ -82,55 +92,65 @@ def converter(type_: Any) -> Converter:
     return lambda value: None if value is None else {**value, **{name: fields[name](value[name]) for name in fields}}
 
 
-def _type(schema: Any, named: dict[str, Any], within: tuple[str, ...]) -> Any:
+def _is_decimal(schema: Mapping[str, Any]) -> bool:
+    precision, scale = schema.get("precision"), schema.get("scale", 0)
+    sound = isinstance(precision, int) and isinstance(scale, int) and 0 <= scale <= precision <= _MOST_DIGITS
+    return sound and precision != 0
+
+
+def _type(schema: Any, named: dict[str, Any], within: tuple[str, ...], space: str) -> Any:
+    """The type of a schema that stands in a namespace; *named* are those before it, *within* the records around it."""
     if isinstance(schema, list):
-        return _union(schema, named, within)
+        return _union(schema, named, within, space)
     if isinstance(schema, str):
         if schema in _PLAIN:
             return _PLAIN[schema]
-        return _named(schema, named, within)
+        return _named(schema, named, within, space)
     kind = schema["type"]
     if not isinstance(kind, str):
-        return _type(kind, named, within)
+        return _type(kind, named, within, space)
     if kind in ("record", "error", "enum", "fixed"):
-        named[_full_name(schema)] = named[schema["name"].rpartition(".")[2]] = schema
-    if kind in ("record", "error"):
-        return _struct(schema, named, within)
+        name = _full_name(schema, space)
+        named[name] = schema
+        if kind in ("record", "error"):
+            return _struct(schema, name, named, within)
     if kind == "array":
-        return {"type": "array", "elementType": _type(schema["items"], named, within), "containsNull": True}
+        return {"type": "array", "elementType": _type(schema["items"], named, within, space), "containsNull": True}
     if kind == "map":
-        inner = _type(schema["values"], named, within)
+        inner = _type(schema["values"], named, within, space)
         return {"type": "map", "keyType": "string", "valueType": inner, "valueContainsNull": True}
-    if schema.get("logicalType") == "decimal" and kind in ("bytes", "fixed"):
+    if schema.get("logicalType") == "decimal" and kind in ("bytes", "fixed") and _is_decimal(schema):
         return f"decimal({schema['precision']},{schema.get('scale', 0)})"
-    return _LOGICAL.get((kind, schema.get("logicalType"))) or _type(kind, named, within)
+    return _LOGICAL.get((kind, schema.get("logicalType"))) or _type(kind, named, within, space)
 
 
-def _defined(schema: Any, known: Mapping[str, Any], done: set[str]) -> Any:
+def _defined(schema: Any, known: Mapping[str, Any], done: set[str], space: str) -> Any:
     if isinstance(schema, str):
-        if schema in known and schema not in done:
-            done.add(schema)
-            return _defined(known[schema], known, done)
-        return schema
+        name = next((name for name in _candidates(schema, space) if name in known), None)
+        if name is None or name in done:
+            return schema
+        done.add(name)
+        return _defined(known[name], known, done, "")
     if isinstance(schema, list):
-        return [_defined(branch, known, done) for branch in schema]
+        return [_defined(branch, known, done, space) for branch in schema]
     found = dict(schema)
+    inside = _full_name(found, space).rpartition(".")[0] if "name" in found else space
     for key in ("type", "items", "values"):
         if key in found:
-            found[key] = _defined(found[key], known, done)
+            found[key] = _defined(found[key], known, done, inside)
     if isinstance(found.get("fields"), list):
-        found["fields"] = [{**field, "type": _defined(field["type"], known, done)} for field in found["fields"]]
+        found["fields"] = [{**field, "type": _defined(field["type"], known, done, inside)} for field in found["fields"]]
     return found
 
 
-def _struct(schema: Any, named: dict[str, Any], within: tuple[str, ...]) -> Any:
-    name = _full_name(schema)
+def _struct(schema: Any, name: str, named: dict[str, Any], within: tuple[str, ...]) -> Any:
     if name in within:
         raise UnsupportedSchema(f'record "{name}" holds itself')
+    space = name.rpartition(".")[0]
     fields = [
         {
             "name": field["name"],
-            "type": _type(field["type"], named, (*within, name)),
+            "type": _type(field["type"], named, (*within, name), space),
             "nullable": True,
             "metadata": {},
         }
@@ -139,23 +159,28 @@ def _struct(schema: Any, named: dict[str, Any], within: tuple[str, ...]) -> Any:
     return {"type": "struct", "fields": fields}
 
 
-def _union(branches: list[Any], named: dict[str, Any], within: tuple[str, ...]) -> Any:
+def _union(branches: list[Any], named: dict[str, Any], within: tuple[str, ...], space: str) -> Any:
     rest = [branch for branch in branches if branch != "null"]
     if len(rest) == 1:
-        return _type(rest[0], named, within)
+        return _type(rest[0], named, within, space)
     wider = _WIDER.get(frozenset(branch for branch in rest if isinstance(branch, str)))
     if wider is None or not all(isinstance(branch, str) for branch in rest):
         raise UnsupportedSchema("a union of several types has no type of its own in a table")
     return wider
 
 
-def _named(name: str, named: dict[str, Any], within: tuple[str, ...]) -> Any:
-    known = named.get(name) or named.get(name.rpartition(".")[2])
-    if known is None:
+def _named(name: str, named: dict[str, Any], within: tuple[str, ...], space: str) -> Any:
+    full = next((full for full in _candidates(name, space) if full in named), None)
+    if full is None:
         raise UnsupportedSchema(f'type "{name}" is not defined')
-    return _type(known, named, within)
+    return _type(named[full], named, within, full.rpartition(".")[0])
 
 
-def _full_name(schema: Any) -> str:
-    name, space = schema["name"], schema.get("namespace", "")
-    return name if "." in name or not space else f"{space}.{name}"
+def _candidates(name: str, space: str) -> tuple[str, ...]:
+    """What a name may stand for, the nearest first."""
+    return (f"{space}.{name}", name) if space and "." not in name else (name,)
+
+
+def _full_name(schema: Any, space: str) -> str:
+    name, own = schema["name"], schema.get("namespace", space)
+    return name if "." in name or not own else f"{own}.{name}"

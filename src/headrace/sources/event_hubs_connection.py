@@ -49,7 +49,11 @@ def parse_connection(text: str) -> Connection:
         if not separator:
             raise _wrong("it is no list of NAME=VALUE, separated by semicolons; one that was encrypted is not read")
         parts[name.strip().casefold()] = value.strip()
-    endpoint = urlsplit(parts.pop("endpoint", ""))
+    try:
+        endpoint = urlsplit(parts.pop("endpoint", ""))
+    except ValueError:
+        # Its text may repeat a part of it.
+        raise _wrong("its Endpoint is no address") from None
     if endpoint.scheme != "sb" or not endpoint.hostname:
         raise _wrong("it has no Endpoint=sb://<namespace>.servicebus.windows.net/; one that was encrypted is not read")
     hub = parts.pop("entitypath", "")

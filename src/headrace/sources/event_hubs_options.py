@@ -6,88 +6,91 @@ service's guide of its Kafka surface, where a hub is a topic and an event's offs
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from headrace.errors import PipelineError, Problems
-from headrace.settings.check import nearest
+from headrace.errors import PipelineError, Problems, problems_of
 from headrace.sources.event_hubs_connection import Connection, parse_connection
-from headrace.sources.event_hubs_positions import Position, positions_as_options, read_position, read_positions
-from headrace.sources.kafka_options import PASSED_ON, SERVERS, kafka_options, text_of
+from headrace.sources.event_hubs_positions import (
+    Edge,
+    Position,
+    positions_as_options,
+    read_position,
+    read_positions,
+)
+from headrace.sources.kafka_options import NOT_OF_CLIENT, PASSED_ON, SERVERS, SHARED, TopicOptions, text_for_spark
+from headrace.sources.option_reading import (
+    GivenOptions,
+    Kind,
+    Reads,
+    SourceFormat,
+    SourceOption,
+    accepted,
+    read_options,
+    refused,
+)
 
-FORMAT = "eventhubs"
 PREFIX = "eventhubs."
 PartitionsOf = Callable[[Mapping[str, str], str], int]
-_DURATION = re.compile(r"PT(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?", re.IGNORECASE)
+_CONNECTION = f"{PREFIX}connectionString"
+_LIMITS = ("maxEventsPerTrigger", f"{PREFIX}maxEventsPerTrigger")
 _DEFAULT_GROUP = "$default"
-
-
-@dataclass(frozen=True)
-class HubsOption:
-    """One option: what it does here, or why it does nothing or is refused (then ``instead`` says what to do)."""
-
-    name: str
-    about: str
-    default: str = ""
-    used: bool = True
-    instead: str = ""
-
-
 _NO_RECEIVERS = "Kafka's client has no receivers"
-_NO_ENTRA = "a callback of Java code cannot come from here"
-OPTIONS = tuple(
-    HubsOption(*row)
-    for row in (
-        ("eventhubs.connectionString", "The hub's connection string, as it is: not encrypted"),
-        ("eventhubs.consumerGroup", "The consumer group; progress is in the checkpoint", "`$Default`"),
-        ("eventhubs.startingPosition", "Where to begin, as JSON", "the start of the stream"),
-        ("eventhubs.startingPositions", "The same for single partitions"),
-        ("eventhubs.endingPosition", "Where a batch ends, as JSON", "the end of the stream"),
-        ("eventhubs.endingPositions", "The same for single partitions"),
-        ("maxEventsPerTrigger", "Events in a batch, at most; also with `eventhubs.` in front", "no limit"),
-        ("eventhubs.receiverTimeout", "How long a task waits for events, such as `PT1M`", "`PT60S`"),
-        ("eventhubs.operationTimeout", "How long other calls may take", "`PT60S`"),
-        ("failOnDataLoss", "As that of [Kafka](kafka.md)", "`true`"),
-        ("minPartitions", "As that of Kafka"),
-        ("maxRecordsPerPartition", "As that of Kafka"),
-        ("eventhubs.prefetchCount", _NO_RECEIVERS, "", False),
-        ("eventhubs.threadPoolSize", _NO_RECEIVERS, "", False),
-        ("eventhubs.useExclusiveReceiver", _NO_RECEIVERS, "", False),
-        ("eventhubs.maxSilentTime", _NO_RECEIVERS, "", False),
-        ("eventhubs.maxAcceptableBatchReceiveTime", _NO_RECEIVERS, "", False),
-        ("eventhubs.partitionPreferredLocationStrategy", _NO_RECEIVERS, "", False),
-        ("eventhubs.DynamicPartitionDiscovery", "partitions that are added are always found", "", False),
-        ("eventhubs.slowPartitionAdjustment", "batches are shared out by what there is", "", False),
-        ("eventhubs.useAadAuth", _NO_ENTRA, "", False, 'Use format("kafka") with kafka.sasl.mechanism OAUTHBEARER'),
-        (
-            "eventhubs.aadAuthCallback",
-            _NO_ENTRA,
-            "",
-            False,
-            'Use format("kafka") with kafka.sasl.mechanism OAUTHBEARER',
-        ),
-        ("eventhubs.aadAuthCallbackParams", _NO_ENTRA, "", False, "Remove it"),
-        ("eventhubs.metricPlugin", "plug-ins are classes of the vendor's connector", "", False, "Remove it"),
-        ("eventhubs.throttlingStatusPlugin", "plug-ins are classes of the vendor's connector", "", False, "Remove it"),
-    )
+_NO_ENTRA = (
+    "A callback of Java code cannot come from here",
+    'Use format("kafka") with kafka.sasl.mechanism OAUTHBEARER',
 )
-_BY_NAME = {option.name.casefold(): option for option in OPTIONS}
-_BY_NAME[PREFIX + "maxeventspertrigger"] = _BY_NAME["maxeventspertrigger"]
-_SAME = ("failondataloss", "minpartitions", "maxrecordsperpartition")
-
-
-def without_effect(given: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    """The options that were given and do nothing here, each with the reason."""
-    found = ((name, _BY_NAME.get(name.casefold())) for name in given)
-    return tuple((name, option.about) for name, option in found if option and not option.used and not option.instead)
+_NO_PLUGINS = ("Plug-ins are classes of the vendor's connector", "Remove it")
+_NO_RATES = ("A batch is shared out by what there is in each partition", "Use maxEventsPerTrigger")
+FORMAT = SourceFormat(
+    "eventhubs",
+    (
+        SourceOption(_CONNECTION, Kind.SECRET, "The hub's connection string, as it is: not encrypted", required=True),
+        SourceOption(
+            f"{PREFIX}consumerGroup",
+            Kind.TEXT,
+            "The consumer group; progress is in the flow's checkpoint",
+            "`$Default`",
+        ),
+        SourceOption(f"{PREFIX}startingPosition", Kind.JSON, "Where a new stream begins", "the start of the stream"),
+        SourceOption(f"{PREFIX}startingPositions", Kind.JSON, "The same for single partitions, which it goes before"),
+        SourceOption(
+            f"{PREFIX}endingPosition", Kind.JSON, "Where to end", "the end of the stream", reads=Reads.BATCHES
+        ),
+        SourceOption(f"{PREFIX}endingPositions", Kind.JSON, "The same for single partitions", reads=Reads.BATCHES),
+        SourceOption(
+            _LIMITS[0],
+            Kind.COUNT,
+            "Events in a batch, at most",
+            "no limit; the vendor's is 1000 for each partition",
+            reads=Reads.STREAMS,
+        ),
+        SourceOption(_LIMITS[1], Kind.COUNT, f"As {_LIMITS[0]}, which it is given instead of", reads=Reads.STREAMS),
+        SourceOption(f"{PREFIX}receiverTimeout", Kind.DURATION, "How long a task waits for events", "PT2M"),
+        SourceOption(f"{PREFIX}operationTimeout", Kind.DURATION, "How long other calls may take", "PT60S"),
+        *SHARED,
+        *(
+            accepted(PREFIX + name, _NO_RECEIVERS)
+            for name in (
+                *("prefetchCount", "threadPoolSize", "useExclusiveReceiver", "maxSilentTime"),
+                *("maxAcceptableBatchReceiveTime", "partitionPreferredLocationStrategy"),
+            )
+        ),
+        accepted(f"{PREFIX}DynamicPartitionDiscovery", "Partitions that are added are always found"),
+        accepted(f"{PREFIX}slowPartitionAdjustment", "Batches are shared out by what there is"),
+        *(refused(PREFIX + name, *_NO_ENTRA) for name in ("useAadAuth", "aadAuthCallback", "aadAuthCallbackParams")),
+        *(refused(PREFIX + name, *_NO_PLUGINS) for name in ("metricPlugin", "throttlingStatusPlugin")),
+        *(refused(PREFIX + name, *_NO_RATES) for name in ("maxRatePerPartition", "maxRatesPerPartition")),
+        *NOT_OF_CLIENT,
+    ),
+    page="docs/reference/event-hubs.md",
+    passed_on=PASSED_ON,
+)
 
 
 def event_hubs_options(
     given: Mapping[str, Any], *, streaming: bool, time_zone: str, partitions_of: PartitionsOf
-) -> dict[str, str]:
+) -> TopicOptions:
     """The options for Spark's Kafka source; they hold the connection string, and are a secret.
 
     Args:
@@ -97,27 +100,43 @@ def event_hubs_options(
         partitions_of: how many partitions a topic has, by the client's options; asked only for positions of partitions.
 
     Raises:
-        Problems: each option that is unknown, refused or has no such value.
-        PipelineError: EVENT_HUBS.CONNECTION.
+        Problems: each option that is unknown, refused or has no such value, and a connection string that is none.
+        PipelineError: what *partitions_of* raises.
     """
-    texts = {name.casefold(): text_of(value) for name, value in given.items() if value is not None}
-    problems = list(_unknown(given, texts, streaming=streaming))
-    if PREFIX + "connectionstring" not in texts:
-        problems.append(PipelineError("EVENT_HUBS.CONNECTION", reason="there is no eventhubs.connectionString"))
-    if problems:
-        raise Problems(problems)
-    connection = parse_connection(texts[PREFIX + "connectionstring"])
-    options = {**_client_options(connection, texts), "includeHeaders": "true"}
-    options.update((name, texts[name]) for name in _SAME if name in texts)
-    limit = texts.get("maxeventspertrigger", texts.get(PREFIX + "maxeventspertrigger"))
-    if limit is not None and streaming:
-        options["maxOffsetsPerTrigger"] = limit
-    for side in ("starting",) if streaming else ("starting", "ending"):
-        options.update(_positions(side, texts, options, connection.hub, time_zone, partitions_of))
-    return kafka_options(options, streaming=streaming, time_zone=time_zone)
+    found = read_options(FORMAT, given, time_zone=time_zone, streams=streaming)
+    connection = _connection(found)
+    if all(name in found.texts for name in _LIMITS):
+        found.wrong(_LIMITS[1], f"{_LIMITS[0]} is given too: keep one of the two")
+    sides = ("starting",) if streaming else ("starting", "ending")
+    positions = {side: _positions(found, side, connection.hub if connection else None, time_zone) for side in sides}
+    for side, edge in () if streaming else (("starting", Edge.LATEST), ("ending", Edge.EARLIEST)):
+        everywhere, single = positions[side]
+        if edge in {everywhere.edge, *(position.edge for position in (single or {}).values())}:
+            found.wrong(f"{PREFIX}{side}Position", "a batch there has no events")
+    found.check()
+    assert connection is not None  # noqa: S101 - or its problem was raised
+    options = {**_client_options(connection, found), "includeHeaders": "true"}
+    options |= {option.name: text_for_spark(found, option.name) for option in SHARED if option.name in found.values}
+    limit = next((found.values[name] for name in _LIMITS if name in found.values), None)
+    if limit is not None:
+        options["maxOffsetsPerTrigger"] = str(limit)
+    for side, (everywhere, single) in positions.items():
+        options |= _placed(found, side, everywhere, single, options, connection.hub, partitions_of)
+    found.check()
+    return TopicOptions(options, found.without_effect())
 
 
-def _client_options(connection: Connection, texts: Mapping[str, str]) -> dict[str, str]:
+def _connection(found: GivenOptions) -> Connection | None:
+    if _CONNECTION not in found.values:
+        return None
+    try:
+        return parse_connection(found.values[_CONNECTION])
+    except (PipelineError, Problems) as error:
+        found.problems.extend(problems_of(error))
+        return None
+
+
+def _client_options(connection: Connection, found: GivenOptions) -> dict[str, str]:
     options = {
         SERVERS: connection.servers,
         "subscribe": connection.hub,
@@ -128,70 +147,59 @@ def _client_options(connection: Connection, texts: Mapping[str, str]) -> dict[st
         "kafka.request.timeout.ms": "60000",
         "kafka.session.timeout.ms": "30000",
     }
-    group = texts.get(PREFIX + "consumergroup", _DEFAULT_GROUP)
+    group = found.get(f"{PREFIX}consumerGroup", _DEFAULT_GROUP)
     if group.casefold() != _DEFAULT_GROUP:
         options["kafka.group.id"] = group
-    if PREFIX + "operationtimeout" in texts:
-        options["kafka.request.timeout.ms"] = _milliseconds("operationTimeout", texts)
+    if f"{PREFIX}operationTimeout" in found.values:
+        options["kafka.request.timeout.ms"] = _milliseconds(found, "operationTimeout")
         options["kafka.default.api.timeout.ms"] = options["kafka.request.timeout.ms"]
-    if PREFIX + "receivertimeout" in texts:
-        options["kafkaConsumer.pollTimeoutMs"] = _milliseconds("receiverTimeout", texts)
-    options.update((name, text) for name, text in texts.items() if name.startswith(PASSED_ON))
-    return options
+    if f"{PREFIX}receiverTimeout" in found.values:
+        options["kafkaConsumer.pollTimeoutMs"] = _milliseconds(found, "receiverTimeout")
+    return {**options, **found.passed_on}
+
+
+def _milliseconds(found: GivenOptions, name: str) -> str:
+    return str(max(round(found.values[PREFIX + name] * 1000), 1))
 
 
 def _positions(
-    side: str,
-    texts: Mapping[str, str],
-    options: Mapping[str, str],
-    hub: str,
-    time_zone: str,
-    partitions_of: PartitionsOf,
-) -> dict[str, str]:
-    one, several = texts.get(f"{PREFIX}{side}position"), texts.get(f"{PREFIX}{side}positions")
+    found: GivenOptions, side: str, hub: str | None, time_zone: str
+) -> tuple[Position, Mapping[int, Position] | None]:
+    """Where all partitions begin or end, and single ones; None where none was given."""
+    everywhere, single = Position.start_or_end(side), None
     name = f"{PREFIX}{side}Position"
     try:
-        everywhere = read_position(_json(one), time_zone) if one else Position.start_or_end(side)
-        if several is None:
-            return positions_as_options(side, hub, everywhere)
+        if name in found.values:
+            everywhere = read_position(found.values[name], time_zone, ends=side == "ending")
         name += "s"
-        single = read_positions(_json(several), hub, time_zone)
-        number = partitions_of(options, hub)
-        return positions_as_options(side, hub, everywhere, {**dict.fromkeys(range(number), everywhere), **single})
+        if name in found.values:
+            single = read_positions(found.values[name], hub, time_zone, ends=side == "ending")
     except ValueError as error:
-        raise PipelineError("EVENT_HUBS.POSITION", option=name, reason=str(error)) from None
+        found.wrong(name, str(error))
+    return everywhere, single
 
 
-def _json(text: str) -> Any:
+def _placed(
+    found: GivenOptions,
+    side: str,
+    everywhere: Position,
+    single: Mapping[int, Position] | None,
+    options: Mapping[str, str],
+    hub: str,
+    partitions_of: PartitionsOf,
+) -> dict[str, str]:
+    name = f"{PREFIX}{side}Position"
     try:
-        return json.loads(text)
-    except json.JSONDecodeError:
-        raise ValueError("it is no JSON") from None
-
-
-def _unknown(given: Mapping[str, Any], texts: Mapping[str, str], *, streaming: bool) -> Iterator[PipelineError]:
-    for name in given:
-        folded = name.casefold()
-        option = _BY_NAME.get(folded)
-        if folded.startswith(PASSED_ON) or folded not in texts:
-            continue
-        if option is None:
-            near = nearest(name, [known.name for known in OPTIONS]) or "none of a similar name"
-            yield PipelineError("EVENT_HUBS.OPTION_UNKNOWN", option=name, near=near)
-        elif option.instead:
-            why, instead = option.about, option.instead
-            yield PipelineError("EVENT_HUBS.OPTION_REFUSED", option=name, reason=why, instead=instead)
-        elif streaming and folded.startswith(f"{PREFIX}ending"):
-            why, instead = "a stream has no end", "Remove it, or read with spark.read"
-            yield PipelineError("EVENT_HUBS.OPTION_REFUSED", option=name, reason=why, instead=instead)
-
-
-def _milliseconds(name: str, texts: Mapping[str, str]) -> str:
-    text = texts[PREFIX + name.casefold()].strip()
-    match = _DURATION.fullmatch(text)
-    if match is None or not any(match.groups()):
-        raise PipelineError(
-            "EVENT_HUBS.POSITION", option=PREFIX + name, reason="it is a duration in ISO 8601, such as PT1M30S"
+        if single is None and everywhere.sequence is None:
+            return positions_as_options(side, hub, everywhere)
+        name += "s" if single is not None else ""
+        number = partitions_of(options, hub)
+        unknown = sorted(place for place in single or () if not 0 <= place < number)
+        if unknown:
+            raise ValueError(f"the hub has the partitions 0 to {number - 1}, and no {unknown[0]}")  # noqa: TRY301 - as those below
+        return positions_as_options(
+            side, hub, everywhere, {**dict.fromkeys(range(number), everywhere), **(single or {})}
         )
-    hours, minutes, seconds = (float(part or 0) for part in match.groups())
-    return str(max(round((hours * 3600 + minutes * 60 + seconds) * 1000), 1))
+    except ValueError as error:
+        found.wrong(name, str(error))
+        return {}

@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from headrace.sources.kafka_options import milliseconds
+from headrace.sources.option_reading import time_ms
 
 # How Spark's Kafka source writes the ends of a partition among offsets.
 _EDGES = {"latest": -1, "earliest": -2}
+# Times that no event is before, and none at or behind.
+_TIMES_OF_EDGES = {"latest": 253_402_300_799_000, "earliest": 0}
 _SHAPE = 'it is a JSON object like {"offset": "-1", "seqNo": -1, "enqueuedTime": null}'
 _IN_USE = "exactly one of offset, seqNo and enqueuedTime is in use; the others are null, and seqNo is -1"
 
@@ -37,11 +39,14 @@ class Position:
         return Position(Edge.EARLIEST if side == "starting" else Edge.LATEST)
 
 
-def read_position(given: Any, time_zone: str) -> Position:
-    """A position from its JSON.
+def read_position(given: Any, time_zone: str, *, ends: bool = False) -> Position:
+    """A position from its JSON; one that *ends* a batch is before the event of its number.
 
     Raises:
         ValueError: it is none, or an offset in bytes, which the Kafka surface does not have.
+
+    Source of where a batch ends: the connector's ``EventHubsClient.translate``, which does not look at ``isInclusive``
+    of a sequence number, and ``OffsetRange``, whose end is not read.
     """
     if not isinstance(given, Mapping):
         raise ValueError(_SHAPE)  # noqa: TRY004 - a value of an option, not an argument
@@ -54,18 +59,22 @@ def read_position(given: Any, time_zone: str) -> Position:
     sequence = None if sequence in (-1, None) else sequence
     if sum(part is not None for part in (offset, moment, sequence)) != 1:
         raise ValueError(_IN_USE)
-    inclusive = found.get("isinclusive", True) is not False
+    inclusive = found.get("isinclusive", True)
+    if not isinstance(inclusive, bool):
+        raise ValueError("isInclusive is true or false")  # noqa: TRY004 - a value of an option, not an argument
     if offset is not None:
         return Position(_edge(str(offset)))
     if moment is not None:
-        return Position(time_ms=milliseconds(str(moment), time_zone) + (0 if inclusive else 1))
+        return Position(time_ms=time_ms(str(moment), time_zone) + (0 if inclusive else 1))
     if isinstance(sequence, bool) or not isinstance(sequence, int) or sequence < 0:
         raise ValueError("seqNo is a whole number")
-    return Position(sequence=sequence + (0 if inclusive else 1))
+    return Position(sequence=sequence + (0 if inclusive or ends else 1))
 
 
-def read_positions(given: Any, hub: str, time_zone: str) -> dict[int, Position]:
+def read_positions(given: Any, hub: str | None, time_zone: str, *, ends: bool = False) -> dict[int, Position]:
     """Positions by partition; each key is JSON of the hub's name and the partition's number.
+
+    A hub that is not known is not compared with the names.
 
     Raises:
         ValueError: a key or a position is none.
@@ -79,9 +88,9 @@ def read_positions(given: Any, hub: str, time_zone: str) -> dict[int, Position]:
             named, number = place.get("ehName", hub), int(place["partitionId"])
         except (ValueError, TypeError, KeyError, AttributeError):
             raise ValueError('a key is JSON like {"ehName": "hub", "partitionId": 0}') from None
-        if named != hub:
+        if hub is not None and named != hub:
             raise ValueError("a key names another hub than the connection string")
-        found[number] = read_position(position, time_zone)
+        found[number] = read_position(position, time_zone, ends=ends)
     return found
 
 
@@ -91,24 +100,30 @@ def positions_as_options(
     """Spark's options for where to begin (*side* ``starting``) or end (``ending``).
 
     Raises:
-        ValueError: times and sequence numbers are mixed, or a number is given for partitions that are not known.
+        ValueError: times are mixed with sequence numbers, or a number is given for partitions that are not known.
     """
     if partitions is None and everywhere.sequence is None:
         if everywhere.edge is not None:
             return {f"{side}Offsets": everywhere.edge.value}
         return {f"{side}Timestamp": str(everywhere.time_ms), **_late(side)}
     if partitions is None:
-        raise ValueError("a sequence number is one partition's: give it with eventhubs." + f"{side}Positions")
-    if all(position.time_ms is not None for position in partitions.values()):
-        times = {str(number): position.time_ms for number, position in sorted(partitions.items())}
-        return {f"{side}OffsetsByTimestamp": json.dumps({hub: times}), **_late(side)}
-    if any(position.time_ms is not None for position in partitions.values()):
-        raise ValueError("Kafka's source takes times for all partitions or for none")
-    offsets = {
-        str(number): position.sequence if position.edge is None else _EDGES[position.edge.value]
-        for number, position in sorted(partitions.items())
-    }
-    return {f"{side}Offsets": json.dumps({hub: offsets})}
+        raise ValueError("a sequence number is one partition's")
+    ordered = sorted(partitions.items())
+    if not any(position.time_ms is not None for position in partitions.values()):
+        offsets = {str(number): _offset_of(position) for number, position in ordered}
+        return {f"{side}Offsets": json.dumps({hub: offsets})}
+    if any(position.sequence is not None for position in partitions.values()):
+        raise ValueError("Kafka's source takes no times together with sequence numbers")
+    times = {str(number): _time_of(position) for number, position in ordered}
+    return {f"{side}OffsetsByTimestamp": json.dumps({hub: times}), **_late(side)}
+
+
+def _offset_of(position: Position) -> int | None:
+    return position.sequence if position.edge is None else _EDGES[position.edge.value]
+
+
+def _time_of(position: Position) -> int | None:
+    return position.time_ms if position.edge is None else _TIMES_OF_EDGES[position.edge.value]
 
 
 def _late(side: str) -> dict[str, str]:

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any
-from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 
 from headrace.autoloader.ddl import JsonType, array_of
 from headrace.autoloader.reading.arrow_types import arrow_type, decimal_of
+from headrace.autoloader.reading.values import zone_of
 from headrace.errors import PipelineError
 
 if TYPE_CHECKING:
@@ -180,7 +180,7 @@ def _decimals(precision: int, scale: int) -> Callable[[Any], Decimal | None]:
 
 
 def _zoned(zone: str) -> Callable[[Any], datetime | None]:
-    session = ZoneInfo(zone)
+    session = zone_of(zone)
 
     def convert(value: Any) -> datetime | None:
         if value is None:

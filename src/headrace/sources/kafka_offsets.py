@@ -89,3 +89,67 @@ def _losses(read: Positions, there: Mapping[Partition, Bounds]) -> Iterator[Lost
         elif bounds.end < position:
             reason = f"read up to {position}, but it ends at {bounds.end}: the topic was made anew"
             yield Lost(topic, number, bounds.end - bounds.first, reason)
+
+
+@dataclass(frozen=True)
+class Span:
+    """What a batch took of a partition: from the first offset up to the one that was not taken."""
+
+    start: int
+    end: int
+
+
+def spans_of(start: Any, end: Any, known: Positions) -> dict[Partition, Span]:
+    """What a batch took, by its offsets as Spark's progress has them.
+
+    Args:
+        start: where it began.
+        end: where it ended.
+        known: positions that were told before, because what is below them was gone when the stream started.
+    """
+    begins, ends = positions_of(start), positions_of(end)
+    return {
+        place: Span(max(begin, min(known.get(place, begin), ends[place])), ends[place])
+        for place, begin in begins.items()
+        if place in ends
+    }
+
+
+def lost_between(spans: Mapping[Partition, Span], rows: int, firsts: Positions) -> tuple[Lost, ...]:
+    """What a batch has not read of its spans, because it was gone by then.
+
+    Args:
+        spans: what the batch took.
+        rows: how many records it has read.
+        firsts: the first offsets that the broker has left, after the batch.
+
+    Law: what is said to be lost of one partition is never more than the records that the batch lacks, and never more
+    than the offsets below the first one left. Offsets that hold no record (of transactions, or of compaction) are told
+    apart from lost ones only where the broker still has them.
+    """
+    lacks = sum(span.end - span.start for span in spans.values() if span.end > span.start) - rows
+    gone = {
+        place: min(firsts[place], span.end) - span.start
+        for place, span in sorted(spans.items())
+        if firsts.get(place, 0) > span.start and span.end > span.start
+    }
+    if lacks <= 0 or not gone:
+        return ()
+    unsure = "" if len(gone) == 1 or sum(gone.values()) <= lacks else f", at most: the batch lacks {lacks} in all"
+    return tuple(
+        Lost(
+            topic,
+            number,
+            min(offsets, lacks),
+            f"read up to {spans[topic, number].start}, the first one left is {firsts[topic, number]}{unsure}",
+        )
+        for (topic, number), offsets in gone.items()
+    )
+
+
+def gone_between(start: Any, end: Any) -> tuple[Lost, ...]:
+    """Partitions that a batch began with and did not end with, and those that went back: topics that were made anew."""
+    begins, ends = positions_of(start), positions_of(end)
+    there = {place: Bounds(min(begins.get(place, at), at), at) for place, at in ends.items()}
+    found = {(lost.topic, lost.partition): lost for lost in losses(begins, there)} if ends else {}
+    return tuple(Lost(*place, None, lost.reason) for place, lost in found.items())

@@ -7,77 +7,125 @@ passes over an option that it does not know; here it is an error, because a limi
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from datetime import datetime
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
-from zoneinfo import ZoneInfo
 
-from headrace.errors import PipelineError, Problems
-from headrace.settings.check import nearest
+from headrace.model.triggers import parse_interval_s
+from headrace.sources.option_reading import (
+    GivenOptions,
+    Kind,
+    Reads,
+    SourceFormat,
+    SourceOption,
+    read_options,
+    refused,
+    time_ms,
+)
 
 PASSED_ON = "kafka."
-TOPICS = ("assign", "subscribe", "subscribePattern")
 SERVERS = "kafka.bootstrap.servers"
+TOPICS = ("subscribe", "subscribePattern", "assign")
+# Spark decides about these itself, and would refuse them only when the query starts.
+NOT_OF_CLIENT = (
+    refused(
+        "kafka.auto.offset.reset", "Where to begin is the stream's own affair", "Say where to begin by the options"
+    ),
+    refused("kafka.key.deserializer", "Keys are always bytes", "Convert the column in the query"),
+    refused("kafka.value.deserializer", "Values are always bytes", "Convert the column in the query"),
+    refused("kafka.enable.auto.commit", "Progress is in the flow's checkpoint", "Remove it"),
+    refused("kafka.interceptor.classes", "Interceptors may change what is read", "Change it in the query"),
+)
+# Those that Event Hubs has too, of the same meaning.
+SHARED = (
+    SourceOption("failOnDataLoss", Kind.SWITCH, "Whether offsets that are gone end the stream", "true"),
+    SourceOption("minPartitions", Kind.COUNT, "Read with so many tasks, at least"),
+    SourceOption("maxRecordsPerPartition", Kind.COUNT, "Offsets that a task reads, at most"),
+)
+_VENDORS = ("It is a service of the vendor's cloud", "Use kafka.sasl.jaas.config")
+FORMAT = SourceFormat(
+    "kafka",
+    (
+        SourceOption(SERVERS, Kind.TEXT, "Brokers to ask first: `host:9092`, separated by commas", required=True),
+        SourceOption("subscribe", Kind.TEXT, "Topics, separated by commas; this, or one of the next two"),
+        SourceOption("subscribePattern", Kind.TEXT, "A Java pattern that the names of topics match"),
+        SourceOption("assign", Kind.JSON, 'Partitions: `{"orders": [0, 1]}`'),
+        SourceOption(
+            "startingOffsets",
+            Kind.OFFSETS,
+            'Where a new stream begins; as JSON `{"orders": {"0": 23, "1": -2}}`, -2 being earliest and -1 latest',
+            "`latest`; of a batch `earliest`",
+        ),
+        SourceOption(
+            "startingTimestamp",
+            Kind.MILLISECONDS,
+            "Begin with the first record of this time or later, in every partition; goes before startingOffsets",
+        ),
+        SourceOption(
+            "startingOffsetsByTimestamp",
+            Kind.JSON,
+            'The same for each partition: `{"orders": {"0": "2026-01-01T00:00:00Z"}}`',
+        ),
+        SourceOption(
+            "startingOffsetsByTimestampStrategy",
+            Kind.TEXT,
+            "What if no record is so late",
+            "error",
+            values=("error", "latest"),
+        ),
+        SourceOption("endingOffsets", Kind.OFFSETS, "Where to end", "`latest`", reads=Reads.BATCHES),
+        SourceOption(
+            "endingTimestamp",
+            Kind.MILLISECONDS,
+            "End before the first record of this time or later",
+            reads=Reads.BATCHES,
+        ),
+        SourceOption("endingOffsetsByTimestamp", Kind.JSON, "The same for each partition", reads=Reads.BATCHES),
+        SourceOption(
+            "maxOffsetsPerTrigger",
+            Kind.COUNT,
+            "Offsets in a batch, at most, shared out in proportion",
+            reads=Reads.STREAMS,
+        ),
+        SourceOption("minOffsetsPerTrigger", Kind.COUNT, "Wait for so many", reads=Reads.STREAMS),
+        SourceOption(
+            "maxTriggerDelay", Kind.TEXT, "How long to wait for them, such as `10 min`", "15m", reads=Reads.STREAMS
+        ),
+        *SHARED,
+        SourceOption("includeHeaders", Kind.SWITCH, "Whether there is a column `headers`", "false"),
+        SourceOption("groupIdPrefix", Kind.TEXT, "What the names of consumer groups begin with", "spark-kafka-source"),
+        SourceOption("kafkaConsumer.pollTimeoutMs", Kind.COUNT, "How long a task waits for records", "120000"),
+        SourceOption("fetchOffset.numRetries", Kind.COUNT, "How often offsets are asked for again", "3"),
+        SourceOption("fetchOffset.retryIntervalMs", Kind.WHOLE, "How long to wait before that", "1000"),
+        *NOT_OF_CLIENT,
+        refused("databricks.serviceCredential", *_VENDORS),
+        refused("serviceCredential", *_VENDORS),
+    ),
+    page="docs/reference/kafka.md",
+    passed_on=PASSED_ON,
+)
+# Options of ours that go along with those of Spark's source, which passes over them: which format the reader was asked
+# for, and what has no effect.
+_FORMAT_OPTION, _INERT_OPTION = "headrace.format", "headrace.without_effect"
+_SPARKS_DELAY = re.compile(r"\d{1,15}(us|ms|s|m|min|h|d)?")
+_EARLIEST, _LATEST = -2, -1
 
 
 @dataclass(frozen=True)
-class KafkaOption:
-    """One option of the reader; ``reads`` says whether a stream, a batch or both take it."""
+class TopicOptions:
+    """What Spark's source is given, which may hold secrets, and which options have no effect, each with the reason."""
 
-    name: str
-    about: str
-    default: str = ""
-    reads: str = "both"
+    options: Mapping[str, str] = field(repr=False)
+    without_effect: tuple[tuple[str, str], ...] = ()
 
-
-OPTIONS = tuple(
-    KafkaOption(*row)
-    for row in (
-        ("subscribe", "Topics, separated by commas"),
-        ("subscribePattern", "A Java pattern that the names of topics match"),
-        ("assign", 'Partitions as JSON: `{"orders": [0, 1]}`'),
-        (
-            "startingOffsets",
-            'Where to begin: `earliest`, `latest`, or JSON: `{"orders": {"0": 23, "1": -2}}`',
-            "`latest`",
-        ),
-        ("startingTimestamp", "Begin with the first record of this time or later, in every partition"),
-        ("startingOffsetsByTimestamp", "The same for each partition, as JSON"),
-        ("startingOffsetsByTimestampStrategy", "What if no record is so late: `error` or `latest`", "`error`"),
-        ("endingOffsets", "Where to end, as `startingOffsets`", "`latest`", "batch"),
-        ("endingTimestamp", "End before the first record of this time or later", "", "batch"),
-        ("endingOffsetsByTimestamp", "The same for each partition, as JSON", "", "batch"),
-        ("maxOffsetsPerTrigger", "Offsets in a batch, at most, shared out in proportion", "", "stream"),
-        ("minOffsetsPerTrigger", "Wait for so many", "", "stream"),
-        ("maxTriggerDelay", "How long to wait for them", "`15m`", "stream"),
-        ("minPartitions", "Read with so many tasks, at least"),
-        ("maxRecordsPerPartition", "Offsets that a task reads, at most"),
-        ("failOnDataLoss", "Whether offsets that are gone end the stream", "`true`"),
-        ("includeHeaders", "Whether there is a column `headers`", "`false`"),
-        ("groupIdPrefix", "What the names of consumer groups begin with", "`spark-kafka-source`"),
-        ("kafkaConsumer.pollTimeoutMs", "How long a task waits for records", "`120000`"),
-        ("fetchOffset.numRetries", "How often offsets are asked for again", "`3`"),
-        ("fetchOffset.retryIntervalMs", "How long to wait before that", "`1000`"),
-    )
-)
-# Spark decides about these itself, and refuses them only when the query starts.
-REFUSED: Mapping[str, tuple[str, str]] = {
-    "kafka.auto.offset.reset": ("where to begin is the stream's own affair", "Use startingOffsets"),
-    "kafka.key.deserializer": ("keys are always bytes", "Convert the column key in the query"),
-    "kafka.value.deserializer": ("values are always bytes", "Convert the column value in the query"),
-    "kafka.enable.auto.commit": ("progress is in the flow's checkpoint", "Remove it"),
-    "kafka.interceptor.classes": ("interceptors may change what is read", "Change it in the query"),
-    "databricks.servicecredential": ("it is a service of the vendor's cloud", "Use kafka.sasl.jaas.config"),
-    "servicecredential": ("it is a service of the vendor's cloud", "Use kafka.sasl.jaas.config"),
-}
-_BY_NAME = {option.name.casefold(): option for option in OPTIONS}
-_TIMES = ("startingtimestamp", "endingtimestamp")
-_TIMES_BY_PARTITION = ("startingoffsetsbytimestamp", "endingoffsetsbytimestamp")
+    def described(self, name: str) -> dict[str, str]:
+        """The options for Spark's reader, which say too by which format they were asked for."""
+        return {**self.options, _FORMAT_OPTION: name, _INERT_OPTION: json.dumps(self.without_effect)}
 
 
-def kafka_options(given: Mapping[str, Any], *, streaming: bool, time_zone: str) -> dict[str, str]:
-    """The options for Spark's source; readable times are milliseconds, everything else is as it was given.
+def kafka_options(given: Mapping[str, Any], *, streaming: bool, time_zone: str) -> TopicOptions:
+    """The options for Spark's source; readable times are milliseconds, those of Kafka's client are as they were given.
 
     Args:
         given: the reader's options, names in any case.
@@ -87,97 +135,109 @@ def kafka_options(given: Mapping[str, Any], *, streaming: bool, time_zone: str) 
     Raises:
         Problems: each option that is unknown, refused or has no such value; topics or servers that are missing.
     """
-    texts = {name: text_of(value) for name, value in given.items() if value is not None}
-    problems = [*_unknown(texts, streaming=streaming), *_missing(texts)]
-    taken = {}
-    for name, text in texts.items():
-        try:
-            taken[name] = _translated(name.casefold(), text, time_zone)
-        except ValueError as error:
-            problems.append(PipelineError("KAFKA.OPTION_VALUE", option=name, reason=str(error)))
-    if problems:
-        raise Problems(problems)
-    return taken
+    found = read_options(FORMAT, given, time_zone=time_zone, streams=streaming)
+    options = {**found.passed_on, **{name: text_for_spark(found, name) for name in found.values}}
+    for name in ("startingOffsetsByTimestamp", "endingOffsetsByTimestamp"):
+        if name in found.values:
+            options[name] = _times(found, name, time_zone)
+    if "maxTriggerDelay" in found.values:
+        options["maxTriggerDelay"] = _delay(found)
+    _check_topics(found)
+    _check_together(found, streaming=streaming)
+    found.check()
+    return TopicOptions(options, found.without_effect())
 
 
-def text_of(value: Any) -> str:
-    """An option's value as Spark's readers make a text of it."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def milliseconds(text: str, time_zone: str) -> int:
-    """The milliseconds since 1970 behind a time in ISO 8601, or behind milliseconds.
-
-    Raises:
-        ValueError: it is neither.
-    """
-    text = text.strip()
-    if text.removeprefix("-").isdecimal():
-        return int(text)
-    try:
-        moment = datetime.fromisoformat(text.replace("Z", "+00:00") if text.endswith("Z") else text)
-    except ValueError:
-        said = f'"{text}" is no time; write it like 2026-01-01T00:00:00Z, or as milliseconds since 1970'
-        raise ValueError(said) from None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=ZoneInfo(time_zone))
-    return round(moment.timestamp() * 1000)
+def text_for_spark(found: GivenOptions, name: str) -> str:
+    """The value of an option as Spark's source reads it."""
+    value = found.values[name]
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value) if isinstance(value, int) else found.texts[name].strip()
 
 
 def topics_text(options: Mapping[str, str]) -> str:
-    """What a source reads, for people: its topics, without servers or credentials."""
+    """What a source reads, for people: its format and topics, without servers or credentials."""
     texts = {name.casefold(): text for name, text in options.items()}
+    kind = texts.get(_FORMAT_OPTION, FORMAT.name)
     if "subscribepattern" in texts:
-        return f"topics like {texts['subscribepattern'].strip()}"
+        return f"{kind} topics like {texts['subscribepattern'].strip()}"
+    return f"{kind} {', '.join(sorted(topics_named(options)))}"
+
+
+def topics_named(options: Mapping[str, str]) -> frozenset[str]:
+    """The topics that the options of a source name; none when they are chosen by a pattern."""
+    texts = {name.casefold(): text for name, text in options.items()}
     try:
-        names = sorted(json.loads(texts["assign"])) if "assign" in texts else texts.get("subscribe", "").split(",")
+        names = json.loads(texts["assign"]) if "assign" in texts else texts.get("subscribe", "").split(",")
     except ValueError:
         names = []
-    return ", ".join(name.strip() for name in names if name.strip())
+    return frozenset(name.strip() for name in names if name.strip())
 
 
-def _unknown(texts: Mapping[str, str], *, streaming: bool) -> Iterator[PipelineError]:
-    for name in texts:
-        folded = name.casefold()
-        if folded in REFUSED:
-            reason, instead = REFUSED[folded]
-            yield PipelineError("KAFKA.OPTION_REFUSED", option=name, reason=reason, instead=instead)
-        elif folded in _BY_NAME:
-            if streaming and _BY_NAME[folded].reads == "batch":
-                instead = "Remove it, or read with spark.read"
-                yield PipelineError("KAFKA.OPTION_REFUSED", option=name, reason="a stream has no end", instead=instead)
-        elif not folded.startswith(PASSED_ON):
-            near = nearest(name, [option.name for option in OPTIONS]) or "none of a similar name"
-            yield PipelineError("KAFKA.OPTION_UNKNOWN", option=name, near=near)
+def without_effect(options: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """What :class:`TopicOptions` has said in the options of a source."""
+    texts = {name.casefold(): text for name, text in options.items()}
+    return tuple((name, why) for name, why in json.loads(texts.get(_INERT_OPTION, "[]")))
 
 
-def _missing(texts: Mapping[str, str]) -> Iterator[PipelineError]:
-    given = {name.casefold() for name in texts}
-    if SERVERS not in given:
-        yield PipelineError("KAFKA.NO_SERVERS")
-    chosen = [name for name in TOPICS if name.casefold() in given]
+def _check_topics(found: GivenOptions) -> None:
+    chosen = [name for name in TOPICS if name in found.texts]
     if len(chosen) != 1:
-        yield PipelineError("KAFKA.TOPICS", given=" and ".join(chosen) or "none of them")
+        found.problem("KAFKA.TOPICS", given=" and ".join(chosen) or "none of them")
+        return
+    (name,) = chosen
+    if name not in found.values:
+        return
+    if name == "assign" and not _is_assignment(found.values[name]):
+        found.wrong(name, 'it is JSON like {"orders": [0, 1]}')
+    elif name != "assign" and not found.values[name].replace(",", "").strip():
+        found.wrong(name, "it names no topic")
 
 
-def _translated(folded: str, text: str, time_zone: str) -> str:
-    if folded in _TIMES:
-        return str(milliseconds(text, time_zone))
-    if folded in _TIMES_BY_PARTITION:
-        return json.dumps(_times(text, time_zone))
-    if folded in ("maxoffsetspertrigger", "minoffsetspertrigger", "minpartitions", "maxrecordsperpartition") and (
-        not text.strip().isdecimal() or int(text) == 0
-    ):
-        raise ValueError(f'"{text}" is no whole number above 0')
-    return text
+def _check_together(found: GivenOptions, *, streaming: bool) -> None:
+    for name, wrong in () if streaming else (("startingOffsets", _LATEST), ("endingOffsets", _EARLIEST)):
+        word = {_LATEST: "latest", _EARLIEST: "earliest"}[wrong]
+        offsets = found.get(name, {})
+        places = [] if isinstance(offsets, str) else [at for topic in offsets.values() for at in topic.values()]
+        if offsets == word or wrong in places:
+            found.wrong(name, f"a batch that {'begins' if wrong == _LATEST else 'ends'} there has no records")
+    least, most = found.get("minOffsetsPerTrigger", 0), found.get("maxOffsetsPerTrigger")
+    if most is not None and least > most:
+        found.wrong("minOffsetsPerTrigger", "it is above maxOffsetsPerTrigger")
+    if "kafka.group.id" in found.passed_on and "groupIdPrefix" in found.values:
+        found.wrong("groupIdPrefix", "kafka.group.id says the whole name: keep one of the two")
 
 
-def _times(text: str, time_zone: str) -> dict[str, dict[str, int]]:
+def _is_assignment(value: Any) -> bool:
+    return (
+        isinstance(value, dict)
+        and bool(value)
+        and all(
+            isinstance(numbers, list) and numbers and all(type(number) is int and number >= 0 for number in numbers)
+            for numbers in value.values()
+        )
+    )
+
+
+def _times(found: GivenOptions, name: str, time_zone: str) -> str:
     try:
-        topics = json.loads(text)
-        return {
-            topic: {partition: milliseconds(str(moment), time_zone) for partition, moment in partitions.items()}
-            for topic, partitions in topics.items()
+        topics = {
+            topic: {str(int(number)): time_ms(str(moment), time_zone) for number, moment in partitions.items()}
+            for topic, partitions in found.values[name].items()
         }
-    except (json.JSONDecodeError, AttributeError):
-        raise ValueError('it is JSON like {"orders": {"0": "2026-01-01T00:00:00Z"}}') from None
+    except (ValueError, AttributeError):
+        found.wrong(name, 'it is JSON like {"orders": {"0": "2026-01-01T00:00:00Z"}}')
+        return ""
+    return json.dumps(topics)
+
+
+def _delay(found: GivenOptions) -> str:
+    text = found.values["maxTriggerDelay"].strip()
+    if _SPARKS_DELAY.fullmatch(text):
+        return str(text)
+    try:
+        return f"{round(parse_interval_s(text) * 1000)}ms"
+    except ValueError:
+        found.wrong("maxTriggerDelay", 'it is a number with a unit, such as "10 min"')
+        return ""

@@ -6,11 +6,12 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import asdict
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timedelta, timezone, tzinfo
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from headrace.autoloader.ddl import JsonType, struct_of
+from headrace.autoloader.reading.values import zone_of
 from headrace.errors import PipelineError
 from headrace.sources.kinesis_client import Access
 from headrace.sources.option_reading import (
@@ -167,7 +168,7 @@ def _moment_ms(text: str, pattern: str | None, zone: str) -> int:
     letters = _PATTERN.findall(pattern)
     if "".join(letters) != pattern:
         raise ValueError(f'the format "{pattern}" has other letters than yyyy MM dd HH mm ss S Z')
-    own = ZoneInfo(zone)
+    own: tzinfo = zone_of(zone)
     if letters and letters[-1][0] in "Zz":
         letters.pop()
         text, _, name = text.strip().rpartition(" ")

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from headrace.settings.keys import Treatment
 from headrace.sources import jdbc_incremental, kinesis_options, synthetic
-from headrace.sources.option_reading import SourceFormat, SourceOption
+from headrace.sources.option_tables import options_of
 
 _INTRODUCTION = """\
 # Sources
@@ -19,6 +16,8 @@ What a query reads with `spark.readStream.format(...)`, in the files of a pipeli
 | `synthetic` | events that are made on the spot | |
 | `jdbc_incremental` | new rows of a database | `pip install 'headrace[database]'`, and the database's driver, such as `pg8000` |
 | `kinesis` | Amazon Kinesis | `pip install 'headrace[aws]'` |
+| `kafka`, `read_kafka` | [Kafka](kafka.md) | `connectors: [kafka]` in the settings |
+| `eventhubs` | [Event Hubs](event-hubs.md) | the same |
 | `delta`, or `spark.readStream.table` | Delta tables | |
 | `rate`, `rate-micro-batch`, `json`, `csv`, `parquet`, `orc`, `text`, `xml`, `socket` | as in Spark | |
 
@@ -84,6 +83,8 @@ _KINESIS = """
 
     spark.readStream.format("kinesis").options(streamName="clicks", region="eu-west-1", initialPosition="earliest").load()
 
+In SQL it is `STREAM read_kinesis(streamName => 'clicks', region => 'eu-west-1')`, with the same options.
+
 Options and defaults are the vendor's. Columns: `{columns}`.
 
 - An offset is a sequence number in each shard: each record once, over restarts too. Shards that were split or merged are
@@ -142,37 +143,12 @@ def sources_reference() -> str:
         (
             _INTRODUCTION,
             _SYNTHETIC.strip("\n").format(columns=synthetic.COLUMNS) + "\n",
-            _options(synthetic.FORMAT),
+            options_of(synthetic.FORMAT),
             _JDBC.strip("\n") + "\n",
-            _options(jdbc_incremental.FORMAT),
+            options_of(jdbc_incremental.FORMAT),
             _KINESIS.strip("\n").format(columns=columns) + "\n",
-            _options(kinesis_options.FORMAT),
+            options_of(kinesis_options.FORMAT),
             _DELTA.strip("\n") + "\n",
             _SPARK.strip("\n") + "\n",
         )
     )
-
-
-def _options(source: SourceFormat) -> str:
-    used = [o for o in source.options if o.treatment is Treatment.USED]
-    inert = [o for o in source.options if o.treatment is Treatment.ACCEPTED]
-    refused = [o for o in source.options if o.treatment is Treatment.REFUSED]
-    parts = [_table(("option", "value", "default", "what it is"), map(_used_row, used))]
-    if inert:
-        rows = ((f"`{o.name}`", f"{o.about}.") for o in inert)
-        parts.append("Accepted without effect, and said:\n\n" + _table(("option", "why"), rows))
-    if refused:
-        rows_of_refused = ((f"`{o.name}`", f"{o.about}.", f"{o.instead}.") for o in refused)
-        parts.append("Refused:\n\n" + _table(("option", "why", "instead"), rows_of_refused))
-    return "\n\n".join(parts) + "\n"
-
-
-def _used_row(option: SourceOption) -> tuple[str, ...]:
-    kind = ", ".join(f"`{value}`" for value in option.values) or option.kind.value
-    default = "required" if option.required else option.default
-    return f"`{option.name}`", kind, default, option.about.replace("|", "\\|")
-
-
-def _table(heads: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
-    lines = [heads, tuple("---" for _ in heads), *rows]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)

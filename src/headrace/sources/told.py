@@ -52,7 +52,11 @@ def problem_told(text: str) -> tuple[str, dict[str, str]] | None:
     """Code and parameters of the problem that an exception's text tells; None for another exception."""
     if _MARK not in text:
         return None
-    found, _ = json.JSONDecoder().raw_decode(text, text.rindex(_MARK) + len(_MARK))
+    try:
+        found, _ = json.JSONDecoder().raw_decode(text, text.rindex(_MARK) + len(_MARK))
+    except ValueError:
+        # Cut off on its way.
+        return None
     return found["code"], found["params"]
 
 

@@ -8,7 +8,6 @@ import sys
 import time
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
 from functools import wraps
@@ -29,15 +28,14 @@ from headrace.autoloader.reading.plan import METADATA
 from headrace.autoloader.source import LEDGERS_ELSEWHERE, Place, prepare
 from headrace.errors import PipelineError, Problems
 from headrace.spark.cloud_files import NAME, SOURCE_OPTION, CloudFiles
-from headrace.sql.file_functions import READ_FILES, FilesCall, files_calls
+from headrace.spark.query_calls import is_run
+from headrace.sql.source_functions import READ_FILES, SourceCall, source_calls
 
 FORMAT = "cloudfiles"
 # Of a session: beginnings of paths to what they stand for, as JSON.
 PATHS = "headrace.paths"
 # Gives each reader of a query function the folder for its schemas and ledgers; None in a script, whose options say it.
 FOLDERS: ContextVar[Iterator[Path] | None] = ContextVar("headrace_auto_loader_folders", default=None)
-# Whether a query function is called to be run, and what its readers find out is to be kept.
-_STORES: ContextVar[bool] = ContextVar("headrace_auto_loader_stores", default=False)
 # Of a reader: its options, format and schema as they were given.
 GIVEN = "_headrace_given"
 NOTED_FORMAT, NOTED_SCHEMA = "_headrace_format", "_headrace_schema"
@@ -45,16 +43,6 @@ NOTED_FORMAT, NOTED_SCHEMA = "_headrace_format", "_headrace_schema"
 _views = count()
 # Where code lies that is nobody's query.
 _OURS = (str(Path(__file__).parents[1]) + os.sep, str(Path(pyspark.__file__).parent) + os.sep)
-
-
-@contextmanager
-def storing() -> Iterator[None]:
-    """Let readers that are made inside the block store the schemas that they infer."""
-    token = _STORES.set(True)
-    try:
-        yield
-    finally:
-        _STORES.reset(token)
 
 
 def folders_below(folder: Path) -> Iterator[Path]:
@@ -80,12 +68,12 @@ def reading(load: Any) -> Any:
     return loading
 
 
-def reading_files(sql: Any) -> Any:
-    """Of a session's ``sql``: ``read_files`` and ``cloud_files`` are views of what is read, for as long as it takes."""
+def reading_sources(sql: Any) -> Any:
+    """Of a session's ``sql``: ``read_files``, ``read_kafka`` and so on are views of what is read, for as long."""
 
     @wraps(sql)
     def querying(self: SparkSession, text: str, *arguments: Any, **options: Any) -> Any:
-        calls = files_calls(text)
+        calls = source_calls(text)
         if not calls:
             return sql(self, text, *arguments, **options)
         views = [f"headrace_files_{next(_views)}" for _ in calls]
@@ -100,7 +88,7 @@ def reading_files(sql: Any) -> Any:
     return querying
 
 
-def _with_views(text: str, calls: Sequence[FilesCall], views: Sequence[str]) -> str:
+def _with_views(text: str, calls: Sequence[SourceCall], views: Sequence[str]) -> str:
     pieces, position = [], 0
     for call, view in zip(calls, views, strict=True):
         pieces += [text[position : call.start], view]
@@ -108,8 +96,11 @@ def _with_views(text: str, calls: Sequence[FilesCall], views: Sequence[str]) -> 
     return "".join((*pieces, text[position:]))
 
 
-def _frame_of(session: SparkSession, call: FilesCall, *, metadata: bool) -> DataFrame:
+def _frame_of(session: SparkSession, call: SourceCall, *, metadata: bool) -> DataFrame:
     given = dict(call.options)
+    if call.path is None:
+        source: Any = session.readStream if call.streams else session.read
+        return source.format(call.format).options(**given).load()  # type: ignore[no-any-return]  # either kind of reader
     schema = given.pop("schema", None)
     if call.function == READ_FILES:
         given = options_of_function(given)
@@ -200,7 +191,7 @@ def _place(session: SparkSession) -> Place:
         paths=json.loads(session.conf.get(PATHS, "{}") or "{}"),
         now_ns=time.time_ns(),
         tasks=session.sparkContext.defaultParallelism,
-        stores=folder is None or _STORES.get(),
+        stores=folder is None or is_run(),
     )
 
 

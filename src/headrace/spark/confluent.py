@@ -21,6 +21,8 @@ from pyspark.sql.types import DataType, StringType, StructField, StructType, _pa
 from headrace.errors import PipelineError
 from headrace.sources.confluent import BadPayload, decoder, shared_registry
 from headrace.sources.confluent_schema import UnsupportedSchema, converter, spark_type
+from headrace.sources.told import telling
+from headrace.spark.query_calls import is_run
 
 
 class OnError(str, Enum):
@@ -58,7 +60,8 @@ def from_confluent(
     if on_error not in set(OnError):
         raise PipelineError("CONFLUENT.ON_ERROR", given=on_error)
     settings = json.dumps({"url": registry} if isinstance(registry, str) else dict(registry), sort_keys=True)
-    reader = shared_registry(settings).reader(subject, version)
+    # The table has the columns that the update has found; and others wait while a flow is started.
+    reader = shared_registry(settings).reader(subject, version, again=not is_run())
     try:
         type_ = spark_type(reader)
     except UnsupportedSchema as error:
@@ -77,6 +80,7 @@ def from_confluent(
 def _reading(
     settings: str, reader_text: str, type_: Any, result: DataType, on_error: OnError
 ) -> Callable[[pa.Array], pa.Array]:
+    @telling
     def from_confluent(payloads: pa.Array) -> pa.Array:
         decode = decoder(shared_registry(settings), json.loads(reader_text))
         convert = converter(type_)

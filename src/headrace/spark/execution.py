@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Protocol
 
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
@@ -28,24 +29,38 @@ from headrace.model.triggers import Trigger, TriggerKind
 from headrace.plan.loads import Load
 from headrace.runtime.ports import Canceled, Completed, Report
 from headrace.runtime.seam import Point
-from headrace.spark.auto_loader import storing
 from headrace.spark.commit_counter import CommitCounter
 from headrace.spark.confs import CHECKPOINT_CONFS
 from headrace.spark.lag import LagTeller
 from headrace.spark.loading import complete_load, part_of
+from headrace.spark.lost_offsets import LossTeller
 from headrace.spark.maintenance import COMPACT_ABOVE_FILES
 from headrace.spark.patches import READS_COMMITS
 from headrace.spark.preparation import Preparation
+from headrace.spark.query_calls import storing
 from headrace.spark.rescued import rescued_column
 from headrace.spark.session import on_clone, with_confs
 from headrace.spark.surroundings import Surroundings
 from headrace.spark.target import Target, TargetPlace
-from headrace.spark.topics import check_topics, topic_sources
+from headrace.spark.topics import (
+    TopicSource,
+    can_repeat_last_batch,
+    check_topics,
+    explain_failure,
+    topic_sources,
+)
 from headrace.spark.twin import as_batch
 from headrace.spark.watch import End, QueryWatch
 
 # How often the progress of counting is stored while a query runs.
 _STORE_EVERY_S = 60.0
+
+
+class Tell(Protocol):
+    """Says what there is to say of the topics that a running query reads."""
+
+    def __call__(self, *, last: bool = False) -> None:
+        """Say it, if there is news; at the end of the query in any case."""
 
 
 def work_group(update_id: str, flow: str) -> str:
@@ -168,45 +183,57 @@ class Execution:
         around.fence()
         write_record(around.state.record_file(flow), record)
         clear_drafts_of_batches(checkpoint)
-        trigger = self._trigger_after(read_progress(checkpoint), checkpoint)
         dataset = around.graph.by_name[flow.target]
         own_sink = flow.mode is Mode.COMPLETE or self._needs_own_sink(dataset, checkpoint, record)
         if own_sink and broken_off:
             record = self._counted(record, query_id_of(checkpoint))
-        target = None
+        confs = {**record.confs, **flow.flow.spark_conf}
         with self._preparation.loading, self._from_first_commits(checkpoint), storing():
             self._preparation.register_inputs(flow)
-            with with_confs(around.session, {**record.confs, **flow.flow.spark_conf}):
+            with with_confs(around.session, confs):
                 frame = self._preparation.frame(flow)
                 sources = topic_sources(frame)
-                check_topics(around, flow, sources, checkpoint, warns=True)
-                writer = _trigger(frame.writeStream.queryName(flow.name), trigger)
-                writer = writer.option("checkpointLocation", str(checkpoint))
-                complete = flow.mode is Mode.COMPLETE
-                if own_sink:
-                    target = self._target(flow, record, replaces=complete)
-                    query = writer.foreachBatch(target.batch).outputMode("complete" if complete else "append").start()
-                else:
-                    query = writer.format("delta").outputMode("append").start(around.table_path(flow.target))
+        # A broker that does not answer keeps no other flow from being loaded.
+        told = check_topics(around, flow, sources, checkpoint)
+        trigger = self._trigger_after(read_progress(checkpoint), checkpoint, sources)
+        complete = flow.mode is Mode.COMPLETE
+        target = self._target(flow, record, replaces=complete) if own_sink else None
+        with self._preparation.loading, with_confs(around.session, confs):
+            writer = _trigger(frame.writeStream.queryName(flow.name), trigger)
+            writer = writer.option("checkpointLocation", str(checkpoint))
+            if target is not None:
+                query = writer.foreachBatch(target.batch).outputMode("complete" if complete else "append").start()
+            else:
+                query = writer.format("delta").outputMode("append").start(around.table_path(flow.target))
         self._started()
+        lag = LagTeller(around, flow, query, reads_topics=bool(sources))
+        losses = LossTeller(around, flow, query, sources, told)
+
+        def tell(*, last: bool = False) -> None:
+            lag.tell(last=last)
+            losses.tell()
+
         try:
-            lag = LagTeller(around, flow, query, reads_topics=bool(sources))
-            return self._followed(query, record, target, began_at, lag)
-        except Exception:
-            # The broker knows better than the client what has become of a topic.
-            check_topics(around, flow, sources, checkpoint, warns=False)
+            return self._followed(query, record, target, began_at, tell)
+        except Exception as error:
+            losses.tell()
+            explain_failure(around, flow, sources, checkpoint, error)
             raise
 
-    def _trigger_after(self, progress: Progress | None, checkpoint: Path) -> Trigger:
+    def _trigger_after(self, progress: Progress | None, checkpoint: Path, sources: tuple[TopicSource, ...]) -> Trigger:
         """The trigger of a query that goes on; one that has results to write, closed by its last batch, writes them.
 
         Spark writes them with one more batch, which it plans only after a batch that the same query has computed
         (``MicroBatchExecution.constructNextBatch``), or with what comes next. So it computes the last batch again, of
-        which the sink writes nothing, and goes on from there, which takes more than one batch.
+        which the sink writes nothing, and goes on from there, which takes more than one batch. Where a broker no longer
+        has what that batch has read, its state would be computed without: the results wait for what comes next.
         """
-        if progress is None or not has_closed_results(self._flow, progress):
+        around, flow = self._around, self._flow
+        if progress is None or not has_closed_results(flow, progress):
             return self._trigger
-        self._around.fence()
+        if sources and not can_repeat_last_batch(around, flow, sources, checkpoint):
+            return self._trigger
+        around.fence()
         reopen_batch(checkpoint, progress.batch_id)
         return Trigger() if self._trigger.kind is TriggerKind.ONCE else self._trigger
 
@@ -227,14 +254,14 @@ class Execution:
             READS_COMMITS.reset(token)
 
     def _followed(
-        self, query: StreamingQuery, record: FlowRecord, target: Target | None, began_at: float, lag: LagTeller
+        self, query: StreamingQuery, record: FlowRecord, target: Target | None, began_at: float, tell: Tell
     ) -> Report:
         """Count what a running query commits, and record where it ended."""
         around, flow = self._around, self._flow
         counter = None
         if target is None:
             counter = CommitCounter(around, flow, record.epoch, str(query.id), record.counted_version)
-        look = _Look(around, flow, record, target, counter, self._tidy, lag)
+        look = _Look(around, flow, record, target, counter, self._tidy, tell)
         watch = QueryWatch(query, look=look, current=self._current, patience_s=self._patience_s, now=around.now)
         try:
             end = watch.until_end()
@@ -245,7 +272,7 @@ class Execution:
             if target is not None and target.error is not None:
                 raise target.error from error
             raise
-        lag.tell(last=True)
+        tell(last=True)
         counted_version = record.counted_version
         if counter is not None:
             around.at(Point.WRITTEN)
@@ -334,11 +361,11 @@ class _Look:
         target: Target | None,
         counter: CommitCounter | None,
         tidy: Callable[[], None],
-        lag: LagTeller,
+        tell: Tell,
     ) -> None:
         self._around = around
         self._flow = flow
-        self._lag = lag
+        self._tell = tell
         self._record = record
         self._target = target
         self._counter = counter
@@ -348,7 +375,7 @@ class _Look:
 
     def __call__(self) -> None:
         """Count; now and then store how far, so that a crash after weeks leaves little to count again, and tidy up."""
-        self._lag.tell()
+        self._tell()
         done = _batches(self._target, self._counter)
         if done - self._tidied_at >= COMPACT_ABOVE_FILES:
             self._tidied_at = done

@@ -51,9 +51,8 @@ _CALLED_FROM = re.compile(r"was called from\s+(?P<file>\S[^\n]*):(?P<line>\d+)$"
 _ADVICE = {
     "UNRESOLVED_COLUMN": "Use one of the columns that the query's inputs have.",
     "UNRESOLVABLE_TABLE_VALUED_FUNCTION": (
-        "Correct the function's name; the vendor's read_kafka and the like are not there yet: "
-        'read with spark.readStream from Python, files with format("cloudFiles"), others with their connector named in '
-        "the settings."
+        "Correct the function's name; of the vendor's, read_files, cloud_files, read_kafka and read_kinesis are there: "
+        "read other sources with spark.readStream from Python, and name their connector in the settings."
     ),
     "UNRESOLVED_ROUTINE": "Correct the function's name, or define the function in a file of the pipeline.",
     "PATH_NOT_FOUND": (
@@ -86,6 +85,11 @@ _OTHER_STATE = frozenset(
         "STREAMING_STATEFUL_OPERATOR_MISSING_STATE_DIRECTORY",
         "STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA",
     }
+)
+# How Python says that PySpark's functions lack what the vendor's have.
+_VENDORS_AVRO = re.compile(
+    r"(?P<function>(?:from|to)_avro)\(\) got an unexpected keyword argument '"
+    r"(?P<argument>subject|schemaRegistryAddress)'"
 )
 # How Spark says that no jar of the session has a format.
 _NO_SOURCE = re.compile(r"Failed to find (?:the )?data source: `?(?P<format>\w+)`?")
@@ -201,6 +205,9 @@ def definition_problem(flow: Flow, error: BaseException, root: Path) -> Pipeline
             reason=first_line(inner.message),
             advice=advice,
         )
+    vendors = _VENDORS_AVRO.search(str(error)) if isinstance(error, TypeError) else None
+    if vendors is not None:
+        return PipelineError("CONFLUENT.VENDORS_FUNCTION", location=place, **vendors.groupdict())
     reason = f"{type(error).__name__}: {error}"
     return PipelineError("FLOW.RAISED", location=place, flow=flow.name, reason=_shortened(reason))
 

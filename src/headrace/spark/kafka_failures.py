@@ -22,7 +22,13 @@ _CODES = (
     ("errors.TimeoutException", "KAFKA.UNREACHABLE", True),
     ("errors.DisconnectException", "KAFKA.UNREACHABLE", True),
 )
+_WORDS = ("org.apache.kafka.", "org.apache.spark.sql.kafka010.", "[KAFKA_")
 _LOGIN = "javax.security.auth.login.LoginException"
+
+
+def is_of_kafka(causes: Sequence[Cause]) -> bool:
+    """Whether Kafka's client, or Spark's source that uses it, has a part in a failure."""
+    return any(word in f"{cause.java_class} {cause.message}" for cause in causes for word in _WORDS)
 
 
 def kafka_problem(causes: Sequence[Cause], flow: Flow | None) -> Failed | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from functools import partial, wraps
 from typing import Any
 
@@ -12,13 +13,12 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from headrace.errors import PipelineError
-from headrace.sources.event_hubs_options import FORMAT as EVENT_HUBS
-from headrace.sources.event_hubs_options import event_hubs_options, without_effect
-from headrace.sources.kafka_options import kafka_options
-from headrace.spark.auto_loader import GIVEN, NOTED_FORMAT
+from headrace.sources import event_hubs_options, kafka_options
+from headrace.spark.auto_loader import FOLDERS, GIVEN, NOTED_FORMAT, NOTED_SCHEMA
+from headrace.spark.query_calls import is_run
 from headrace.spark.topics import partitions_of_topic
 
-FORMAT = "kafka"
+KAFKA, EVENT_HUBS = kafka_options.FORMAT.name, event_hubs_options.FORMAT.name
 _PROVIDER = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
 # The last value of a property counts, as in the vendor's map.
 _PROPERTIES = """
@@ -35,28 +35,35 @@ def reading_topics(load: Any) -> Any:
 
     @wraps(load)
     def loading(self: Any, path: Any = None, format: str | None = None, schema: Any = None, **options: Any) -> Any:  # noqa: A002 - Spark's name
-        wanted = (format or vars(self).get(NOTED_FORMAT, "")).casefold()
-        if wanted not in (FORMAT, EVENT_HUBS):
+        noted = vars(self)
+        wanted = (format or noted.get(NOTED_FORMAT, "")).casefold()
+        if wanted not in (KAFKA, EVENT_HUBS):
             return load(self, path, format, schema, **options)
-        session: SparkSession = self._spark
-        _check_connector(session, wanted)
-        given = {**vars(self).get(GIVEN, {}), **options}
-        if schema is not None or path is not None:
-            raise PipelineError("KAFKA.NO_PATH", format=wanted)
-        streaming = isinstance(self, DataStreamReader)
-        time_zone = str(session.conf.get("spark.sql.session.timeZone", "UTC"))
-        if wanted == FORMAT:
-            taken = kafka_options(given, streaming=streaming, time_zone=time_zone)
-            return load(self.options(**taken), None, format, None)
-        counted = partial(partitions_of_topic, session)
-        taken = event_hubs_options(given, streaming=streaming, time_zone=time_zone, partitions_of=counted)
-        for name, why in without_effect(given):
-            warnings.warn(f'option "{name}" has no effect: {why}', stacklevel=2)
+        _check_connector(self._spark, wanted)
+        if schema is not None or noted.get(NOTED_SCHEMA) is not None:
+            raise PipelineError("SOURCE.SCHEMA_GIVEN", format=wanted)
+        given = {**noted.get(GIVEN, {}), **options, **({} if path is None else {"path": path})}
+        taken = _options(self, wanted, given)
+        if not (isinstance(self, DataStreamReader) and FOLDERS.get() is not None):
+            # Of the streams of a pipeline, each update says it.
+            for name, why in taken.without_effect:
+                warnings.warn(f'option "{name}" has no effect: {why}', stacklevel=2)
         # What a reader was given stays in its plan, and a connection string is a secret.
-        fresh = type(self)(session).format(FORMAT).options(**taken)
-        return _events(load(fresh))
+        reader = self if wanted == KAFKA else type(self)(self._spark)
+        records = load(reader.format(KAFKA).options(**taken.described(wanted)))
+        return records if wanted == KAFKA else _events(records)
 
     return loading
+
+
+def _options(reader: Any, wanted: str, given: Mapping[str, Any]) -> kafka_options.TopicOptions:
+    session: SparkSession = reader._spark  # noqa: SLF001 - has no public form
+    streaming = isinstance(reader, DataStreamReader)
+    time_zone = str(session.conf.get("spark.sql.session.timeZone", "UTC"))
+    if wanted == KAFKA:
+        return kafka_options.kafka_options(given, streaming=streaming, time_zone=time_zone)
+    counted = partial(partitions_of_topic, session, again=not is_run())
+    return event_hubs_options.event_hubs_options(given, streaming=streaming, time_zone=time_zone, partitions_of=counted)
 
 
 def _check_connector(session: SparkSession, wanted: str) -> None:
@@ -65,7 +72,7 @@ def _check_connector(session: SparkSession, wanted: str) -> None:
     try:
         loader.loadClass(_PROVIDER)
     except Py4JJavaError:
-        raise PipelineError("CONNECTOR.NOT_NAMED", format=wanted, connector=FORMAT) from None
+        raise PipelineError("CONNECTOR.NOT_NAMED", format=wanted, connector=KAFKA) from None
 
 
 def _events(records: DataFrame) -> DataFrame:

@@ -8,7 +8,7 @@ documented in docs/reference/patches.md:
 - ``format("cloudFiles")`` of the readers, and ``read_files`` and ``cloud_files`` in ``spark.sql``, are Auto Loader
   (``auto_loader.py``), also in scripts.
 - ``format("kafka")`` checks its options and takes readable times, and ``format("eventhubs")`` reads a hub as a topic
-  (``kafka_reader.py``), also in scripts.
+  (``kafka_reader.py``); ``read_kafka`` and ``read_kinesis`` in ``spark.sql`` are those formats. Also in scripts.
 - The formats of ``headrace.sources``, such as ``format("synthetic")``, of the readers (``source_formats.py``), also in
   scripts.
 - ``spark.sql`` accepts queries alone, because statements would run whenever the pipeline is checked.
@@ -110,7 +110,7 @@ def install() -> None:
     _wrap(SparkSession, "readStream", _batch_reader)
     _wrap(SparkSession, "sql", _respelled(SPELL_QUERY))
     _wrap(SparkSession, "sql", _queries_only)
-    _wrap(SparkSession, "sql", auto_loader.reading_files)
+    _wrap(SparkSession, "sql", auto_loader.reading_sources)
     for reader in (DataFrameReader, DataStreamReader):
         for read in _READS:
             _wrap(reader, read, _checked(every=read == "parquet"))

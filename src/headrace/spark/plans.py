@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from headrace.autoloader.source import Source as LoaderSource
 from headrace.graph.resolved import Input, Source, SourceKind
 from headrace.model.names import QualifiedName
-from headrace.sources.kafka_options import topics_text
+from headrace.sources import kafka_options
 from headrace.sources.streams import Prepared
 from headrace.spark import cloud_files, python_sources
 
@@ -202,8 +202,10 @@ def _leaf(kind: str, node: Any, found: Reading) -> None:
         found.external.append(_external_text(source))
     elif kind == "StreamingRelationV2" and str(node.sourceName()) == "kafka":
         entries = node.extraOptions().asCaseSensitiveMap()
-        text = f"kafka {topics_text({str(key): str(entries[key]) for key in entries})}"
-        found.sources.append(Source(SourceKind.OTHER, text))
+        options = {str(key): str(entries[key]) for key in entries}
+        text = kafka_options.topics_text(options)
+        inert = kafka_options.without_effect(options)
+        found.sources.append(Source(SourceKind.OTHER, text, without_effect=inert))
         found.external.append(text)
     elif kind == "StreamingRelationV2" and str(node.sourceName()).startswith(python_sources.PREFIX):
         prepared = Prepared.from_json(str(node.extraOptions().get(python_sources.SOURCE_OPTION)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -11,19 +12,24 @@ from typing import Any
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 
+from headrace.checkpoints.offsets import first_offsets, read_progress
 from headrace.checkpoints.topic_positions import next_positions
 from headrace.errors import PipelineError
 from headrace.events.types import Warned
 from headrace.graph.resolved import ResolvedFlow
-from headrace.sources.kafka_offsets import Bounds, Partition, losses
-from headrace.sources.kafka_options import PASSED_ON
+from headrace.sources.kafka_offsets import Bounds, Lost, Partition, Positions, losses, positions_of
+from headrace.sources.kafka_options import PASSED_ON, topics_named
 from headrace.spark.causes import chain
-from headrace.spark.kafka_failures import kafka_problem
+from headrace.spark.kafka_failures import is_of_kafka, kafka_problem
 from headrace.spark.plans import analyzed, items, node_kind
 from headrace.spark.surroundings import Surroundings
 
 _SOURCE = "kafka"
 _PATIENCE_MS = 15_000
+_NO_SUCH_TOPIC = (".UnknownTopicOrPartitionException", ".InvalidTopicException")
+# How many partitions a topic had when a query was looked at, by a digest of the client's options and the topic. What
+# is run a little later does not ask again, because others wait for it.
+_counted: dict[str, int] = {}
 
 
 @dataclass(frozen=True)
@@ -34,9 +40,9 @@ class TopicSource:
     options: Mapping[str, str] = field(repr=False)
 
     @property
-    def topics(self) -> tuple[str, ...]:
+    def topics(self) -> frozenset[str]:
         """The topics that the options name."""
-        return tuple(name.strip() for name in self.options.get("subscribe", "").split(",") if name.strip())
+        return topics_named(self.options)
 
     @property
     def fails_on_loss(self) -> bool:
@@ -45,68 +51,140 @@ class TopicSource:
 
 
 def topic_sources(frame: DataFrame) -> tuple[TopicSource, ...]:
-    """The Kafka sources of a streaming query, numbered as its checkpoint numbers them."""
-    found = []
-    for number, node in enumerate(_streams(analyzed(frame))):
+    """The Kafka sources of a streaming query, numbered as its checkpoint numbers them.
+
+    One that is read twice is one source (``MicroBatchExecution.logicalPlan``).
+    """
+    found: list[TopicSource] = []
+    nodes: list[Any] = []
+    for node in _streams(analyzed(frame)):
+        if any(node.equals(known) for known in nodes):
+            continue
         if node_kind(node) == "StreamingRelationV2" and str(node.sourceName()) == _SOURCE:
             entries = node.extraOptions().asCaseSensitiveMap()
-            found.append(TopicSource(number, {str(key).casefold(): str(entries[key]) for key in entries}))
+            found.append(TopicSource(len(nodes), {str(key).casefold(): str(entries[key]) for key in entries}))
+        nodes.append(node)
     return tuple(found)
 
 
 def check_topics(
-    around: Surroundings, flow: ResolvedFlow, sources: Iterable[TopicSource], checkpoint: Path, *, warns: bool
-) -> None:
-    """Look whether the broker still has what the flow reads next.
+    around: Surroundings, flow: ResolvedFlow, sources: Iterable[TopicSource], checkpoint: Path
+) -> dict[int, dict[Partition, int]]:
+    """Look whether the broker still has what the flow reads next, before it starts.
 
-    Where the stream is told to go on without, offsets that are gone are said in a warning for each partition, if it
-    *warns*: once, before the stream starts.
+    Where the stream is told to go on without, offsets that are gone are said in a warning for each partition; what
+    comes back is the positions up to which this was done, by the number of the source.
 
     Raises:
         PipelineError: KAFKA.DATA_LOSS, KAFKA.NO_TOPIC, or why the broker does not answer.
     """
+    told: dict[int, dict[Partition, int]] = {}
     for source in sources:
         read = next_positions(checkpoint, source.number)
-        names = {*source.topics, *(topic for topic, _ in read)}
-        with _asking(around.session, source.options, flow) as admin:
-            partitions = _partitions(around.session, admin, names)
-            missing = sorted(set(source.topics) - {topic for topic, _ in partitions})
-            if missing:
-                last = {topic: position for (topic, _), position in read.items()}
-                known = "; it was read before" if set(missing) & set(last) else ""
-                raise PipelineError(
-                    "KAFKA.NO_TOPIC",
-                    location=flow.flow.location,
-                    flow=flow.name,
-                    topics=", ".join(f'"{name}"' for name in missing),
-                    known=known,
-                    name=flow.target,
-                )
-            gone = losses(read, _bounds(around.session, admin, partitions & read.keys())) if read else ()
-        if not gone:
-            continue
-        said = "; ".join(lost.text for lost in gone)
-        if source.fails_on_loss:
-            place, name = flow.flow.location, flow.target
-            raise PipelineError("KAFKA.DATA_LOSS", location=place, flow=flow.name, name=name, lost=said)
-        for lost in gone if warns else ():
-            message = f'flow "{flow.name}": lost {lost.text}'
-            around.emit(Warned("KAFKA.OFFSETS_LOST", message, flow.name, str(flow.target)))
+        gone, there = _look(around.session, flow, source, read)
+        if gone and source.fails_on_loss:
+            raise _data_loss(flow, gone)
+        tell_lost(around, flow, gone)
+        told[source.number] = {place: bounds.first for place, bounds in there.items()}
+    return told
 
 
-def partitions_of_topic(session: SparkSession, options: Mapping[str, str], topic: str) -> int:
-    """How many partitions a topic has.
+def explain_failure(
+    around: Surroundings, flow: ResolvedFlow, sources: Iterable[TopicSource], checkpoint: Path, error: Exception
+) -> None:
+    """Ask the broker what has become of a topic, when a running query failed because of it: it knows better.
 
     Raises:
-        PipelineError: the topic is not there, or why the broker does not answer.
+        PipelineError: KAFKA.DATA_LOSS, KAFKA.NO_TOPIC; nothing when the broker does not answer, or says otherwise.
+    """
+    if not is_of_kafka(tuple(chain(error))):
+        return
+    for source in sources:
+        try:
+            gone, _ = _look(around.session, flow, source, next_positions(checkpoint, source.number))
+        except PipelineError as problem:
+            if problem.code == "KAFKA.NO_TOPIC":
+                raise
+            continue
+        if gone and source.fails_on_loss:
+            raise _data_loss(flow, gone) from error
+
+
+def can_repeat_last_batch(
+    around: Surroundings, flow: ResolvedFlow, sources: Iterable[TopicSource], checkpoint: Path
+) -> bool:
+    """Whether the broker still has all that the last batch of a checkpoint has read of topics."""
+    progress = read_progress(checkpoint)
+    offsets = first_offsets(checkpoint, progress.batch_id - 1) if progress is not None and progress.batch_id else ()
+    for source in sources:
+        read = positions_of(offsets[source.number]) if source.number < len(offsets) else {}
+        gone, _ = _look(around.session, flow, source, read)
+        if gone or not read:
+            return False
+    return True
+
+
+def tell_lost(around: Surroundings, flow: ResolvedFlow, gone: Iterable[Lost]) -> None:
+    """Warn of what a flow goes on without."""
+    for lost in gone:
+        message = f'flow "{flow.name}": lost {lost.text}'
+        around.emit(Warned("KAFKA.OFFSETS_LOST", message, flow.name, str(flow.target)))
+
+
+def first_left(
+    session: SparkSession, source: TopicSource, flow: ResolvedFlow, partitions: Iterable[Partition]
+) -> dict[Partition, int]:
+    """The first offsets that the broker has of partitions; those that are gone are left out.
+
+    Raises:
+        PipelineError: why the broker does not answer.
+    """
+    wanted = set(partitions)
+    with _asking(session, source.options, flow) as admin:
+        there = _partitions(session, admin, {topic for topic, _ in wanted})
+        return {place: bounds.first for place, bounds in _bounds(session, admin, wanted & there).items()}
+
+
+def partitions_of_topic(session: SparkSession, options: Mapping[str, str], topic: str, *, again: bool) -> int:
+    """How many partitions a topic has; *again* asks although it is known.
+
+    Raises:
+        PipelineError: EVENT_HUBS.NO_HUB, or why the broker does not answer.
     """
     folded = {name.casefold(): text for name, text in options.items()}
-    with _asking(session, folded, None) as admin:
-        found = _partitions(session, admin, [topic])
-    if not found:
-        named = f'"{topic}"'
-        raise PipelineError("KAFKA.NO_TOPIC", flow="", topics=named, known="", name="")
-    return len(found)
+    digest = hashlib.sha256(repr((sorted(folded.items()), topic)).encode()).hexdigest()
+    if again or digest not in _counted:
+        with _asking(session, folded, None) as admin:
+            found = _partitions(session, admin, [topic])
+        if not found:
+            raise PipelineError("EVENT_HUBS.NO_HUB", hub=topic)
+        _counted[digest] = len(found)
+    return _counted[digest]
+
+
+def _look(
+    session: SparkSession, flow: ResolvedFlow, source: TopicSource, read: Positions
+) -> tuple[tuple[Lost, ...], dict[Partition, Bounds]]:
+    """What of the positions is gone, and the bounds of their partitions that are there."""
+    names = {*source.topics, *(topic for topic, _ in read)}
+    with _asking(session, source.options, flow) as admin:
+        partitions = _partitions(session, admin, names)
+        missing = sorted(source.topics - {topic for topic, _ in partitions})
+        if missing:
+            known = "; it was read before" if set(missing) & {topic for topic, _ in read} else ""
+            named = ", ".join(f'"{name}"' for name in missing)
+            place = flow.flow.location
+            raise PipelineError(
+                "KAFKA.NO_TOPIC", location=place, flow=flow.name, topics=named, known=known, name=flow.target
+            )
+        there = _bounds(session, admin, partitions & read.keys()) if read else {}
+    return losses(read, there), there
+
+
+def _data_loss(flow: ResolvedFlow, gone: Iterable[Lost]) -> PipelineError:
+    said = "; ".join(lost.text for lost in gone)
+    place = flow.flow.location
+    return PipelineError("KAFKA.DATA_LOSS", location=place, flow=flow.name, name=flow.target, lost=said)
 
 
 def _streams(node: Any) -> Iterator[Any]:
@@ -125,8 +203,9 @@ def _asking(session: SparkSession, options: Mapping[str, str], flow: ResolvedFlo
     for name, text in options.items():
         if name.startswith(PASSED_ON) and name != "kafka.group.id":
             settings.put(name.removeprefix(PASSED_ON), text)
-    settings.put("default.api.timeout.ms", str(_PATIENCE_MS))
-    settings.put("request.timeout.ms", str(_PATIENCE_MS // 2))
+    patience_ms = _patience_ms(options)
+    settings.put("default.api.timeout.ms", str(patience_ms))
+    settings.put("request.timeout.ms", str(patience_ms // 2))
     admin = None
     try:
         admin = jvm.org.apache.kafka.clients.admin.AdminClient.create(settings)
@@ -141,6 +220,12 @@ def _asking(session: SparkSession, options: Mapping[str, str], flow: ResolvedFlo
             admin.close(jvm.java.time.Duration.ofSeconds(1))
 
 
+def _patience_ms(options: Mapping[str, str]) -> int:
+    """How long the broker may take: as long as the options let the client wait, but for 15 s at most."""
+    given = options.get("kafka.default.api.timeout.ms", "").strip()
+    return min(int(given), _PATIENCE_MS) if given.isdecimal() and int(given) > 1 else _PATIENCE_MS
+
+
 def _partitions(session: SparkSession, admin: Any, topics: Iterable[str]) -> set[Partition]:
     """The partitions of those topics that are there."""
     jvm: Any = session._jvm  # noqa: SLF001 - the same
@@ -153,7 +238,7 @@ def _partitions(session: SparkSession, admin: Any, topics: Iterable[str]) -> set
         try:
             described = answers[topic].get()
         except Py4JJavaError as error:
-            if any(cause.java_class.endswith(".UnknownTopicOrPartitionException") for cause in chain(error)):
+            if any(cause.java_class.endswith(_NO_SUCH_TOPIC) for cause in chain(error)):
                 continue
             raise
         found |= {(str(topic), int(one.partition())) for one in described.partitions()}

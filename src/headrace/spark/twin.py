@@ -14,16 +14,20 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
 from headrace.errors import PipelineError
+from headrace.sources import event_hubs_options, kafka_options
+from headrace.sources.option_reading import Reads
 from headrace.spark.patches import BATCH_READER, PART_VIEW, SPELL_NAME
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+_TOPICS = (kafka_options.FORMAT, event_hubs_options.FORMAT)
 # Options that say where and how fast a stream reads; a batch reads its part at once.
 _STREAM_OPTIONS = frozenset(
     option.casefold()
     for option in (
-        *("startingVersion", "startingTimestamp", "maxFilesPerTrigger", "maxBytesPerTrigger", "maxOffsetsPerTrigger"),
+        *("startingVersion", "startingTimestamp", "maxFilesPerTrigger", "maxBytesPerTrigger"),
+        *(option.name for source in _TOPICS for option in source.options if option.reads is Reads.STREAMS),
         *("ignoreChanges", "ignoreDeletes", "skipChangeCommits", "failOnDataLoss"),
         *("latestFirst", "maxFileAge", "maxCachedFiles", "cleanSource", "sourceArchiveDir", "fileNameOnly"),
         *("schemaTrackingLocation", "withEventTimeOrder", "allowSourceColumnTypeChange"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from datetime import date, datetime, timezone
 from decimal import Decimal
 
@@ -51,6 +52,16 @@ def test_each_schema_is_asked_for_once(registry):
         decode(registry.payload(old, {"id": number, "note": ""}))
 
     assert sum(path.startswith(f"/schemas/ids/{old}") for path in registry.asked) == 1
+
+
+def test_the_schema_that_was_found_is_kept_until_it_is_asked_for_again(registry):
+    client = Registry({"url": registry.url, "max.retries": 0})
+    registry.register("orders-value", OLD)
+    found = client.reader("orders-value", None)
+    registry.register("orders-value", NEW)
+
+    assert client.reader("orders-value", None, again=False) == found
+    assert client.reader("orders-value", None) != found
 
 
 def test_a_schema_may_refer_to_another_subject(registry):
@@ -147,6 +158,84 @@ def test_what_is_wrong_with_the_registry_is_said_without_its_settings(registry, 
 
     assert refused.value.code == code
     assert "hunter2" not in refused.value.render()
+
+
+@pytest.fixture
+def deaf_server():
+    """Takes connections, and answers none."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield f"http://127.0.0.1:{server.getsockname()[1]}"
+
+
+def test_a_registry_that_takes_calls_and_does_not_answer_is_given_up(deaf_server):
+    # As little patience as the test has; without any given, the client would wait without end.
+    assert Registry({"url": "http://127.0.0.1:1"})._client._rest_client.timeout is not None
+
+    with pytest.raises(PipelineError) as refused:
+        Registry({"url": deaf_server, "timeout": 0.1, "max.retries": 0}).reader("orders-value", None)
+
+    assert refused.value.code == "CONFLUENT.UNREACHABLE"
+
+
+def test_a_schema_whose_reference_is_gone_is_told_apart_from_one_of_another_kind(registry):
+    lost = registry.register("orders-value", NEW, references=[{"name": "Money", "subject": "money", "version": 1}])
+    other = registry.register("json-value", {}, schemaType="JSON")
+    registry.register("whole", NEW)
+    decode = reading(registry, "whole")
+
+    for number, said in ((lost, 'no version 1 of the subject "money"'), (other, "is JSON")):
+        with pytest.raises(BadPayload, match=said):
+            decode(b"\x00" + number.to_bytes(4, "big") + b"\x02")
+
+
+def test_a_schema_that_avro_does_not_have_is_refused_by_its_subject(registry):
+    registry.register("orders-value", {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "number"}]})
+
+    with pytest.raises(PipelineError) as refused:
+        reading(registry)
+
+    assert (refused.value.code, refused.value.params["subject"]) == ("CONFLUENT.SCHEMA", "orders-value")
+
+
+def test_a_type_may_be_written_inside_of_another(registry):
+    order = {"type": "record", "name": "Order", "fields": [{"name": "note", "type": {"type": ["null", "string"]}}]}
+    number = registry.register("orders-value", order)
+    plain = registry.register("plain", without_other_logic(order))
+    payload = registry.payload(plain, {"note": "x"})
+
+    decode = reading(registry)
+
+    assert decode(b"\x00" + number.to_bytes(4, "big") + payload[5:]) == {"note": "x"}
+    assert spark_type(without_other_logic(order))["fields"][0]["type"] == "string"
+
+
+def test_names_are_those_of_the_namespace_that_they_stand_in():
+    inner = {"type": "record", "name": "Money", "fields": [{"name": "cents", "type": "long"}]}
+    other = {**inner, "namespace": "other", "fields": [{"name": "text", "type": "string"}]}
+    fields = [{"name": name, "type": kind} for name, kind in (("a", inner), ("b", other), ("c", "Money"))]
+
+    types = spark_type({"type": "record", "name": "Order", "namespace": "shop", "fields": fields})["fields"]
+
+    assert types[2]["type"] == types[0]["type"] != types[1]["type"]
+
+
+def test_a_reference_may_be_named_as_from_its_own_namespace(registry):
+    money = {"type": "record", "name": "Money", "namespace": "shop", "fields": [{"name": "cents", "type": "long"}]}
+    order = {"type": "record", "name": "Order", "namespace": "shop", "fields": [{"name": "price", "type": "Money"}]}
+    registry.register("money", money)
+    references = [{"name": "shop.Money", "subject": "money", "version": 1}]
+    number = registry.register("orders-value", order, references=references)
+
+    assert reading(registry)(registry.payload(number, {"price": {"cents": 5}}, named=[money])) == {
+        "price": {"cents": 5}
+    }
+
+
+@pytest.mark.parametrize("more", [{}, {"precision": 50, "scale": 2}, {"precision": 2, "scale": 5}])
+def test_a_decimal_that_spark_does_not_have_is_the_bytes_that_it_stands_on(more):
+    schema = without_other_logic({"type": "bytes", "logicalType": "decimal", **more})
+
+    assert spark_type(schema) == "binary"
 
 
 TYPES = {

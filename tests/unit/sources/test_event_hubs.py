@@ -8,7 +8,8 @@ import pytest
 
 from headrace.errors import PipelineError, Problems
 from headrace.sources.event_hubs_connection import parse_connection
-from headrace.sources.event_hubs_options import OPTIONS, event_hubs_options, without_effect
+from headrace.sources.event_hubs_options import event_hubs_options
+from headrace.sources.kafka_options import topics_text, without_effect
 
 KEY = "c2VjcmV0LWtleQ=="
 CONNECTION = (
@@ -16,9 +17,19 @@ CONNECTION = (
 )
 
 
-def options(*, streaming=True, **more):
+def read(*, streaming=True, **more):
     given = {"eventhubs.connectionString": CONNECTION, **{name.replace("__", "."): v for name, v in more.items()}}
     return event_hubs_options(given, streaming=streaming, time_zone="UTC", partitions_of=lambda _given, _topic: 3)
+
+
+def options(**more):
+    return read(**more).options
+
+
+def problems(**more):
+    with pytest.raises(Problems) as refused:
+        options(**more)
+    return {problem.params["option"]: problem.code for problem in refused.value}
 
 
 def position(**chosen):
@@ -46,6 +57,7 @@ def test_a_connection_does_not_show_its_key():
         CONNECTION.replace("sb://", "https://"),
         CONNECTION.replace(f"SharedAccessKey={KEY}", ""),
         CONNECTION + ";Password=hunter2",
+        CONNECTION.replace("sb://ns", "sb://[hunter2"),
     ],
 )
 def test_a_connection_string_that_is_none_is_refused_without_being_repeated(text):
@@ -102,42 +114,88 @@ def test_positions_of_partitions_go_before_that_of_all():
     assert json.loads(found["startingOffsets"]) == {"orders": {"0": -1, "1": -2, "2": 101}}
 
 
+def of_partition(number, **chosen):
+    return {json.dumps({"ehName": "orders", "partitionId": number}): json.loads(position(**chosen))}
+
+
+def test_times_of_some_partitions_go_with_the_ends_of_others():
+    several = {**of_partition(0, enqueuedTime="1970-01-01T00:00:01Z"), **of_partition(1, offset="@latest")}
+
+    found = options(eventhubs__startingPositions=json.dumps(several))
+
+    assert json.loads(found["startingOffsetsByTimestamp"]) == {"orders": {"0": 1000, "1": 253402300799000, "2": 0}}
+    assert found["startingOffsetsByTimestampStrategy"] == "latest"
+
+
+def test_a_sequence_number_counts_for_every_partition():
+    found = options(eventhubs__startingPosition=position(seqNo=5))
+
+    assert json.loads(found["startingOffsets"]) == {"orders": {"0": 5, "1": 5, "2": 5}}
+
+
+@pytest.mark.parametrize("inclusive", [True, False])
+def test_a_batch_ends_before_the_event_of_its_number(inclusive):
+    ends = of_partition(0, seqNo=4, isInclusive=inclusive)
+
+    found = options(streaming=False, eventhubs__endingPositions=json.dumps(ends))
+
+    assert json.loads(found["endingOffsets"])["orders"]["0"] == 4
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [
         ("eventhubs__startingPosition", position(offset="1234")),
-        ("eventhubs__startingPosition", position(seqNo=5)),
         ("eventhubs__startingPosition", position(offset="-1", seqNo=5)),
+        ("eventhubs__startingPosition", position(offset="-1", isInclusive="false")),
         ("eventhubs__startingPosition", "earliest"),
         ("eventhubs__startingPositions", json.dumps({"0": {}})),
+        ("eventhubs__startingPositions", json.dumps(of_partition(3, seqNo=5))),
+        (
+            "eventhubs__startingPositions",
+            json.dumps({**of_partition(0, seqNo=5), **of_partition(1, enqueuedTime="1970-01-01")}),
+        ),
         ("eventhubs__receiverTimeout", "60"),
+        ("eventhubs__operationTimeout", "PT"),
+        ("maxEventsPerTrigger", "many"),
+        ("minPartitions", "0"),
+        ("failOnDataLoss", "no"),
     ],
 )
-def test_a_value_that_cannot_be_translated_is_refused(name, value):
-    with pytest.raises(PipelineError) as refused:
-        options(**{name: value})
-
-    assert refused.value.code == "EVENT_HUBS.POSITION"
-    assert refused.value.params["option"] == name.replace("__", ".")
+def test_a_value_that_cannot_be_translated_is_refused_by_the_name_that_was_written(name, value):
+    assert problems(**{name: value}) == {name.replace("__", "."): "SOURCE.OPTION_VALUE"}
 
 
 def test_options_that_are_unknown_or_mean_nothing_here_are_told_apart():
-    with pytest.raises(Problems) as refused:
-        options(
-            eventhubs__useAadAuth=True, eventhubs__consumergroups="x", eventhubs__endingPosition=position(offset="-1")
-        )
-
-    assert {problem.params["option"]: problem.code for problem in refused.value} == {
-        "eventhubs.useAadAuth": "EVENT_HUBS.OPTION_REFUSED",
-        "eventhubs.consumergroups": "EVENT_HUBS.OPTION_UNKNOWN",
-        "eventhubs.endingPosition": "EVENT_HUBS.OPTION_REFUSED",
+    assert problems(
+        eventhubs__useAadAuth=True,
+        eventhubs__consumergroups="x",
+        eventhubs__endingPosition=position(offset="-1"),
+        kafka__auto__offset__reset="latest",
+    ) == {
+        "eventhubs.useAadAuth": "SOURCE.OPTION_REFUSED",
+        "eventhubs.consumergroups": "SOURCE.OPTION_UNKNOWN",
+        "eventhubs.endingPosition": "SOURCE.OPTION_REFUSED",
+        "kafka.auto.offset.reset": "SOURCE.OPTION_REFUSED",
     }
-    assert [name for name, _ in without_effect({"EVENTHUBS.prefetchCount": 5, "maxEventsPerTrigger": 5})] == [
-        "EVENTHUBS.prefetchCount"
-    ]
 
 
-def test_the_page_has_every_option(request):
-    page = (request.config.rootpath / "docs" / "reference" / "event-hubs.md").read_text(encoding="utf-8")
+def test_a_limit_that_is_given_twice_is_refused():
+    assert problems(maxEventsPerTrigger=1, eventhubs__maxEventsPerTrigger=2) == {
+        "eventhubs.maxEventsPerTrigger": "SOURCE.OPTION_VALUE"
+    }
 
-    assert [option.name for option in OPTIONS if f"`{option.name}`" not in page] == []
+
+def test_a_hub_without_a_connection_string_is_told_what_is_missing():
+    assert problems(eventhubs__connectionString=None) == {"eventhubs.connectionString": "SOURCE.OPTION_MISSING"}
+
+
+def test_what_has_no_effect_goes_along_with_the_source_and_so_does_its_name():
+    found = read(EVENTHUBS__prefetchCount=5, maxEventsPerTrigger=5).described("eventhubs")
+
+    assert [name for name, _ in without_effect(found)] == ["eventhubs.prefetchCount"]
+    assert topics_text(found) == "eventhubs orders"
+
+
+def test_a_reader_does_not_show_its_key():
+    assert KEY not in repr(read())

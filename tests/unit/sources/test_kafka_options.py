@@ -9,49 +9,100 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.errors import Problems
-from headrace.sources.kafka_offsets import Bounds, lags, losses, positions_of
-from headrace.sources.kafka_options import OPTIONS, kafka_options, milliseconds, topics_text
+from headrace.sources.kafka_offsets import (
+    Bounds,
+    Span,
+    gone_between,
+    lags,
+    losses,
+    lost_between,
+    positions_of,
+    spans_of,
+)
+from headrace.sources.kafka_options import kafka_options, topics_named, topics_text, without_effect
+from headrace.sources.option_reading import time_ms
 
 SOUND = {"kafka.bootstrap.servers": "broker:9092", "subscribe": "orders"}
 
 
-def options(*, streaming=True, **more):
-    return kafka_options({**SOUND, **more}, streaming=streaming, time_zone="UTC")
+def read(*, streaming=True, time_zone="UTC", **more):
+    return kafka_options({**SOUND, **more}, streaming=streaming, time_zone=time_zone)
 
 
-def codes(**more):
+def options(**more):
+    return read(**more).options
+
+
+def problems(**more):
     with pytest.raises(Problems) as refused:
         options(**more)
-    return [problem.code for problem in refused.value]
+    return {(problem.code, problem.params.get("option", "")) for problem in refused.value}
 
 
 def test_every_option_is_taken_in_any_case_and_those_of_the_client_are_passed_on():
-    given_ = {"MAXoffsetsPERtrigger": 5, "kafka.ssl.truststore.location": "/a", "includeHeaders": True}
+    given_ = {"MAXoffsetsPERtrigger": 5, "Kafka.ssl.truststore.location": "/a", "includeHeaders": True}
 
     assert options(**given_) == {
         **SOUND,
-        "MAXoffsetsPERtrigger": "5",
+        "maxOffsetsPerTrigger": "5",
         "kafka.ssl.truststore.location": "/a",
         "includeHeaders": "true",
     }
 
 
+def test_of_an_option_in_two_spellings_the_last_one_counts():
+    assert options(SUBSCRIBE="payments")["subscribe"] == "payments"
+
+
 @pytest.mark.parametrize(
-    ("given_", "expected"),
+    ("given_", "code", "option"),
     [
-        ({"maxOffsetPerTrigger": 1}, ["KAFKA.OPTION_UNKNOWN"]),
-        ({"kafka.auto.offset.reset": "earliest"}, ["KAFKA.OPTION_REFUSED"]),
-        ({"endingOffsets": "latest"}, ["KAFKA.OPTION_REFUSED"]),
-        ({"maxOffsetsPerTrigger": "many"}, ["KAFKA.OPTION_VALUE"]),
-        ({"startingTimestamp": "yesterday"}, ["KAFKA.OPTION_VALUE"]),
-        ({"startingOffsetsByTimestamp": "[1]"}, ["KAFKA.OPTION_VALUE"]),
-        ({"assign": "{}"}, ["KAFKA.TOPICS"]),
-        ({"kafka.bootstrap.servers": None}, ["KAFKA.NO_SERVERS"]),
-        ({"subscribe": None, "limit": 1}, ["KAFKA.OPTION_UNKNOWN", "KAFKA.TOPICS"]),
+        ({"maxOffsetPerTrigger": 1}, "SOURCE.OPTION_UNKNOWN", "maxOffsetPerTrigger"),
+        ({"path": "/orders"}, "SOURCE.OPTION_UNKNOWN", "path"),
+        ({"KAFKA.auto.offset.reset": "earliest"}, "SOURCE.OPTION_REFUSED", "kafka.auto.offset.reset"),
+        ({"endingOffsets": "latest"}, "SOURCE.OPTION_REFUSED", "endingOffsets"),
+        ({"endingTimestamp": "5"}, "SOURCE.OPTION_REFUSED", "endingTimestamp"),
+        ({"maxOffsetsPerTrigger": "many"}, "SOURCE.OPTION_VALUE", "maxOffsetsPerTrigger"),
+        ({"maxOffsetsPerTrigger": 2, "minOffsetsPerTrigger": 3}, "SOURCE.OPTION_VALUE", "minOffsetsPerTrigger"),
+        ({"maxTriggerDelay": "soon"}, "SOURCE.OPTION_VALUE", "maxTriggerDelay"),
+        ({"failOnDataLoss": "flase"}, "SOURCE.OPTION_VALUE", "failOnDataLoss"),
+        ({"startingOffsets": "beginning"}, "SOURCE.OPTION_VALUE", "startingOffsets"),
+        ({"startingOffsets": '{"orders": {"0": -3}}'}, "SOURCE.OPTION_VALUE", "startingOffsets"),
+        ({"startingTimestamp": "yesterday"}, "SOURCE.OPTION_VALUE", "startingTimestamp"),
+        ({"startingOffsetsByTimestamp": "[1]"}, "SOURCE.OPTION_VALUE", "startingOffsetsByTimestamp"),
+        ({"subscribe": " , "}, "SOURCE.OPTION_VALUE", "subscribe"),
+        ({"subscribe": None, "assign": '{"orders": []}'}, "SOURCE.OPTION_VALUE", "assign"),
+        ({"assign": '{"orders": [0]}'}, "KAFKA.TOPICS", ""),
+        ({"kafka.bootstrap.servers": None}, "SOURCE.OPTION_MISSING", "kafka.bootstrap.servers"),
+        ({"groupIdPrefix": "a", "kafka.group.id": "b"}, "SOURCE.OPTION_VALUE", "groupIdPrefix"),
     ],
 )
-def test_what_spark_would_pass_over_or_fail_with_later_is_refused_by_name(given_, expected):
-    assert sorted(codes(**given_)) == expected
+def test_what_spark_would_pass_over_or_fail_with_later_is_refused_by_name(given_, code, option):
+    assert problems(**given_) == {(code, option)}
+
+
+def test_all_that_is_wrong_is_said_at_once():
+    assert problems(subscribe=None, limit=1) == {("SOURCE.OPTION_UNKNOWN", "limit"), ("KAFKA.TOPICS", "")}
+
+
+@pytest.mark.parametrize("name", ["startingOffsets", "endingOffsets"])
+def test_a_batch_does_not_begin_at_the_end_nor_end_at_the_beginning(name):
+    word, number = ("latest", -1) if name == "startingOffsets" else ("earliest", -2)
+
+    assert problems(streaming=False, **{name: word}) == {("SOURCE.OPTION_VALUE", name)}
+    assert problems(streaming=False, **{name: f'{{"orders": {{"0": {number}}}}}'}) == {("SOURCE.OPTION_VALUE", name)}
+
+
+def test_what_limits_a_stream_has_no_effect_in_a_batch_and_that_is_said():
+    found = read(streaming=False, maxOffsetsPerTrigger=5)
+
+    assert found.options == SOUND
+    assert [name for name, _ in without_effect(found.described("kafka"))] == ["maxOffsetsPerTrigger"]
+
+
+@pytest.mark.parametrize(("given_", "expected"), [("15m", "15m"), ("10 minutes", "600000ms"), ("2 s", "2000ms")])
+def test_a_delay_is_written_as_spark_has_it_or_as_a_person_would(given_, expected):
+    assert options(maxTriggerDelay=given_)["maxTriggerDelay"] == expected
 
 
 def test_a_batch_may_end_where_a_stream_may_not():
@@ -65,11 +116,13 @@ def test_a_batch_may_end_where_a_stream_may_not():
         ("2026-01-01 01:00:00+01:00", "UTC", 1_767_225_600_000),
         ("2026-01-01T01:00:00", "Europe/Paris", 1_767_225_600_000),
         ("1767225600000", "Europe/Paris", 1_767_225_600_000),
+        ("2026-01-01 02:00:00", "+02:00", 1_767_225_600_000),
+        ("2025-12-31T23:59:59.999001Z", "UTC", 1_767_225_600_000),
         ("2026-01-01", "UTC", 1_767_225_600_000),
     ],
 )
 def test_times_are_read_in_the_zone_of_the_session_unless_they_say_one(text, zone, expected):
-    assert milliseconds(text, zone) == expected
+    assert time_ms(text, zone) == expected
 
 
 def test_times_of_partitions_are_read_inside_of_the_json():
@@ -81,15 +134,11 @@ def test_times_of_partitions_are_read_inside_of_the_json():
 
 
 def test_the_names_of_topics_are_all_that_is_told_of_a_source():
-    assert topics_text({"kafka.sasl.jaas.config": "secret", "subscribe": "b, a"}) == "b, a"
-    assert topics_text({"assign": '{"a": [0], "b": [1]}'}) == "a, b"
-    assert topics_text({"subscribePattern": "orders-.*"}) == "topics like orders-.*"
-
-
-def test_the_page_has_every_option(request):
-    page = (request.config.rootpath / "docs" / "reference" / "kafka.md").read_text(encoding="utf-8")
-
-    assert [option.name for option in OPTIONS if f"`{option.name}`" not in page] == []
+    assert topics_text({"kafka.sasl.jaas.config": "secret", "subscribe": "b, a"}) == "kafka a, b"
+    assert topics_text({"assign": '{"a": [0], "b": [1]}'}) == "kafka a, b"
+    assert topics_text({"subscribePattern": "orders-.*"}) == "kafka topics like orders-.*"
+    assert topics_named({"ASSIGN": '{"a": [0]}'}) == {"a"}
+    assert "hunter2" not in repr(read(**{"kafka.sasl.jaas.config": "hunter2"}))
 
 
 def test_offsets_of_other_sources_are_no_positions():
@@ -127,3 +176,59 @@ def test_a_topic_that_ends_before_what_was_read_is_another_one():
     (lost,) = losses({("a", 0): 9}, {("a", 0): Bounds(2, 5)})
 
     assert (lost.offsets, "made anew" in lost.reason) == (3, True)
+
+
+def test_a_batch_that_has_read_all_of_its_offsets_has_lost_nothing_whatever_is_gone_since():
+    assert lost_between({("a", 0): Span(2, 5)}, 3, {("a", 0): 5}) == ()
+
+
+def test_what_a_batch_lacks_is_lost_where_the_broker_has_it_no_longer():
+    spans = {("a", 0): Span(2, 6), ("a", 1): Span(0, 3)}
+
+    (lost,) = lost_between(spans, 4, {("a", 0): 5, ("a", 1): 0})
+
+    assert (lost.partition, lost.offsets, "first one left is 5" in lost.reason) == (0, 3, True)
+
+
+def test_offsets_without_records_are_not_lost_while_the_broker_has_them():
+    assert lost_between({("a", 0): Span(0, 10)}, 8, {("a", 0): 0}) == ()
+
+
+def test_losses_of_several_partitions_that_cannot_be_told_apart_are_said_so():
+    lost = lost_between({("a", 0): Span(0, 4), ("a", 1): Span(0, 4)}, 5, {("a", 0): 4, ("a", 1): 4})
+
+    assert [(one.offsets, "at most: the batch lacks 3" in one.reason) for one in lost] == [(3, True), (3, True)]
+
+
+spans = st.dictionaries(
+    st.tuples(st.sampled_from("ab"), st.integers(0, 3)),
+    st.builds(lambda start, length: Span(start, start + length), st.integers(0, 50), st.integers(0, 50)),
+)
+
+
+@given(spans, st.data())
+def test_a_loss_is_never_more_than_what_the_batch_lacks_nor_than_what_is_gone(taken, data):
+    offsets = sum(span.end - span.start for span in taken.values())
+    rows = data.draw(st.integers(0, offsets))
+    firsts = {place: data.draw(st.integers(0, 120)) for place in taken}
+
+    for lost in lost_between(taken, rows, firsts):
+        span, first = taken[lost.topic, lost.partition], firsts[lost.topic, lost.partition]
+        assert 0 < lost.offsets <= min(offsets - rows, min(first, span.end) - span.start)
+
+
+def test_what_was_told_before_the_stream_started_is_not_counted_again():
+    start, end = {"a": {"0": 2, "1": 7}}, {"a": {"0": 6, "1": 9}}
+
+    assert spans_of(start, end, {("a", 0): 5, ("a", 1): 3}) == {("a", 0): Span(5, 6), ("a", 1): Span(7, 9)}
+    assert spans_of(None, end, {}) == {}
+
+
+def test_partitions_that_a_batch_does_not_end_with_are_gone():
+    start, end = {"a": {"0": 2, "1": 7, "2": 9}}, {"a": {"0": 6, "1": 5}}
+
+    found = {(lost.partition, lost.offsets): lost.reason for lost in gone_between(start, end)}
+
+    assert set(found) == {(1, None), (2, None)}
+    assert "made anew" in found[1, None]
+    assert gone_between(start, None) == ()

@@ -39,6 +39,10 @@ def test_a_problem_of_a_generator_is_told_when_it_arises():
     assert problem_told(raised_by(lambda: next(rows))) == ("JDBC.TABLE_MISSING", {"table": "t", "database": "d"})
 
 
+def test_a_text_that_was_cut_off_tells_nothing():
+    assert problem_told(raised_by(calls)[:-5]) is None
+
+
 def test_another_exception_is_left_as_it_is():
     @telling
     def fails():

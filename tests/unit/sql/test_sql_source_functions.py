@@ -1,11 +1,11 @@
-"""Where a query calls ``read_files`` and ``cloud_files``, and what with."""
+"""Where a query calls ``read_files``, ``read_kafka`` and the like, and what with."""
 
 from __future__ import annotations
 
 import pytest
 
 from headrace.errors import PipelineError
-from headrace.sql.file_functions import files_calls
+from headrace.sql.source_functions import source_calls
 
 
 @pytest.mark.parametrize(
@@ -15,13 +15,13 @@ from headrace.sql.file_functions import files_calls
 def test_a_call_is_found_with_its_stream(stands, streams):
     text = f"SELECT * FROM {stands} AS f WHERE a = 'read_files(1)' -- read_files('/b')"
 
-    (call,) = files_calls(text)
+    (call,) = source_calls(text)
 
     assert (text[call.start : call.end], call.streams, call.path) == (stands, streams, "/a")
 
 
 def test_arguments_have_names_and_literals():
-    (call,) = files_calls(
+    (call,) = source_calls(
         "SELECT * FROM read_files('/a', format => 'csv', header => TRUE, `cloudFiles.maxFilesPerTrigger` => 5)"
     )
 
@@ -29,9 +29,35 @@ def test_arguments_have_names_and_literals():
 
 
 def test_the_older_function_has_a_format_and_a_map():
-    (call,) = files_calls("SELECT * FROM cloud_files('/a', 'json', map('multiLine', 'true'))")
+    (call,) = source_calls("SELECT * FROM cloud_files('/a', 'json', map('multiLine', 'true'))")
 
     assert (call.format, dict(call.options)) == ("json", {"multiLine": "true"})
+
+
+def test_topics_are_read_with_options_alone():
+    (call,) = source_calls(
+        "SELECT * FROM STREAM"
+        " read_kafka(bootstrapServers => 'a:1', subscribe => 't', `kafka.sasl.mechanism` => 'PLAIN')"
+    )
+
+    assert (call.format, call.streams, call.reads_files) == ("kafka", True, False)
+    assert dict(call.options) == {"kafka.bootstrap.servers": "a:1", "subscribe": "t", "kafka.sasl.mechanism": "PLAIN"}
+    assert "PLAIN" not in repr(call)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("read_kafka('t')", "has no name"),
+        ("read_kinesis(streamName => concat('hunter2', 'b'))", "concat ( '...' , '...' ) is no literal"),
+    ],
+)
+def test_what_reads_no_files_takes_named_literals_alone(text, says):
+    with pytest.raises(PipelineError) as raised:
+        source_calls(f"SELECT * FROM STREAM {text}")
+
+    assert says in raised.value.params["reason"]
+    assert text.partition("(")[0] in raised.value.hint
 
 
 @pytest.mark.parametrize(
@@ -45,12 +71,12 @@ def test_the_older_function_has_a_format_and_a_map():
 )
 def test_what_cannot_be_read_is_refused_with_the_reason(arguments, says):
     with pytest.raises(PipelineError) as raised:
-        files_calls(f"SELECT * FROM read_files({arguments})")
+        source_calls(f"SELECT * FROM read_files({arguments})")
 
-    assert raised.value.code == "SQL.FILES_ARGUMENT"
+    assert raised.value.code == "SQL.SOURCE_ARGUMENT"
     assert says in raised.value.params["reason"]
 
 
 @pytest.mark.parametrize("text", ["SELECT read_files FROM t", "SELECT x.read_files(1)", "SELECT 'read_files(1)'"])
 def test_other_texts_call_nothing(text):
-    assert files_calls(text) == ()
+    assert source_calls(text) == ()

@@ -1,4 +1,4 @@
-"""``read_files`` and ``cloud_files`` in a query: where they stand, and what they are told."""
+"""``read_files``, ``read_kafka`` and the like in a query: where they stand, and what they are told."""
 
 from __future__ import annotations
 
@@ -9,47 +9,65 @@ from headrace.errors import PipelineError
 from headrace.sql.lexer import Kind, Token, closings, lex, unquoted
 
 READ_FILES, CLOUD_FILES = "READ_FILES", "CLOUD_FILES"
+# What reads another format, with names of options that are written without dots.
+_FORMATS: Mapping[str, tuple[str, Mapping[str, str]]] = {
+    "READ_KAFKA": ("kafka", {"bootstrapservers": "kafka.bootstrap.servers"}),
+    "READ_KINESIS": ("kinesis", {}),
+}
+_EXAMPLES = {
+    READ_FILES: "read_files('/path', format => 'json', header => true)",
+    CLOUD_FILES: "cloud_files('/path', 'json', map('multiLine', 'true'))",
+    "READ_KAFKA": "read_kafka(bootstrapServers => 'host:9092', subscribe => 'orders')",
+    "READ_KINESIS": "read_kinesis(streamName => 'clicks', region => 'eu-west-1')",
+}
 
 
 @dataclass(frozen=True)
-class FilesCall:
+class SourceCall:
     """One call. ``start`` and ``end`` are where it stands in the text, with STREAM and its brackets in front.
 
-    ``options`` are as they were given, ``format`` is what the second argument of ``cloud_files`` says.
+    ``options`` are as they were given, and may hold secrets; ``format`` is what the second argument of ``cloud_files``
+    says, or what the function reads. What reads no files has no path.
     """
 
     function: str
     start: int
     end: int
     streams: bool
-    path: str
+    path: str | None
     format: str | None = None
-    options: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    @property
+    def reads_files(self) -> bool:
+        """Whether it is Auto Loader."""
+        return self.path is not None
 
 
-def files_calls(text: str) -> tuple[FilesCall, ...]:
+def source_calls(text: str) -> tuple[SourceCall, ...]:
     """The calls of a query, in order.
 
     Raises:
-        PipelineError: ``SQL.FILES_ARGUMENT``: an argument is not a literal, or has no name where it needs one.
+        PipelineError: ``SQL.SOURCE_ARGUMENT``: an argument is not a literal, or has no name where it needs one.
     """
-    if "_files" not in text.casefold():
+    if not any(name in text.upper() for name in _EXAMPLES):
         return ()
     tokens = lex(text).tokens
     return tuple(_calls(tokens, closings(tokens)))
 
 
-def _calls(tokens: Sequence[Token], pairs: Mapping[int, int]) -> Iterator[FilesCall]:
+def _calls(tokens: Sequence[Token], pairs: Mapping[int, int]) -> Iterator[SourceCall]:
     for index, token in enumerate(tokens[:-1]):
-        if not token.is_word(READ_FILES, CLOUD_FILES) or not tokens[index + 1].is_symbol("(") or index + 1 not in pairs:
+        if not token.is_word(*_EXAMPLES) or not tokens[index + 1].is_symbol("(") or index + 1 not in pairs:
             continue
         if index and tokens[index - 1].is_symbol("."):
             continue
         closing = pairs[index + 1]
         first, last, streams = _with_stream(tokens, index, closing, pairs)
         function = token.text.upper()
-        path, kind, options = _arguments(function, tokens[index + 2 : closing])
-        yield FilesCall(function, tokens[first].start, tokens[last].end, streams, path, kind, options)
+        given = tokens[index + 2 : closing]
+        path, kind, options = _named(function, given) if function in _FORMATS else _arguments(function, given)
+        yield SourceCall(function, tokens[first].start, tokens[last].end, streams, path, kind, options)
 
 
 def _with_stream(tokens: Sequence[Token], index: int, closing: int, pairs: Mapping[int, int]) -> tuple[int, int, bool]:
@@ -62,14 +80,27 @@ def _with_stream(tokens: Sequence[Token], index: int, closing: int, pairs: Mappi
     return index, closing, False
 
 
+def _named(function: str, tokens: Sequence[Token]) -> tuple[None, str, Mapping[str, str]]:
+    """Of what reads no files: options alone."""
+    kind, written = _FORMATS[function]
+    options = {}
+    for argument in _split(tokens):
+        arrow = _arrow(argument)
+        if arrow is None:
+            raise _wrong(function, "an argument has no name")
+        name = _name(argument[:arrow])
+        options[written.get(name.casefold(), name)] = _literal(function, argument[arrow + 2 :])
+    return None, kind, options
+
+
 def _arguments(function: str, tokens: Sequence[Token]) -> tuple[str, str | None, Mapping[str, str]]:
     path: str | None = None
     kind: str | None = None
     options: dict[str, str] = {}
     for place, argument in enumerate(_split(tokens)):
-        arrow = next((at for at in range(len(argument) - 1) if _is_arrow(argument, at)), None)
+        arrow = _arrow(argument)
         if arrow is not None:
-            name = "".join(token.text.strip("`") for token in argument[:arrow])
+            name = _name(argument[:arrow])
             value = _literal(function, argument[arrow + 2 :])
             if name.casefold() == "path":
                 path = value
@@ -102,6 +133,14 @@ def _split(tokens: Sequence[Token]) -> Iterator[Sequence[Token]]:
         yield tokens[begin:]
 
 
+def _arrow(tokens: Sequence[Token]) -> int | None:
+    return next((at for at in range(len(tokens) - 1) if _is_arrow(tokens, at)), None)
+
+
+def _name(tokens: Sequence[Token]) -> str:
+    return "".join(token.text.strip("`") for token in tokens)
+
+
 def _is_arrow(tokens: Sequence[Token], at: int) -> bool:
     return tokens[at].is_symbol("=") and tokens[at + 1].is_symbol(">")
 
@@ -115,7 +154,8 @@ def _literal(function: str, tokens: Sequence[Token]) -> str:
             return token.text
         if token.is_word("TRUE", "FALSE"):
             return token.text.lower()
-    said = " ".join(token.text for token in tokens)
+    # A text may be a secret, by itself or where ${name} stood.
+    said = " ".join("'...'" if token.kind is Kind.STRING else token.text for token in tokens)
     raise _wrong(function, f"{said or 'nothing'} is no literal")
 
 
@@ -129,4 +169,4 @@ def _map(function: str, tokens: Sequence[Token]) -> Mapping[str, str]:
 
 
 def _wrong(function: str, reason: str) -> PipelineError:
-    return PipelineError("SQL.FILES_ARGUMENT", function=function.lower(), reason=reason)
+    return PipelineError("SQL.SOURCE_ARGUMENT", function=function.lower(), reason=reason, example=_EXAMPLES[function])

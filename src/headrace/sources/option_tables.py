@@ -1,0 +1,42 @@
+"""The options of a source as tables of Markdown, for the pages of the reference."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from headrace.settings.keys import Treatment
+from headrace.sources.option_reading import Reads, SourceFormat, SourceOption
+
+_HEADS = ("option", "value", "default", "what it is")
+
+
+def options_of(source: SourceFormat) -> str:
+    """Its tables: what is used, by all readers or by some, what has no effect, and what is refused and why."""
+    used = [o for o in source.options if o.treatment is Treatment.USED]
+    inert = [o for o in source.options if o.treatment is Treatment.ACCEPTED]
+    refused = [o for o in source.options if o.treatment is Treatment.REFUSED]
+    parts = [_table(_HEADS, (_used_row(o) for o in used if o.reads is Reads.BOTH))]
+    for reads, said in (
+        (Reads.STREAMS, "Of streams; in a batch they have no effect, which is said:"),
+        (Reads.BATCHES, "Of batches (`spark.read`); refused for streams:"),
+    ):
+        some = [o for o in used if o.reads is reads]
+        parts += [f"{said}\n\n{_table(_HEADS, map(_used_row, some))}"] if some else []
+    if inert:
+        rows = ((f"`{o.name}`", f"{o.about}.") for o in inert)
+        parts.append("Accepted without effect, and said:\n\n" + _table(("option", "why"), rows))
+    if refused:
+        rows_of_refused = ((f"`{o.name}`", f"{o.about}.", f"{o.instead}.") for o in refused)
+        parts.append("Refused:\n\n" + _table(("option", "why", "instead"), rows_of_refused))
+    return "\n\n".join(parts) + "\n"
+
+
+def _used_row(option: SourceOption) -> tuple[str, ...]:
+    kind = ", ".join(f"`{value}`" for value in option.values) or option.kind.value
+    default = "required" if option.required else option.default
+    return f"`{option.name}`", kind, default, option.about.replace("|", "\\|")
+
+
+def _table(heads: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    lines = [heads, tuple("---" for _ in heads), *rows]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
