@@ -39,8 +39,10 @@ the batches are, and a batch that is made again is the same. Another column has 
   schema is random values of its type. Every type but VARIANT and intervals has some.
 - `event_time` is `startTime` and `eventInterval` for each row; it is not the clock's.
 - A duplicate is an exact copy of one of the 1,000 rows before it, which may be a duplicate itself.
-- A triggered update takes what has become available: at a rate, what its time since the stream's first start gives;
-  with `numRows` alone, everything; with `rowsPerBatch` alone, one batch.
+- A triggered update takes what is there. With `numRows` that is everything, at once and whatever the rate, in batches of
+  `rowsPerBatch`; the rate is for updates that go on. Without an end it is what the rate has given since the stream's
+  first start, at which the rows of one second are there: after a night, those of a night. With `rowsPerBatch` alone it is
+  one batch.
 - `spark.read.format("synthetic")` reads all of `numRows` at once.
 """
 
