@@ -97,11 +97,11 @@ def kafka(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def postgres(tmp_path_factory):
+def postgres():
     """A real PostgreSQL, one in each process that runs tests of it."""
     from tests.servers.postgres import running_postgres  # noqa: PLC0415 - its packages, for tests that need it
 
-    with running_postgres(tmp_path_factory.mktemp("postgres")) as server:
+    with running_postgres() as server:
         yield server
 
 

@@ -8,6 +8,8 @@ import socket
 import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import sqlalchemy as sa
 
@@ -48,8 +50,17 @@ class Postgres:
 
 
 @contextmanager
-def running_postgres(folder):
-    """The server, for as long as the block takes."""
+def running_postgres():
+    """The server, for as long as the block takes.
+
+    Its folder is none of pytest's: each pytest that begins closes those to other users, of which the server is one
+    where root runs the tests.
+    """
+    with TemporaryDirectory(prefix="headrace-postgres-", ignore_cleanup_errors=True) as folder:
+        yield from _running(Path(folder))
+
+
+def _running(folder):
     # One that listens to a socket of Unix alone is what the package itself starts.
     server = get_server(folder / "data", start=False)
     server.ensure_pgdata_inited()

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import sqlalchemy as sa
 
 FORMAT_NAME = "jdbc_incremental"
+UNREACHABLE = "JDBC.UNREACHABLE"
 _INSTALL = "headrace[database]"
 # By the name in a JDBC URL: SQLAlchemy's name, and the drivers that do, each with what installs it.
 _DRIVERS: Mapping[str, tuple[str, tuple[tuple[str, str], ...]]] = {
@@ -92,7 +93,7 @@ class Database:
                 reached = True
                 yield connection
         except (sa.exc.SQLAlchemyError, OSError) as error:
-            code = "JDBC.READ" if reached else "JDBC.UNREACHABLE"
+            code = "JDBC.READ" if reached else UNREACHABLE
             raise PipelineError(code, database=self.description, reason=self._said(error)) from None
         except TypeError as error:
             if reached:
@@ -105,7 +106,7 @@ class Database:
             # A driver's own error, which SQLAlchemy wraps in some places only.
             if not type(error).__module__.startswith(("pg8000", "psycopg", "pymysql", "sqlite3")):
                 raise
-            code = "JDBC.READ" if reached else "JDBC.UNREACHABLE"
+            code = "JDBC.READ" if reached else UNREACHABLE
             raise PipelineError(code, database=self.description, reason=self._said(error)) from None
 
     def _said(self, error: BaseException) -> str:

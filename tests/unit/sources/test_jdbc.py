@@ -321,6 +321,20 @@ def test_no_secret_is_in_what_travels_or_is_shown(postgres):
     assert ids(inside.rest(start)[0]) == [[1]]
 
 
+def test_columns_that_are_given_resolve_a_query_while_the_database_is_down_and_no_stream_starts():
+    options = {"url": "postgresql+pg8000://reader:hidden@127.0.0.1:1/shop", "dbtable": "orders", "cursorColumn": "id"}
+    columns = parse_struct("id BIGINT, name STRING")
+
+    prepared = prepare_jdbc(options, columns, Session(resolves=True))
+
+    assert (prepared.columns, prepared.description) == (columns, "orders of postgresql://127.0.0.1:1/shop")
+    assert "hidden" not in prepared.to_json()
+    for schema, session in ((columns, Session()), (None, Session(resolves=True))):
+        with pytest.raises(PipelineError) as raised:
+            prepare_jdbc(options, schema, session)
+        assert raised.value.code == "JDBC.UNREACHABLE"
+
+
 def failure(options, schema=None):
     with pytest.raises((PipelineError, Problems)) as raised:
         Reader(options, schema).rest({"after": None, "begin": None})
