@@ -86,6 +86,9 @@ def column_of(name: str, kind: Any, *, ntz: bool) -> JdbcColumn | None:
         return JdbcColumn(name, _decimal(kind.precision, kind.scale))
     if isinstance(kind, sa.types.NullType):
         return None
+    if isinstance(kind, sa.Enum):
+        # A kind of String to SQLAlchemy; the database compares it with no text.
+        return JdbcColumn(name, "string", as_text=True)
     found = next((spark for types, spark in _plain_types() if isinstance(kind, types)), None)
     return JdbcColumn(name, found or "string", as_text=found is None)
 

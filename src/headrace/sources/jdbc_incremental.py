@@ -231,6 +231,8 @@ def prepare_jdbc(given: Mapping[str, Any], schema: JsonType | None, session: Ses
     relation = _relation(found)
     found.check()
     database = database_of(found.get("url"), found.get("user"), found.get("password"))
+    if relation.query is not None:
+        relation = Relation(query=database.as_taken(relation.query))
     engine = database.engine()
     try:
         known = _known(found, schema, database, engine, relation)

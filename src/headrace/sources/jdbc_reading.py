@@ -48,7 +48,8 @@ class Relation:
 
         if self.query is not None:
             # A colon in a query is its own, and names no parameter.
-            return sa.text(self.query.replace(":", r"\:")).columns().subquery("headrace_query")
+            # It may end in a comment.
+            return sa.text(f"{self.query}\n".replace(":", r"\:")).columns().subquery("headrace_query")
         return sa.table(str(self.table), schema=self.schema)
 
 
@@ -284,7 +285,8 @@ def _query_types(database: Database, engine: sa.Engine, relation: Relation) -> l
 
     if not describes_queries(database):
         raise PipelineError("JDBC.QUERY_TYPES", database=database.description)
-    nothing = sa.select(sa.text("*")).select_from(relation.sql()).where(sa.false())
+    # With a value in it, as all others have: pg8000 takes a statement without any as it is, signs of percent included.
+    nothing = sa.select(sa.text("*")).select_from(relation.sql()).where(sa.false()).limit(0)
     with database.connected(engine) as connection:
         cursor: Any = connection.execute(nothing).cursor
         described = [(str(entry[0]), int(entry[1])) for entry in cursor.description]

@@ -276,6 +276,44 @@ def test_positions_of_each_ordered_type_are_exact(postgres, column, first, secon
     assert sorted(row["id"] for row in whole) == [1, 2, 3]
 
 
+@pytest.mark.parametrize(
+    ("column", "values", "given"),
+    [
+        ("at bigint", ("9", "10", "100"), "at STRING"),
+        ("at timestamptz", ("'2026-01-31T10:00Z'", "'2026-01-31T11:00Z'", "'2026-01-31T12:00Z'"), "at DATE"),
+        ("at timestamp", ("'2026-01-31T10:00'", "'2026-01-31T11:00'", "'2026-01-31T12:00'"), "at TIMESTAMP"),
+        ("at numeric", ("1.1", "1.2", "1.3"), "at INT"),
+        ("at grade", ("'A'", "'B'", "'C'"), "at STRING"),
+    ],
+)
+@pytest.mark.parametrize("what", ["dbtable", "query"])
+def test_rows_follow_the_databases_own_order_whatever_type_they_are_read_as(postgres, column, values, given, what):
+    first, second, third = values
+    postgres.execute(
+        "DROP TABLE IF EXISTS retyped",
+        "DROP TYPE IF EXISTS grade",
+        "CREATE TYPE grade AS ENUM ('A', 'B', 'C')",
+        f"CREATE TABLE retyped (id integer, {column})",
+        f"INSERT INTO retyped VALUES (1, {first}), (2, {second})",
+    )
+    source = {"dbtable": "retyped"} if what == "dbtable" else {"query": "SELECT id, at FROM retyped"}
+    options = postgres.options(**source, cursorColumn="at", maxRowsPerTrigger=1)
+    reader = Reader(options, "id INT" if given == "at INT" else f"id INT, {given}")
+
+    batches, end = reader.rest(reader.initial())
+    postgres.execute(f"INSERT INTO retyped VALUES (3, {third})")
+    reader.restarted()
+
+    assert ids([*batches, *reader.rest(end)[0]]) == [[1], [2], [3]]
+
+
+def test_signs_of_percent_and_comments_of_a_query_are_its_own(postgres):
+    query = "SELECT 7 % 4 AS id, '50%' AS a, $$5%s$$ AS b, format('%s%%', 'x') AS c -- the 7 % 4"
+    reader = Reader(postgres.options(query=query, cursorColumn="id"))
+
+    assert reader.rest(reader.initial())[0] == [[{"id": 3, "a": "50%", "b": "5%s", "c": "x%"}]]
+
+
 def test_a_query_of_postgresql_has_its_columns_types(postgres):
     postgres.execute(
         "DROP TABLE IF EXISTS q", "CREATE TABLE q (id int, at timestamptz, tags text[], price numeric(5,2))"
@@ -357,12 +395,20 @@ def test_what_is_wrong_with_a_database_is_said_without_its_secrets(postgres):
         failure({**wrong, "query": "SELECT 1"}),
         failure({**wrong, "query": "SELECT 1 / 0 AS id", "dbtable": None}),
         failure(wrong, "id INT, at TIMESTAMP"),
+        failure({**wrong, "cursorColumn": "at"}, "id INT"),
         failure(wrong),
     ]
 
     assert [problem.code for problem in found] == [
         *("JDBC.UNREACHABLE", "JDBC.UNREACHABLE", "JDBC.TABLE_MISSING", "JDBC.COLUMN_MISSING", "JDBC.URL"),
-        *("SOURCE.OPTION_VALUE", "SOURCE.OPTION_REFUSED", "SOURCE.OPTION_MISSING", "JDBC.READ", "JDBC.VALUE"),
+        *(
+            "SOURCE.OPTION_VALUE",
+            "SOURCE.OPTION_REFUSED",
+            "SOURCE.OPTION_MISSING",
+            "JDBC.READ",
+            "JDBC.VALUE",
+            "JDBC.VALUE",
+        ),
         "JDBC.COLUMN_TYPE",
     ]
     texts = [f"{problem.render()} {problem.params}" for problem in found]
