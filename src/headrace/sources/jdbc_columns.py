@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from datetime import datetime, timezone
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any
@@ -130,7 +131,8 @@ def _sql_type(kind: JsonType, *, naive: bool) -> Any:
         "short": sa.SmallInteger,
         "integer": sa.Integer,
         "long": sa.BigInteger,
-        "float": sa.Float,
+        # In 24 bits, or PostgreSQL compares what is stored with more digits than it has.
+        "float": partial(sa.Float, 24),
         "double": sa.Double,
         "date": sa.Date,
         "binary": sa.LargeBinary,

@@ -25,6 +25,8 @@ from headrace.sources.jdbc_connection import Database
 if TYPE_CHECKING:
     import sqlalchemy as sa
 
+# INTEGER and REAL of SQLite have 64 bits.
+_WIDE = {"integer": "long", "float": "double"}
 # Values of the growing column, and of the column that breaks ties; without the second, all rows with the first.
 Position = list[Any]
 
@@ -241,9 +243,8 @@ def reflected(database: Database, engine: sa.Engine, relation: Relation, *, ntz:
     found: dict[str, JdbcColumn | None] = {}
     for name, kind in types:
         column = column_of(name, kind, ntz=ntz)
-        if database.backend == "sqlite" and column is not None and column.kind == "integer":
-            # INTEGER there has 64 bits.
-            column = JdbcColumn(name, "long")
+        if database.backend == "sqlite" and column is not None and str(column.kind) in _WIDE:
+            column = JdbcColumn(name, _WIDE[str(column.kind)])
         found[name] = column
     return found
 

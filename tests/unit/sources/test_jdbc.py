@@ -122,6 +122,13 @@ def test_without_a_tie_break_a_batch_has_all_rows_of_its_last_value(sqlite):
     assert ids(batches) == [[1, 2, 3, 4]]
 
 
+def test_numbers_of_sqlite_have_64_bits(sqlite):
+    sqlite("CREATE TABLE t (id INTEGER, share REAL)", "INSERT INTO t VALUES (9007199254740993, 0.1)")
+    reader = Reader({"url": sqlite.url, "dbtable": "t", "cursorColumn": "share"})
+
+    assert reader.rest(reader.initial())[0] == [[{"id": 9007199254740993, "share": 0.1}]]
+
+
 @pytest.mark.parametrize(("start", "expected"), [("earliest", [1, 2, 3]), ("latest", []), ("1", [2, 3])])
 def test_a_stream_begins_where_it_is_told(sqlite, start, expected):
     sqlite("CREATE TABLE t (id INTEGER PRIMARY KEY)", "INSERT INTO t VALUES (1), (2), (3)")
@@ -252,6 +259,7 @@ def test_types_of_postgresql_are_spark_types(postgres):
         ("at date", "'2026-01-31'", "'2026-02-01'"),
         ("at numeric(30,10)", "12345678901234567890.0000000001", "12345678901234567890.0000000002"),
         ("at double precision", "0.1", "0.30000000000000004"),
+        ("at real", "0.1", "0.7"),
         ("at bigint", "9007199254740993", "9007199254740994"),
         ("at text", "'a''b'", "'a''c'"),
         ("at uuid", "'0b0e7c4e-0000-4000-8000-000000000001'", "'0b0e7c4e-0000-4000-8000-000000000002'"),
