@@ -17,6 +17,15 @@ if TYPE_CHECKING:
 _FORMAT_NAME = "kinesis"
 _SECONDS = 60
 _TRIES = 8
+# What passes by itself, of the errors in the API reference of GetRecords, GetShardIterator and ListShards, and of those
+# that all services have.
+_BUSY = frozenset(
+    {
+        *("KMSThrottlingException", "LimitExceededException", "ProvisionedThroughputExceededException"),
+        *("RequestLimitExceeded", "Throttling", "ThrottlingException", "TooManyRequestsException"),
+        *("InternalFailure", "InternalFailureException", "ServiceUnavailable", "ServiceUnavailableException"),
+    }
+)
 
 
 @dataclass(frozen=True)
@@ -86,12 +95,17 @@ class Access:
         return boto3.session.Session(botocore_session=inner, region_name=self.region or session.region_name)
 
 
+class IteratorExpired(Exception):
+    """An iterator was not used for five minutes; another one of the same place does."""
+
+
 @contextmanager
 def told_in_words(stream: str) -> Iterator[None]:
     """Let what boto3 raises be a problem with a hint; its texts have no keys in them.
 
     Raises:
-        PipelineError: ``KINESIS.UNREACHABLE``, ``KINESIS.REFUSED``.
+        PipelineError: ``KINESIS.UNREACHABLE``, ``KINESIS.BUSY``, ``KINESIS.REFUSED``.
+        IteratorExpired: a request was made with one that is too old.
     """
     from botocore import exceptions  # noqa: PLC0415 - an extra
 
@@ -99,8 +113,11 @@ def told_in_words(stream: str) -> Iterator[None]:
         yield
     except exceptions.ClientError as error:
         said = error.response.get("Error", {})
+        if said.get("Code") == "ExpiredIteratorException":
+            raise IteratorExpired from None
         reason = f"{said.get('Code', 'Error')}: {said.get('Message', '')}".rstrip(". :")
-        raise PipelineError("KINESIS.REFUSED", stream=stream, reason=reason) from None
+        code = "KINESIS.BUSY" if said.get("Code") in _BUSY else "KINESIS.REFUSED"
+        raise PipelineError(code, stream=stream, reason=reason) from None
     except (exceptions.ConnectionError, exceptions.HTTPClientError) as error:
         reason = str(error).splitlines()[0].rstrip(".")
         raise PipelineError("KINESIS.UNREACHABLE", stream=stream, reason=reason) from None

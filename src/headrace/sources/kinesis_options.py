@@ -59,7 +59,12 @@ FORMAT = SourceFormat(
         SourceOption("maxRecordsPerFetch", Kind.COUNT, "Records of one request, 10,000 at most", "10000"),
         SourceOption("maxFetchRate", Kind.NUMBER, "With maxFetchDuration, the MB of a shard in a batch", "1.0"),
         SourceOption("maxFetchDuration", Kind.INTERVAL, "How long a shard is read for a batch, at most", "10 s"),
-        SourceOption("minFetchPeriod", Kind.INTERVAL, "Between two requests to a shard, at least", "400 ms"),
+        SourceOption(
+            "minFetchPeriod",
+            Kind.INTERVAL,
+            "Between two requests to a shard while a batch is planned, at least",
+            "400 ms",
+        ),
         SourceOption("shardFetchInterval", Kind.INTERVAL, "How often new shards are looked for", "1 s"),
         SourceOption("awsAccessKey", Kind.SECRET, "With awsSecretKey; else the environment's own credentials"),
         SourceOption("awsSecretKey", Kind.SECRET, "With awsAccessKey"),
