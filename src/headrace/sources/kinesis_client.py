@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from mypy_boto3_kinesis import KinesisClient
 
 _FORMAT_NAME = "kinesis"
+# Its name matches spark.redaction.regex, as those of keys and tokens do, so that Spark hides it where it shows options.
+EXTERNAL_ID_SECRET = "headrace.secretRoleExternalId"  # noqa: S105 - the name of an option
 _SECONDS = 60
 _TRIES = 8
 # What passes by itself, of the errors in the API reference of GetRecords, GetShardIterator and ListShards, and of those
@@ -76,7 +78,9 @@ class Access:
         from botocore.session import get_session  # noqa: PLC0415 - an extra
 
         sts = session.client("sts", endpoint_url=self.role_url, config=patience)
-        outside = next((v for name, v in self.secrets.items() if name.casefold() == "roleexternalid"), None)
+        outside = next(
+            (v for name, v in self.secrets.items() if name.casefold() == EXTERNAL_ID_SECRET.casefold()), None
+        )
 
         def fresh() -> dict[str, Any]:
             more = {} if outside is None else {"ExternalId": outside}

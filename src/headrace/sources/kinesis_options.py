@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from headrace.autoloader.ddl import JsonType, struct_of
 from headrace.errors import PipelineError
-from headrace.sources.kinesis_client import Access
+from headrace.sources.kinesis_client import EXTERNAL_ID_SECRET, Access
 from headrace.sources.option_reading import (
     GivenOptions,
     Kind,
@@ -91,7 +91,9 @@ FORMAT = SourceFormat(
     ),
 )
 _MOST_RECORDS = 10_000
-_SECRETS = ("awsAccessKey", "awsSecretKey", "awsSessionToken", "roleExternalId")
+# Secret options, by the names under which they travel to the workers.
+_SECRETS = {name: name for name in ("awsAccessKey", "awsSecretKey", "awsSessionToken")}
+_SECRETS["roleExternalId"] = EXTERNAL_ID_SECRET
 # Of a time's pattern, in Java's letters.
 _PATTERN = re.compile(r"yyyy|MM|dd|HH|mm|ss|S+|[Zz]+|'[^']*'|[^A-Za-z']")
 _LETTERS = {"yyyy": "%Y", "MM": "%m", "dd": "%d", "HH": "%H", "mm": "%M", "ss": "%S"}
@@ -138,7 +140,7 @@ def prepare_kinesis(given: Mapping[str, Any], schema: JsonType | None, session: 
         "period_s": found.get("minFetchPeriod", 0.4),
         "look_s": found.get("shardFetchInterval", 1.0),
     }
-    secrets = {name: found.values[name] for name in _SECRETS if name in found.values}
+    secrets = {travelling: found.values[name] for name, travelling in _SECRETS.items() if name in found.values}
     description = f"kinesis {', '.join(streams)}"
     return Prepared(FORMAT.name, description, COLUMNS, settings, secrets, found.without_effect())
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import re
 import time
 from itertools import count
 
@@ -214,6 +215,16 @@ def test_several_streams_are_one(kinesis, stream):
     reader = Reader(kinesis.options(f"{stream}, {other}", initialPosition="earliest"))
 
     assert reader.rest(reader.initial())[0] == [[1, 2]]
+
+
+def test_spark_hides_every_secret_by_its_name():
+    secret = {"awsAccessKey": "1", "awsSecretKey": "2", "awsSessionToken": "3", "roleExternalId": "4"}
+
+    prepared = prepare_kinesis({"streamName": "s", **secret}, None, Session())
+
+    # Spark's default of spark.redaction.regex.
+    hidden = re.compile("(?i)secret|password|token|access[.]?key")
+    assert sorted(value for name, value in prepared.secrets.items() if hidden.search(name)) == ["1", "2", "3", "4"]
 
 
 def test_a_role_is_assumed(kinesis, stream):
