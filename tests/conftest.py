@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import tempfile
 import textwrap
 import uuid
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -103,8 +101,7 @@ def postgres():
     """A real PostgreSQL, one in each process that runs tests of it."""
     from tests.servers.postgres import running_postgres  # noqa: PLC0415 - its packages, for tests that need it
 
-    # Started by root it is another user's, who may not pass through the folder of pytest.
-    with tempfile.TemporaryDirectory(prefix="headrace-postgres-") as folder, running_postgres(Path(folder)) as server:
+    with running_postgres() as server:
         yield server
 
 

@@ -7,8 +7,11 @@ from contextlib import ExitStack, contextmanager
 from copy import copy
 from dataclasses import dataclass
 from functools import wraps
+from itertools import count
+from unittest.mock import patch
 
 import boto3
+from moto.core.exceptions import JsonRESTError
 from moto.kinesis.models import KinesisBackend, Stream
 from moto.kinesis.utils import decompose_shard_iterator
 from moto.server import ThreadedMotoServer
@@ -52,6 +55,19 @@ class Kinesis:
         """Records, whose keys are their values."""
         records = [{"Data": str(value).encode(), "PartitionKey": str(value)} for value in values]
         self.client.put_records(StreamName=stream, Records=records)
+
+    @contextmanager
+    def expiring(self, *requests):
+        """Requests for records, by their numbers from 1, whose iterators count as too old."""
+        original, numbers = KinesisBackend.get_records, count(1)
+
+        def getting(self, *arguments, **options):
+            if next(numbers) in requests:
+                raise JsonRESTError("ExpiredIteratorException", "Iterator expired.")
+            return original(self, *arguments, **options)
+
+        with patch.object(KinesisBackend, "get_records", getting):
+            yield
 
     def split(self, stream):
         """Put two shards in the place of the first one that is open."""

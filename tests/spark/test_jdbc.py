@@ -66,23 +66,6 @@ def test_rows_reach_the_table_once_whatever_crashes_and_no_secret_is_stored(proj
     assert [file for file, text in text_below(pipeline.folder).items() if secret in text and file != settings] == []
 
 
-def test_a_wrong_password_fails_the_update_with_the_database_and_without_the_password(project, postgres, orders):
-    orders(1)
-    options = {"orders.password": postgres.password}
-    pipeline = project(ORDERS.format(url=postgres.jdbc_url), configuration=options)
-    pipeline.run()
-    postgres.execute("ALTER TABLE orders RENAME TO moved")
-
-    try:
-        # The columns are found out first, so that the problem is one of the project.
-        with pytest.raises(Exception, match="is not in database") as raised:
-            pipeline.run()
-    finally:
-        postgres.execute("DROP TABLE moved")
-
-    assert postgres.password not in str(raised.value)
-
-
 def test_a_table_that_goes_while_a_stream_runs_ends_the_flow_with_the_reason(
     headrace_session, postgres, orders, tmp_path
 ):

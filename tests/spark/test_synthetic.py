@@ -38,11 +38,10 @@ def test_a_stream_has_the_rows_of_a_batch_whatever_crashes_between(project):
     assert len(result.rows("events")) == 100
 
 
-def test_a_stream_that_has_ended_adds_nothing(project):
-    pipeline = project(EVENTS)
-    pipeline.run("events")
+def test_a_stream_with_an_end_is_read_to_it_at_once_whatever_its_rate_and_then_adds_nothing(project):
+    pipeline = project(EVENTS.replace("seed=7,", "seed=7, rowsPerSecond=1,"))
 
-    assert pipeline.run("events").written == 0
+    assert [pipeline.run("events").written for _ in range(2)] == [100, 0]
 
 
 def test_an_option_that_is_wrong_is_a_problem_of_the_project_at_its_line(project):

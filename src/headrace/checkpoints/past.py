@@ -141,7 +141,10 @@ class StoredPast:
 
     def inactive(self, graph: ResolvedGraph) -> tuple[Inactive, ...]:
         """Tables, flows and persisted views that the code does not define; of a table that is none, no flow alone."""
-        known = {dataset.name for dataset in graph.datasets if dataset.kind.stored} | self._names.datasets.keys()
+        absent = {away.target for away in graph.away}
+        known = (
+            {dataset.name for dataset in graph.datasets if dataset.kind.stored} | self._names.datasets.keys() | absent
+        )
         tables = {
             name: path
             for name, path in stored_tables(self._layout, self._naming)
@@ -149,12 +152,13 @@ class StoredPast:
         }
         found = [Inactive(str(name), path) for name, path in tables.items()]
         running = {(flow.target, flow.name) for flow in graph.stored_flows}
+        running |= {(away.target, away.name) for away in graph.away}
         found += [
             Inactive(str(self._names.of(flow)[0]), str(flow.file.parent), flow.name)
             for flow in stored_flows(self._layout, self._naming)
             if flow.ran and flow.dataset not in tables and self._names.of(flow) not in running
         ]
-        defined = {dataset.name for dataset in graph.datasets} | self._names.datasets.keys()
+        defined = {dataset.name for dataset in graph.datasets} | self._names.datasets.keys() | absent
         views = view_files(self._layout, self._naming)
         found += [Inactive(str(name), str(file), view=True) for name, file in views if name not in defined]
         return tuple(found)

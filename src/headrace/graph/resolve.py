@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Protocol, TypeAlias
 
 from headrace.errors import PipelineError, Problems, problems_of
+from headrace.graph.away import AwayFlow, is_away
 from headrace.graph.build import Graph, suggestion
 from headrace.graph.resolved import Analysis, Mode, ResolvedDataset, ResolvedFlow, ResolvedGraph
 from headrace.model.datasets import Dataset, Flow, Kind
@@ -66,6 +67,7 @@ def resolve(
     problems: tuple[PipelineError, ...],
     only: Collection[QualifiedName] = (),
     kept: Kept = _nothing_kept,
+    leaves_out: bool = False,
 ) -> ResolvedGraph:
     """The resolved graph; the result does not depend on the order of declaration.
 
@@ -77,25 +79,36 @@ def resolve(
         only: datasets to resolve, with all that they read (default: every dataset).
         kept: the columns of the table of a dataset that keeps its rows, or None when it has none; it is given the
             flows that feed the dataset.
+        leaves_out: leave out what cannot be resolved because a source is away; otherwise that is a problem.
 
     Raises:
         Problems: everything that is wrong with the project.
     """
-    resolution = _Resolution(graph, analyzer, path_of, kept)
+    resolution = _Resolution(graph, analyzer, path_of, kept, leaves_out=leaves_out)
     for name in graph.datasets:
         if not only or name in only:
             resolution.visit(name)
     found = _without_repeats((*problems, *resolution.problems))
     if found:
-        raise Problems(found)
-    return ResolvedGraph(tuple(resolution.datasets.values()), tuple(resolution.flows))
+        raise Problems((*found, *_without_repeats(tuple(away.error for away in resolution.away.values()))))
+    away = tuple(away for away in resolution.away.values() if not graph.datasets[away.target].kind.is_view)
+    return ResolvedGraph(tuple(resolution.datasets.values()), tuple(resolution.flows), away)
 
 
 class _Resolution:
     """The worklist: datasets are visited depth first, driven by the inputs that queries turn out to miss."""
 
-    def __init__(self, graph: Graph, analyzer: Analyzer, path_of: Callable[[QualifiedName], str], kept: Kept) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        analyzer: Analyzer,
+        path_of: Callable[[QualifiedName], str],
+        kept: Kept,
+        *,
+        leaves_out: bool,
+    ) -> None:
         self._graph = graph
+        self._leaves_out = leaves_out
         self._kept = kept
         self._analyzer = analyzer
         self._path_of = path_of
@@ -104,6 +117,8 @@ class _Resolution:
         self.datasets: dict[QualifiedName, ResolvedDataset] = {}
         self.flows: list[ResolvedFlow] = []
         self.problems: list[PipelineError] = []
+        # By name; those of views too.
+        self.away: dict[str, AwayFlow] = {}
 
     def visit(self, name: QualifiedName) -> bool:
         """Resolve a dataset and all that it reads; False when it cannot be."""
@@ -127,10 +142,14 @@ class _Resolution:
         declared = self._analyzer.declared_schema(dataset)
         analyzed = [(flow, self._analyze(flow)) for flow in self._graph.flows_into(dataset.name)]
         complete = [(flow, analysis) for flow, analysis in analyzed if analysis is not None]
-        if len(complete) < len(analyzed) or not complete:
+        missing = [flow for flow, analysis in analyzed if analysis is None]
+        if not complete or any(flow.name not in self.away for flow in missing):
             return False
         dataset = dataset.with_kind(_decided_kind(dataset, complete))
         flows = [ResolvedFlow(flow, _mode(dataset, flow, analysis), analysis) for flow, analysis in complete]
+        if missing and not self._goes_on(dataset, flows):
+            self._leave_out_with(missing[0], flows)
+            return False
         wrong = [problem for flow in flows for problem in _flow_problems(dataset, flow, flows)]
         wrong += self._temporary_inputs(dataset, flows)
         if wrong:
@@ -151,6 +170,17 @@ class _Resolution:
         self.datasets[dataset.name] = ResolvedDataset(dataset, published, path, more)
         self.flows.extend(flows)
         return True
+
+    def _goes_on(self, dataset: Dataset, flows: list[ResolvedFlow]) -> bool:
+        """Whether flows can run without another one into their table: it is there, keeps its rows, and is added to."""
+        appends = all(flow.mode in (Mode.APPEND, Mode.ONCE) for flow in flows)
+        return dataset.kind is Kind.STREAMING_TABLE and appends and self._kept(dataset, flows) is not None
+
+    def _leave_out_with(self, missing: Flow, flows: list[ResolvedFlow]) -> None:
+        error = self.away[missing.name].error
+        for flow in flows:
+            said = f'flow "{missing.name}" into the same table could not be resolved'
+            self.away[flow.name] = AwayFlow(flow.flow, error, said)
 
     def _with_kept(self, dataset: Dataset, flows: list[ResolvedFlow], schema: Schema) -> Schema:
         """The columns that the table has once the flows have written: its own, in their order, and new ones."""
@@ -188,10 +218,23 @@ class _Resolution:
                     self.problems.append(self._cycle(flow, missing.name))
                     return None
                 if not self.visit(missing.name):
+                    self._block(flow, missing.name)
                     return None
             except (PipelineError, Problems) as error:
-                self.problems.extend(problems_of(error))
+                found = problems_of(error)
+                if self._leaves_out and all(map(is_away, found)):
+                    self.away[flow.name] = AwayFlow(flow, found[0])
+                else:
+                    self.problems.extend(found)
                 return None
+
+    def _block(self, flow: Flow, name: QualifiedName) -> None:
+        """Leave out what reads a dataset that is left out; who reads a view reads what the view does."""
+        cause = next((away for away in self.away.values() if away.target == name), None)
+        if cause is not None:
+            is_view = self._graph.datasets[name].kind.is_view
+            blocked = cause.blocked if is_view else f'input "{name}" was not updated'
+            self.away[flow.name] = AwayFlow(flow, cause.error, blocked)
 
     def _unknown(self, flow: Flow, missing: MissingInput) -> PipelineError:
         return PipelineError(

@@ -8,6 +8,7 @@ from enum import Enum
 from functools import cached_property
 from typing import Any
 
+from headrace.graph.away import AwayFlow
 from headrace.model.datasets import Dataset, Flow, Kind
 from headrace.model.names import QualifiedName
 from headrace.model.schema import Schema
@@ -164,10 +165,15 @@ class ResolvedDataset:
 
 @dataclass(frozen=True)
 class ResolvedGraph:
-    """All datasets and flows, inputs before what reads them."""
+    """All datasets and flows, inputs before what reads them.
+
+    ``away`` are flows that could not be resolved because a source is away, and those that need them; a dataset that has
+    no other flows is not among ``datasets``.
+    """
 
     datasets: tuple[ResolvedDataset, ...]
     flows: tuple[ResolvedFlow, ...]
+    away: tuple[AwayFlow, ...] = ()
 
     @cached_property
     def by_name(self) -> dict[QualifiedName, ResolvedDataset]:

@@ -53,6 +53,7 @@ def select(graph: ResolvedGraph, selection: Selection, naming: Naming) -> Select
     # Persisted views: each refresh stores their definitions, and there are no rows to clear.
     views = frozenset(dataset.name for dataset in graph.datasets if dataset.kind.kept) - frozenset(stored)
     problems: list[PipelineError] = []
+    absent = frozenset(away.target for away in graph.away) - frozenset(graph.by_name)
     starts = _starts(selection.reset_checkpoint, graph, naming, problems)
     nothing = Selected(frozenset(), frozenset(), starts=starts, accept_data_loss=selection.accept_data_loss)
     if selection.full_refresh_all:
@@ -60,7 +61,8 @@ def select(graph: ResolvedGraph, selection: Selection, naming: Naming) -> Select
             problems.append(PipelineError("SELECTION.CONFLICT", names=", ".join(f'"{name}"' for name in single)))
         raise_all(problems)
         kept = frozenset(name for name, dataset in stored.items() if not dataset.dataset.resettable)
-        return replace(nothing, refresh=frozenset(stored) | views, full_refresh=frozenset(stored) - kept, kept=kept)
+        everything = frozenset(stored) | views | absent
+        return replace(nothing, refresh=everything, full_refresh=frozenset(stored) - kept, kept=kept)
     full = _names(selection.full_refresh, graph, naming, problems)
     refresh = _names(selection.refresh, graph, naming, problems)
     problems += [PipelineError("SELECTION.OVERLAP", name=name) for name in sorted(full & refresh)]
@@ -69,9 +71,11 @@ def select(graph: ResolvedGraph, selection: Selection, naming: Naming) -> Select
             problems.append(
                 PipelineError("SELECTION.NOT_RESETTABLE", location=stored[name].dataset.location, name=name)
             )
+    # What is to be cleared has to be there to be computed again.
+    problems += [away.error for away in graph.away if away.target in full and away.target not in graph.by_name]
     raise_all(problems)
     if not full and not refresh:
-        return replace(nothing, refresh=frozenset(stored) | views)
+        return replace(nothing, refresh=frozenset(stored) | views | absent)
     return replace(nothing, refresh=refresh | full, full_refresh=full - views)
 
 
@@ -110,7 +114,9 @@ def _names(
         except InvalidName:
             name = QualifiedName(text)
         dataset = graph.by_name.get(name)
-        if dataset is None or not dataset.kind.kept:
+        if dataset is None and any(name == away.target for away in graph.away):
+            found.add(name)
+        elif dataset is None or not dataset.kind.kept:
             known = [str(d.name) for d in graph.datasets if d.kind.kept]
             problems.append(PipelineError("SELECTION.UNKNOWN", name=text, suggestion=did_you_mean(text, known)))
         else:
@@ -129,7 +135,10 @@ def _starts(
         spelled = named if equals or whole else text
         flow = whole or _flow_name(spelled, graph, naming)
         start = start_of(choice) if equals else EARLIEST
-        if flow is None:
+        away = next((away for away in graph.away if away.name in (text, spelled)), None)
+        if away is not None:
+            problems.append(away.error)
+        elif flow is None:
             known = [flow.name for flow in graph.stored_flows]
             problems.append(PipelineError("RESET.UNKNOWN_FLOW", flow=spelled, suggestion=did_you_mean(spelled, known)))
         elif start is None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+from headrace.graph.away import AwayFlow
 from headrace.graph.resolved import ResolvedFlow, ResolvedGraph
 from headrace.model.names import QualifiedName
 from headrace.model.triggers import AVAILABLE_NOW, Trigger, TriggerKind
@@ -82,6 +83,8 @@ class Decision(str, Enum):
     START = "start"
     UP_TO_DATE = "up to date"
     EXCLUDE = "exclude"
+    FAIL = "fail"
+    SKIP = "skip"
 
 
 @dataclass(frozen=True)
@@ -122,6 +125,19 @@ class FlowStep:
 
 
 @dataclass(frozen=True)
+class AwayStep:
+    """A flow that could not be resolved because a source is away: it fails, or is skipped, while the others run."""
+
+    away: AwayFlow
+    decision: Decision
+    reason: str
+
+    def describe(self) -> str:
+        """One line for the reader."""
+        return f"{self.decision.value:<10} {self.away.name}: {self.reason}"
+
+
+@dataclass(frozen=True)
 class Plan:
     """Every step of an update, in an order that respects what reads what."""
 
@@ -137,10 +153,14 @@ class Plan:
     inactive: tuple[Inactive, ...] = ()
     # Carried over before anything else.
     renames: tuple[Rename, ...] = ()
+    # What cannot be run now.
+    away: tuple[AwayStep, ...] = ()
 
     @property
     def empty(self) -> bool:
         """True when ``run`` would do nothing."""
+        if any(step.decision is not Decision.EXCLUDE for step in self.away):
+            return False
         return not (self.renames or self.tables or self.views) and all(not step.works for step in self.flows)
 
     def step_for(self, flow: str) -> FlowStep:
@@ -158,6 +178,7 @@ class Plan:
         lines += [step.describe() for step in self.views]
         lines += [loss.describe() for loss in self.losses]
         lines += [step.describe() for step in self.flows if step.decision is Decision.START]
+        lines += [step.describe() for step in self.away]
         lines += [step.describe() for step in self.flows if step.decision is not Decision.START]
         if self.empty:
             lines.append("nothing to do")
@@ -203,6 +224,16 @@ class Plan:
             "losses": [loss.to_json() for loss in self.losses],
             "renames": [rename.to_json() for rename in self.renames],
             "inactive": [left.to_json() for left in self.inactive],
+            "away": [
+                {
+                    "flow": step.away.name,
+                    "dataset": str(step.away.target),
+                    "decision": step.decision.value,
+                    "reason": step.reason,
+                    "error": step.away.error.to_json(),
+                }
+                for step in self.away
+            ],
         }
 
 

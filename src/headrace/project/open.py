@@ -107,7 +107,7 @@ class Project(StoredProject):
             Problems: everything that is wrong with the project, or with the selection.
         """
         selection = selection or Selection()
-        resolved = self._resolver.resolve(self._planning.kept(selection), unusable(self.settings))
+        resolved = self._resolver.resolve(self._planning.kept(selection), unusable(self.settings), leaves_out=True)
         return self._planning.plan(resolved.graph, selection)
 
     def run(
@@ -145,7 +145,7 @@ class Project(StoredProject):
         def planned(graph: ResolvedGraph, selection: Selection) -> Plan:
             return self._planning.plan(graph, selection, continuous=continuous)
 
-        return self._update(selection, planned, on_event, stop)
+        return self._update(selection, planned, on_event, stop, leaves_out=True)
 
     def backfill(self, wanted: Backfill, *, on_event: Callable[[Event], None] | None = None) -> Outcome:
         """An update that runs the query of one stream as a batch over a range, into the same table, exactly once.
@@ -160,7 +160,7 @@ class Project(StoredProject):
             del selection
             return self._planning.load(graph, wanted)
 
-        return self._update(Selection(), planned, on_event, None)
+        return self._update(Selection(), planned, on_event, None, leaves_out=False)
 
     def sql(self, query: str, *, write: bool = False, private: bool = False) -> Rows:
         """A query over the pipeline's tables, its persisted views and its event log.
@@ -223,9 +223,15 @@ class Project(StoredProject):
         planned: Callable[[ResolvedGraph, Selection], Plan],
         on_event: Callable[[Event], None] | None,
         stop: threading.Event | None,
+        *,
+        leaves_out: bool,
     ) -> Outcome:
+        def resolved_for(selection: Selection) -> Resolved:
+            kept = self._planning.kept(selection)
+            return self._resolver.resolve(kept, unusable(self.settings), leaves_out=leaves_out)
+
         # Whatever is wrong is found before anything is written, the lease included.
-        resolved = self._resolver.resolve(self._planning.kept(selection), unusable(self.settings))
+        resolved = resolved_for(selection)
         planned(resolved.graph, selection)
         make_storage(self.settings)
         host, terms = host_name(self._environ), self._rehearsal.terms
@@ -236,7 +242,7 @@ class Project(StoredProject):
         def again(board: Board) -> tuple[Resolved, Plan]:
             nonlocal left
             left = left_of(left, board)
-            now = self._resolver.resolve(self._planning.kept(left), unusable(self.settings))
+            now = resolved_for(left)
             return now, planned(now.graph, left)
 
         with Ending(stop) as ending, Lease(file, host, time.time, terms=terms) as lease:

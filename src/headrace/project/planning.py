@@ -12,7 +12,7 @@ from headrace.checkpoints.renaming import NamesNow, RelocatedLayout, StoredRenam
 from headrace.events.reader import EventReader
 from headrace.graph.resolve import Kept
 from headrace.graph.resolved import ResolvedFlow, ResolvedGraph
-from headrace.graph.select import Selection, cleared_names, select
+from headrace.graph.select import Selected, Selection, cleared_names, select
 from headrace.model.datasets import Dataset
 from headrace.model.location import Location
 from headrace.model.names import InvalidName, QualifiedName
@@ -21,7 +21,7 @@ from headrace.model.schema import Schema
 from headrace.plan.build import build_plan
 from headrace.plan.loads import Backfill
 from headrace.plan.renames import NewNames, Rename, renames
-from headrace.plan.steps import Plan
+from headrace.plan.steps import AwayStep, Decision, Plan
 from headrace.plan.triggers import with_triggers
 from headrace.project.backfill import with_load
 from headrace.project.rehearsal import Rehearsal
@@ -81,7 +81,7 @@ class Planning:
         selected = select(graph, selection, settings.naming)
         past = self._past()
         plan = build_plan(graph, self.state, past, selected.without(self._rehearsal.given))
-        plan = replace(plan, renames=self.renames(graph))
+        plan = replace(plan, renames=self.renames(graph), away=_away_steps(graph, selected))
         if not self._rehearsal.only:
             plan = replace(plan, inactive=past.inactive(graph))
         goes_on = settings.continuous if continuous is None else continuous
@@ -104,7 +104,11 @@ class Planning:
             Problems: some cannot be done.
         """
         settings = self._settings
-        names = NewNames(settings.renamed_datasets, settings.renamed_flows)
+        # What is left out of an update keeps its old name until it is back.
+        datasets = {old: new for old, new in settings.renamed_datasets.items() if not self._is_absent(graph, new)}
+        flows_away = {away.name for away in graph.away}
+        flows = {old: new for old, new in settings.renamed_flows.items() if new not in flows_away}
+        names = NewNames(datasets, flows)
         place = settings.places.get("renames", Location(settings.file.name))
         return renames(names, graph, settings.naming, self._stored, place)
 
@@ -112,6 +116,13 @@ class Planning:
         """Move what lies under old names; only the holder of the lease may."""
         for rename in planned:
             self._stored.carry_out(rename, lambda: at(Point.RENAMED))
+
+    def _is_absent(self, graph: ResolvedGraph, name: str) -> bool:
+        try:
+            canonical = self._settings.naming.canonical(name)
+        except InvalidName:
+            return False
+        return canonical not in graph.by_name and any(away.target == canonical for away in graph.away)
 
     def _past(self) -> StoredPast:
         datasets = {old: new for new, old in self._before.items()}
@@ -138,3 +149,13 @@ class Planning:
         names = {(one, of) for one in flows for of in (dataset, before.get(dataset, dataset))}
         known = [epoch for name in names if (epoch := reader.last_epoch(*name)) is not None]
         return max(known, default=None)
+
+
+def _away_steps(graph: ResolvedGraph, selected: Selected) -> tuple[AwayStep, ...]:
+    """What becomes of the flows that could not be resolved."""
+    return tuple(
+        AwayStep(away, Decision.EXCLUDE, "not selected")
+        if away.target not in selected.refresh
+        else AwayStep(away, Decision.SKIP if away.blocked else Decision.FAIL, away.reason)
+        for away in graph.away
+    )

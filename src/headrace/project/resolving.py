@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from headrace.errors import PipelineError, Problems
@@ -76,12 +76,13 @@ class Resolver:
         remove_listeners()
         return catalog
 
-    def resolve(self, kept: Kept, known: tuple[PipelineError, ...] = ()) -> Resolved:
+    def resolve(self, kept: Kept, known: tuple[PipelineError, ...] = (), *, leaves_out: bool = False) -> Resolved:
         """The graph, resolved on empty stand-ins that are registered in the catalog now.
 
         Args:
             kept: the columns of tables that keep their rows.
             known: what is already known to be wrong, reported together with what is found here.
+            leaves_out: leave out flows whose sources are away, instead of raising that.
 
         Raises:
             Problems: everything that is wrong with the project.
@@ -89,10 +90,16 @@ class Resolver:
         files = source_files(self._settings)
         catalog = self.catalog()
         with adopting_views(catalog.session):
-            return self._resolved(catalog, files, kept, known)
+            return self._resolved(catalog, files, kept, known, leaves_out=leaves_out)
 
     def _resolved(
-        self, catalog: Catalog, files: tuple[Path, ...], kept: Kept, known: tuple[PipelineError, ...]
+        self,
+        catalog: Catalog,
+        files: tuple[Path, ...],
+        kept: Kept,
+        known: tuple[PipelineError, ...],
+        *,
+        leaves_out: bool,
     ) -> Resolved:
         settings, session = self._settings, catalog.session
         # First, because a UDF takes the list of shipped modules along when a query calls it for the first time.
@@ -122,10 +129,13 @@ class Resolver:
         try:
             only = self._rehearsal.only
             wrong = (*known, *loaded.problems, *more)
-            resolved = resolve(graph, analyzer, self._path_of, problems=wrong, only=only, kept=kept)
+            resolved = resolve(
+                graph, analyzer, self._path_of, problems=wrong, only=only, kept=kept, leaves_out=leaves_out
+            )
         except Problems as found:
             raise Problems([self._redacted(error) for error in found]) from None
-        return Resolved(catalog, resolved, loaded.notices, loaded.hooks)
+        away = tuple(replace(away, error=self._redacted(away.error)) for away in resolved.away)
+        return Resolved(catalog, replace(resolved, away=away), loaded.notices, loaded.hooks)
 
     def _parameters(self) -> str:
         """A digest of the values that queries can read or that change what they return; secrets are among them."""

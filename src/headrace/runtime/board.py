@@ -57,6 +57,11 @@ class Board:
                 name: status for name, status in kept.items() if status.state in (FlowState.FAILED, FlowState.RETRYING)
             }
         statuses = {step.flow.name: kept.get(step.flow.name, FlowStatus(str(step.flow.target))) for step in plan.flows}
+        for step in plan.away:
+            # One that was to be tried again cannot be, now.
+            known = kept.get(step.away.name)
+            ended = known is not None and settled(known.state)
+            statuses[step.away.name] = known if known and ended else FlowStatus(str(step.away.target))
         return Board(plan, MappingProxyType(statuses))
 
     @property
@@ -135,7 +140,9 @@ class Board:
     def _upstream(self, flow: str) -> tuple[str, ...]:
         graph: ResolvedGraph = self.plan.graph
         inputs = graph.stored_inputs(graph.by_flow[flow])
-        return tuple(up.name for given in inputs for up in graph.flows_into(given.name))
+        read = {given.name for given in inputs}
+        away = (step.away.name for step in self.plan.away if step.away.target in read)
+        return (*(up.name for given in inputs for up in graph.flows_into(given.name)), *away)
 
 
 def left_of(selection: Selection, board: Board) -> Selection:

@@ -29,6 +29,12 @@ from headrace.runtime.ports import (
 # How often a flow is started again in one update because its source has new columns: a source whose fields are made of
 # data would never end.
 MOST_GROWTHS = 100
+# What becomes of flows that could not be resolved.
+_WITHOUT_RUNNING = {
+    Decision.FAIL: FlowState.FAILED,
+    Decision.SKIP: FlowState.SKIPPED,
+    Decision.EXCLUDE: FlowState.EXCLUDED,
+}
 
 
 class Clock(Protocol):
@@ -68,6 +74,7 @@ def run(
     """
     loop = _Loop(Board.for_plan(plan, before), starter, clock, emit, limit, max_retries)
     loop.settle_unstarted()
+    loop.skip_blocked()
     while not loop.board.settled:
         if starter.stopping:
             loop.cancel_waiting()
@@ -137,6 +144,10 @@ class _Loop:
                 self._move(step.flow.name, FlowState.UP_TO_DATE, reason=step.reason)
             elif step.decision is Decision.EXCLUDE:
                 self._move(step.flow.name, FlowState.EXCLUDED, reason=step.reason)
+        for away in self.board.plan.away:
+            if self.board.statuses[away.away.name].state is FlowState.QUEUED:
+                error = away.away.error.to_json() if away.decision is Decision.FAIL else None
+                self._move(away.away.name, _WITHOUT_RUNNING[away.decision], reason=away.reason, error=error)
 
     def begin_ready(self) -> None:
         """Start what may start."""

@@ -4,7 +4,7 @@ QUEUED ---> STARTING ---> RUNNING ---> COMPLETED
   |            |             |
   |            |             +---> IDLE | FAILED | RETRYING | CANCELED
   |            +---> IDLE | UP_TO_DATE | COMPLETED | FAILED | RETRYING | CANCELED
-  +---> SKIPPED | UP_TO_DATE | EXCLUDED | CANCELED
+  +---> SKIPPED | UP_TO_DATE | EXCLUDED | FAILED | CANCELED
 IDLE ---> RUNNING | COMPLETED | FAILED | RETRYING | CANCELED
 RETRYING ---> STARTING | CANCELED
 
@@ -21,7 +21,10 @@ _ENDED = frozenset({FlowState.COMPLETED, FlowState.FAILED, FlowState.RETRYING, F
 
 NEXT: Mapping[FlowState, frozenset[FlowState]] = {
     FlowState.QUEUED: frozenset(
-        {FlowState.STARTING, FlowState.SKIPPED, FlowState.UP_TO_DATE, FlowState.EXCLUDED, FlowState.CANCELED}
+        {
+            *(FlowState.STARTING, FlowState.SKIPPED, FlowState.UP_TO_DATE, FlowState.EXCLUDED),
+            *(FlowState.FAILED, FlowState.CANCELED),
+        }
     ),
     FlowState.STARTING: _ENDED | {FlowState.RUNNING, FlowState.UP_TO_DATE, FlowState.IDLE},
     FlowState.RUNNING: _ENDED | {FlowState.IDLE},

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -86,6 +87,9 @@ def column_of(name: str, kind: Any, *, ntz: bool) -> JdbcColumn | None:
         return JdbcColumn(name, _decimal(kind.precision, kind.scale))
     if isinstance(kind, sa.types.NullType):
         return None
+    if isinstance(kind, sa.Enum):
+        # A kind of String to SQLAlchemy; the database compares it with no text.
+        return JdbcColumn(name, "string", as_text=True)
     found = next((spark for types, spark in _plain_types() if isinstance(kind, types)), None)
     return JdbcColumn(name, found or "string", as_text=found is None)
 
@@ -127,7 +131,8 @@ def _sql_type(kind: JsonType, *, naive: bool) -> Any:
         "short": sa.SmallInteger,
         "integer": sa.Integer,
         "long": sa.BigInteger,
-        "float": sa.Float,
+        # In 24 bits, or PostgreSQL compares what is stored with more digits than it has.
+        "float": partial(sa.Float, 24),
         "double": sa.Double,
         "date": sa.Date,
         "binary": sa.LargeBinary,

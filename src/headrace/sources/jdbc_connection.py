@@ -6,6 +6,7 @@ what to install.
 
 from __future__ import annotations
 
+import re
 import ssl
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     import sqlalchemy as sa
 
 FORMAT_NAME = "jdbc_incremental"
+UNREACHABLE = "JDBC.UNREACHABLE"
 _INSTALL = "headrace[database]"
 # By the name in a JDBC URL: SQLAlchemy's name, and the drivers that do, each with what installs it.
 _DRIVERS: Mapping[str, tuple[str, tuple[tuple[str, str], ...]]] = {
@@ -29,6 +31,8 @@ _DRIVERS: Mapping[str, tuple[str, tuple[tuple[str, str], ...]]] = {
     "sqlite": ("sqlite", ()),
 }
 _LONGEST_TEXT = 300
+# What ``pg8000.dbapi.convert_paramstyle`` leaves alone, and what it does not.
+_QUOTED_OR_PERCENT = re.compile(r"""E'(?:[^'\\]|\\.)*'|'(?:[^']|'')*'|"[^"]*"|--[^\n]*|\$\$.*?\$\$|%""", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -57,20 +61,26 @@ class Database:
         """The kind of database, such as ``postgresql``."""
         return str(self._parsed.get_backend_name())
 
+    def as_taken(self, query: str) -> str:
+        """A person's query as the driver takes it; pg8000 reads each ``%`` that is in no quotes as one of its own."""
+        if self._parsed.get_driver_name() != "pg8000":
+            return query
+        return _QUOTED_OR_PERCENT.sub(lambda found: "%%" if found.group() == "%" else found.group(), query)
+
     def engine(self) -> sa.Engine:
-        """An engine whose connections are closed when they are given back.
+        """An engine that keeps one connection, and asks whether it is still there, until it is disposed of.
 
         Raises:
             PipelineError: ``SOURCE.PACKAGE_MISSING``, ``JDBC.URL``.
         """
         import sqlalchemy as sa  # noqa: PLC0415 - an extra
-        from sqlalchemy.pool import NullPool  # noqa: PLC0415 - an extra
+        from sqlalchemy.pool import QueuePool  # noqa: PLC0415 - an extra
 
         url, arguments = self._parsed, dict[str, Any]()
         if url.get_driver_name() == "pg8000":
             url, arguments = _with_ssl(url)
         try:
-            return sa.create_engine(url, poolclass=NullPool, connect_args=arguments)
+            return sa.create_engine(url, poolclass=QueuePool, pool_size=1, pool_pre_ping=True, connect_args=arguments)
         except ModuleNotFoundError as error:
             name = error.name or "of the database's driver"
             raise PipelineError("SOURCE.PACKAGE_MISSING", format=FORMAT_NAME, package=name, install=name) from None
@@ -92,7 +102,7 @@ class Database:
                 reached = True
                 yield connection
         except (sa.exc.SQLAlchemyError, OSError) as error:
-            code = "JDBC.READ" if reached else "JDBC.UNREACHABLE"
+            code = "JDBC.READ" if reached else UNREACHABLE
             raise PipelineError(code, database=self.description, reason=self._said(error)) from None
         except TypeError as error:
             if reached:
@@ -103,9 +113,9 @@ class Database:
             ) from None
         except Exception as error:
             # A driver's own error, which SQLAlchemy wraps in some places only.
-            if not type(error).__module__.startswith(("pg8000", "psycopg", "pymysql", "sqlite3")):
+            if not type(error).__module__.startswith(("pg8000", "psycopg", "pymysql", "scramp", "sqlite3")):
                 raise
-            code = "JDBC.READ" if reached else "JDBC.UNREACHABLE"
+            code = "JDBC.READ" if reached else UNREACHABLE
             raise PipelineError(code, database=self.description, reason=self._said(error)) from None
 
     def _said(self, error: BaseException) -> str:
@@ -162,7 +172,9 @@ def _with_ssl(url: sa.URL) -> tuple[sa.URL, dict[str, Any]]:
     query = dict(url.query)
     mode, trusted = str(query.pop("sslmode", "prefer")), query.pop("sslrootcert", None)
     url = url.set(query=query)
-    if mode in ("disable", "allow", "prefer"):
+    if mode == "disable":
+        return url, {"ssl_context": False}
+    if mode in ("allow", "prefer"):
         return url, {}
     if mode not in ("require", "verify-ca", "verify-full"):
         raise PipelineError("JDBC.URL", reason=f'sslmode "{mode}" is none of disable, require, verify-ca, verify-full')

@@ -19,8 +19,18 @@ from headrace.autoloader.reading.arrow_types import NoArrowType, arrow_schema
 from headrace.errors import PipelineError
 from headrace.settings.check import nearest
 from headrace.sources.jdbc_columns import JdbcColumn
-from headrace.sources.jdbc_connection import FORMAT_NAME, Database, database_of
-from headrace.sources.jdbc_reading import JdbcReading, Position, Range, Relation, kept, primary_key, reflected, value_of
+from headrace.sources.jdbc_connection import FORMAT_NAME, UNREACHABLE, Database, database_of
+from headrace.sources.jdbc_reading import (
+    JdbcReading,
+    Position,
+    Range,
+    Relation,
+    describes_queries,
+    kept,
+    primary_key,
+    reflected,
+    value_of,
+)
 from headrace.sources.option_reading import (
     GivenOptions,
     Kind,
@@ -98,11 +108,11 @@ class JdbcSource:
     def of(prepared: Prepared) -> JdbcSource:
         """The source of a reader; the URL comes beside it."""
         document = dict(prepared.settings)
-        columns = tuple(JdbcColumn(**column) for column in document.pop("columns"))
+        columns, keys = (tuple(JdbcColumn(**column) for column in document.pop(name)) for name in ("columns", "keys"))
         own = {name: document.pop(name) for name in ("start", "max_rows", "partitions", "settle_s")}
         relation = Relation(**document.pop("relation"))
         url = next(value for name, value in prepared.secrets.items() if name.casefold() == URL_SECRET.casefold())
-        return JdbcSource(JdbcReading(Database(url), relation, columns, **document), **own)
+        return JdbcSource(JdbcReading(Database(url), relation, columns, keys, **document), **own)
 
     def stream(self, clock: Clock) -> JdbcStream:
         """A stream of the rows."""
@@ -221,11 +231,19 @@ def prepare_jdbc(given: Mapping[str, Any], schema: JsonType | None, session: Ses
     relation = _relation(found)
     found.check()
     database = database_of(found.get("url"), found.get("user"), found.get("password"))
+    if relation.query is not None:
+        relation = Relation(query=database.as_taken(relation.query))
     engine = database.engine()
     try:
-        columns = _columns(found, schema, reading=(database, engine, relation))
-        cursor = _column(found, "cursorColumn", columns, relation)
-        tie_break = _tie_break(found, columns, cursor, (database, engine, relation))
+        known = _known(found, schema, database, engine, relation)
+        columns = _columns(schema, known, relation)
+        cursor = _key(found, "cursorColumn", known or columns, relation)
+        tie_break = _tie_break(found, known or columns, cursor, (database, engine, relation))
+    except PipelineError as error:
+        if error.code != UNREACHABLE or schema is None or not session.resolves:
+            raise
+        # The columns are known, and the stream asks again when it starts.
+        return Prepared(FORMAT.name, _description(relation, database), schema, {})
     finally:
         engine.dispose()
     start = _start(found, cursor)
@@ -234,15 +252,14 @@ def prepare_jdbc(given: Mapping[str, Any], schema: JsonType | None, session: Ses
         database=database,
         relation=relation,
         columns=tuple(columns),
-        cursor=cursor.name,
-        tie_break=tie_break,
+        keys=(cursor,) if tie_break is None else (cursor, tie_break),
         fetch_rows=found.get("fetchsize", 10_000),
         zone=session.time_zone,
     )
     settings = {
         "relation": asdict(relation),
-        "columns": [asdict(column) for column in columns],
-        **{name: getattr(reading, name) for name in ("cursor", "tie_break", "fetch_rows", "zone")},
+        **{name: [asdict(column) for column in getattr(reading, name)] for name in ("columns", "keys")},
+        **{name: getattr(reading, name) for name in ("fetch_rows", "zone")},
         "start": start,
         "max_rows": found.get("maxRowsPerTrigger", 1_000_000),
         "partitions": found.get("numPartitions", 1),
@@ -250,12 +267,16 @@ def prepare_jdbc(given: Mapping[str, Any], schema: JsonType | None, session: Ses
     }
     return Prepared(
         FORMAT.name,
-        f"{relation.description} of {database.description}",
+        _description(relation, database),
         reading.struct,
         settings,
         {URL_SECRET: database.url},
         found.without_effect(),
     )
+
+
+def _description(relation: Relation, database: Database) -> str:
+    return f"{relation.description} of {database.description}"
 
 
 def _relation(found: GivenOptions) -> Relation:
@@ -272,40 +293,53 @@ def _relation(found: GivenOptions) -> Relation:
     return Relation(table=parts[-1], schema=parts[0] if len(parts) == 2 else None)
 
 
-def _columns(
-    found: GivenOptions, schema: JsonType | None, *, reading: tuple[Database, Any, Relation]
+def _known(
+    found: GivenOptions, schema: JsonType | None, database: Database, engine: Any, relation: Relation
 ) -> list[JdbcColumn]:
-    database, engine, relation = reading
+    """The columns as the database has them; none where it does not say, which needs a schema."""
     if schema is None:
-        there = reflected(database, engine, relation, ntz=found.get("preferTimestampNTZ", False))
-        unknown = next((name for name, column in there.items() if column is None), None)
-        if unknown is not None:
-            raise PipelineError("JDBC.COLUMN_TYPE", column=unknown, relation=relation.description)
-        return [column for column in there.values() if column is not None]
+        ntz = found.get("preferTimestampNTZ", False)
+    elif relation.query is not None and not describes_queries(database):
+        return []
+    else:
+        # What is read as a time with a zone may have none there.
+        ntz = True
+    there = reflected(database, engine, relation, ntz=ntz)
+    unknown = next((name for name, column in there.items() if column is None), None)
+    if unknown is not None and schema is None:
+        raise PipelineError("JDBC.COLUMN_TYPE", column=unknown, relation=relation.description)
+    return [column or JdbcColumn(name, "string", as_text=True) for name, column in there.items()]
+
+
+def _columns(schema: JsonType | None, known: Sequence[JdbcColumn], relation: Relation) -> list[JdbcColumn]:
+    if schema is None:
+        return list(known)
     try:
         arrow_schema(schema)
     except NoArrowType as error:
         raise PipelineError("SOURCE.SCHEMA", format=FORMAT.name, reason=str(error)) from None
-    # A table knows more of its columns than the schema that is wanted, such as whether its times have a zone.
-    known = reflected(database, engine, relation, ntz=True) if relation.table else {}
+    there = {column.name: column for column in known}
     columns = []
     for field in schema["fields"]:
-        if relation.table and field["name"] not in known:
-            near = nearest(field["name"], known) or "none of a similar name"
-            raise PipelineError("JDBC.COLUMN_MISSING", column=field["name"], relation=relation.description, near=near)
-        own = known.get(field["name"])
+        own = there.get(field["name"])
+        if known and own is None:
+            raise _missing(field["name"], known, relation)
         as_text = field["type"] == "string" and (own is None or own.kind != "string" or own.as_text)
         naive = field["type"] == "timestamp_ntz" if own is None else own.naive
         columns.append(JdbcColumn(field["name"], field["type"], as_text=as_text, naive=naive))
     return columns
 
 
-def _column(found: GivenOptions, option: str, columns: Sequence[JdbcColumn], relation: Relation) -> JdbcColumn:
+def _missing(name: str, columns: Sequence[JdbcColumn], relation: Relation) -> PipelineError:
+    near = nearest(name, [column.name for column in columns]) or "none of a similar name"
+    return PipelineError("JDBC.COLUMN_MISSING", column=name, relation=relation.description, near=near)
+
+
+def _key(found: GivenOptions, option: str, columns: Sequence[JdbcColumn], relation: Relation) -> JdbcColumn:
     name = found.get(option)
     column = next((column for column in columns if column.name == name), None)
     if column is None:
-        near = nearest(name, [column.name for column in columns]) or "none of a similar name"
-        raise PipelineError("JDBC.COLUMN_MISSING", column=name, relation=relation.description, near=near)
+        raise _missing(name, columns, relation)
     if not column.ordered:
         found.wrong(option, "rows have no order by a column of its type")
     return column
@@ -313,15 +347,13 @@ def _column(found: GivenOptions, option: str, columns: Sequence[JdbcColumn], rel
 
 def _tie_break(
     found: GivenOptions, columns: Sequence[JdbcColumn], cursor: JdbcColumn, reading: tuple[Database, Any, Relation]
-) -> str | None:
+) -> JdbcColumn | None:
     if "tieBreakColumn" in found.values:
-        return _column(found, "tieBreakColumn", columns, reading[2]).name
+        return _key(found, "tieBreakColumn", columns, reading[2])
     keys = primary_key(*reading)
-    return keys[0] if len(keys) == 1 and keys[0] != cursor.name and _is_ordered(keys[0], columns) else None
-
-
-def _is_ordered(name: str, columns: Sequence[JdbcColumn]) -> bool:
-    return any(column.name == name and column.ordered for column in columns)
+    if len(keys) != 1 or keys[0] == cursor.name:
+        return None
+    return next((column for column in columns if column.name == keys[0] and column.ordered), None)
 
 
 def _start(found: GivenOptions, cursor: JdbcColumn) -> Any:

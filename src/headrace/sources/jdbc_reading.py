@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal
-from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +25,8 @@ from headrace.sources.jdbc_connection import Database
 if TYPE_CHECKING:
     import sqlalchemy as sa
 
+# INTEGER and REAL of SQLite have 64 bits.
+_WIDE = {"integer": "long", "float": "double"}
 # Values of the growing column, and of the column that breaks ties; without the second, all rows with the first.
 Position = list[Any]
 
@@ -49,7 +50,8 @@ class Relation:
 
         if self.query is not None:
             # A colon in a query is its own, and names no parameter.
-            return sa.text(self.query.replace(":", r"\:")).columns().subquery("headrace_query")
+            # It may end in a comment.
+            return sa.text(f"{self.query}\n".replace(":", r"\:")).columns().subquery("headrace_query")
         return sa.table(str(self.table), schema=self.schema)
 
 
@@ -63,34 +65,32 @@ class Range:
 
 @dataclass(frozen=True)
 class JdbcReading:
-    """A relation of a database with the columns that are read, the first of them being what it grows by."""
+    """A relation of a database with the columns that are read.
+
+    ``keys`` are the column that it grows by and, where there is one, that which breaks ties. They have the database's
+    own types, whatever is made of them when they are read: numbers as texts, or times as dates, have another order.
+    """
 
     database: Database
     relation: Relation
     columns: tuple[JdbcColumn, ...]
-    cursor: str
-    tie_break: str | None
+    keys: tuple[JdbcColumn, ...]
     fetch_rows: int
     zone: str
 
-    @cached_property
-    def _keys(self) -> list[JdbcColumn]:
-        names = [self.cursor, *([self.tie_break] if self.tie_break else [])]
-        return [next(column for column in self.columns if column.name == name) for name in names]
-
     def newest(self, engine: sa.Engine) -> Position | None:
         """The position of the last row; None when there is none."""
-        return self._one(engine, self._positions().order_by(*(key.sql().desc() for key in self._keys)).limit(1))
+        return self._one(engine, self._positions().order_by(*(key.sql().desc() for key in self.keys)).limit(1))
 
     def oldest(self, engine: sa.Engine, within: Range) -> Position | None:
         """The position of the first row of a range; None when there is none."""
         statement = self._positions().where(*self._conditions(within))
-        return self._one(engine, statement.order_by(*(key.sql() for key in self._keys)).limit(1))
+        return self._one(engine, statement.order_by(*(key.sql() for key in self.keys)).limit(1))
 
     def position_after(self, engine: sa.Engine, within: Range, rows: int) -> Position | None:
         """The position of a row by its number within a range, from 1; None when the range has fewer rows."""
         statement = self._positions().where(*self._conditions(within))
-        ordered = statement.order_by(*(key.sql() for key in self._keys))
+        ordered = statement.order_by(*(key.sql() for key in self.keys))
         return self._one(engine, ordered.offset(rows - 1).limit(1))
 
     def rows(self, engine: sa.Engine, within: Range) -> Iterator[pa.RecordBatch]:
@@ -115,7 +115,7 @@ class JdbcReading:
         if count <= 1 or within.upto is None:
             return [within]
         first = within.after or self.oldest(engine, within)
-        inner = [] if first is None else _between(self._keys[0], first[0], within.upto[0], count)
+        inner = [] if first is None else _between(self.keys[0], first[0], within.upto[0], count)
         edges = [within.after, *([value] for value in inner), within.upto]
         return [Range(after, upto) for after, upto in pairwise(edges)]
 
@@ -127,31 +127,37 @@ class JdbcReading:
         """The position behind :meth:`to_json`."""
         if document is None:
             return None
-        return [value_of(key, value) for key, value in zip(self._keys, document, strict=False)]
+        return [value_of(key, value) for key, value in zip(self.keys, document, strict=False)]
 
     def _positions(self) -> sa.Select[Any]:
         import sqlalchemy as sa  # noqa: PLC0415 - an extra
 
-        keys = [key.sql() for key in self._keys]
+        keys = [key.sql() for key in self.keys]
         return sa.select(*keys).select_from(self.relation.sql()).where(*(key.is_not(None) for key in keys))
 
     def _one(self, engine: sa.Engine, statement: sa.Select[Any]) -> Position | None:
         with self.database.connected(engine) as connection:
             row = connection.execute(statement).first()
-        return None if row is None else list(row)
+        if row is None:
+            return None
+        for key, value in zip(self.keys, row, strict=True):
+            if not can_be_kept(key, value):
+                kind, reason = str(key.kind), f'"{value}" is no place to go on from'
+                raise PipelineError("JDBC.VALUE", column=key.name, type=kind, reason=reason)
+        return list(row)
 
     def _conditions(self, within: Range) -> list[sa.ColumnElement[bool]]:
         """What rows of a range fulfil; positions compare from the left, and one without a second value has all ties."""
         import sqlalchemy as sa  # noqa: PLC0415 - an extra
 
-        keys = [key.sql() for key in self._keys]
+        keys = [key.sql() for key in self.keys]
         found: list[sa.ColumnElement[bool]] = [key.is_not(None) for key in keys]
         for position, is_end in ((within.after, False), (within.upto, True)):
             if position is None:
                 continue
             bounds = [
                 sa.literal(value, None if key.as_text else key.sql().type)
-                for key, value in zip(self._keys, position, strict=False)
+                for key, value in zip(self.keys, position, strict=False)
             ]
             if len(bounds) == 1:
                 found.append(keys[0] <= bounds[0] if is_end else keys[0] > bounds[0])
@@ -193,6 +199,14 @@ def value_of(column: JdbcColumn, value: Any) -> Any:
     return str(value) if kind == "string" else int(value)
 
 
+def can_be_kept(column: JdbcColumn, value: Any) -> bool:
+    """Whether a value is the same when it comes back from JSON; infinite times and what is no number are not."""
+    try:
+        return bool(value_of(column, kept(value)) == value)
+    except (ValueError, ArithmeticError):
+        return False
+
+
 def kept(value: Any) -> Any:
     """A value of a position as JSON has it."""
     if isinstance(value, (datetime, date)):
@@ -229,9 +243,8 @@ def reflected(database: Database, engine: sa.Engine, relation: Relation, *, ntz:
     found: dict[str, JdbcColumn | None] = {}
     for name, kind in types:
         column = column_of(name, kind, ntz=ntz)
-        if database.backend == "sqlite" and column is not None and column.kind == "integer":
-            # INTEGER there has 64 bits.
-            column = JdbcColumn(name, "long")
+        if database.backend == "sqlite" and column is not None and str(column.kind) in _WIDE:
+            column = JdbcColumn(name, _WIDE[str(column.kind)])
         found[name] = column
     return found
 
@@ -262,13 +275,19 @@ def _table_types(database: Database, engine: sa.Engine, relation: Relation) -> l
     return [(str(column["name"]), column["type"]) for column in columns]
 
 
+def describes_queries(database: Database) -> bool:
+    """Whether a database says which types the columns of a query have."""
+    return database.backend == "postgresql"
+
+
 def _query_types(database: Database, engine: sa.Engine, relation: Relation) -> list[tuple[str, Any]]:
     """What PostgreSQL says of a query's result; other databases say too little about theirs."""
     import sqlalchemy as sa  # noqa: PLC0415 - an extra
 
-    if database.backend != "postgresql":
+    if not describes_queries(database):
         raise PipelineError("JDBC.QUERY_TYPES", database=database.description)
-    nothing = sa.select(sa.text("*")).select_from(relation.sql()).where(sa.false())
+    # With a value in it, as all others have: pg8000 takes a statement without any as it is, signs of percent included.
+    nothing = sa.select(sa.text("*")).select_from(relation.sql()).where(sa.false()).limit(0)
     with database.connected(engine) as connection:
         cursor: Any = connection.execute(nothing).cursor
         described = [(str(entry[0]), int(entry[1])) for entry in cursor.description]

@@ -16,7 +16,7 @@ import pyarrow as pa
 from headrace.autoloader.discovery import Clock
 from headrace.autoloader.reading.arrow_types import arrow_schema
 from headrace.errors import PipelineError
-from headrace.sources.kinesis_client import Access, Record, Shard, fetch, iterator_at, shards_of
+from headrace.sources.kinesis_client import Access, IteratorExpired, Record, Shard, fetch, iterator_at, shards_of
 from headrace.sources.kinesis_options import AFTER, AT, BEGINNING, COLUMNS, LATEST
 from headrace.sources.streams import Offset, Prepared
 
@@ -198,13 +198,24 @@ class KinesisStream:
         source, client, clock = self._source, self._using(), self._clock
         iterator: str | None = _iterator(client, stream, shard, after)
         records: list[Record] = []
-        size, begun_ns, end = 0, clock.now_ns(), after
+        size, begun_ns, end, asked = 0, clock.now_ns(), after, False
         while iterator is not None:
-            answer = fetch(client, stream, iterator, source.fetch_records)
+            if asked:
+                clock.sleep_s(source.period_s)
+            asked = True
+            try:
+                answer = fetch(client, stream, iterator, source.fetch_records)
+            except IteratorExpired:
+                iterator = _iterator(client, stream, shard, end)
+                continue
             late = next((n for n, r in enumerate(answer.records) if self._is_late(r)), None)
             taken = answer.records if late is None else answer.records[:late]
-            records += taken
             size += sum(len(record.data) for record in taken)
+            # What is too much to be kept is read by the tasks.
+            if size <= _MOST_KEPT_BYTES:
+                records += taken
+            else:
+                records.clear()
             end = f"{AFTER}{taken[-1].sequence}" if taken else end
             iterator = answer.following
             # A full answer may have been cut off within the newest millisecond.
@@ -217,8 +228,6 @@ class KinesisStream:
                 end = END
             elif not everything and (size >= source.fetch_bytes or clock.now_ns() - begun_ns >= source.fetch_s * 1e9):
                 break
-            elif not answer.records:
-                clock.sleep_s(source.period_s)
         if size <= _MOST_KEPT_BYTES:
             self._kept[stream, shard, after, end] = tuple(records)
         return end
@@ -248,8 +257,15 @@ def read_range(client: KinesisClient, task: ShardRange, most: int) -> Iterator[t
     """
     last = int(task.upto.removeprefix(AFTER)) if task.upto.startswith(AFTER) else None
     iterator: str | None = _iterator(client, task.stream, task.shard, task.after)
+    behind = task.after
     while iterator is not None:
-        answer = fetch(client, task.stream, iterator, most)
+        try:
+            answer = fetch(client, task.stream, iterator, most)
+        except IteratorExpired:
+            # Whoever takes the rows may take its time.
+            iterator = _iterator(client, task.stream, task.shard, behind)
+            continue
+        behind = f"{AFTER}{answer.records[-1].sequence}" if answer.records else behind
         inside = tuple(r for r in answer.records if last is None or int(r.sequence) <= last)
         if inside:
             yield inside

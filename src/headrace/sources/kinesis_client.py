@@ -15,8 +15,19 @@ if TYPE_CHECKING:
     from mypy_boto3_kinesis import KinesisClient
 
 _FORMAT_NAME = "kinesis"
+# Its name matches spark.redaction.regex, as those of keys and tokens do, so that Spark hides it where it shows options.
+EXTERNAL_ID_SECRET = "headrace.secretRoleExternalId"  # noqa: S105 - the name of an option
 _SECONDS = 60
 _TRIES = 8
+# What passes by itself, of the errors in the API reference of GetRecords, GetShardIterator and ListShards, and of those
+# that all services have.
+_BUSY = frozenset(
+    {
+        *("KMSThrottlingException", "LimitExceededException", "ProvisionedThroughputExceededException"),
+        *("RequestLimitExceeded", "Throttling", "ThrottlingException", "TooManyRequestsException"),
+        *("InternalFailure", "InternalFailureException", "ServiceUnavailable", "ServiceUnavailableException"),
+    }
+)
 
 
 @dataclass(frozen=True)
@@ -67,7 +78,9 @@ class Access:
         from botocore.session import get_session  # noqa: PLC0415 - an extra
 
         sts = session.client("sts", endpoint_url=self.role_url, config=patience)
-        outside = next((v for name, v in self.secrets.items() if name.casefold() == "roleexternalid"), None)
+        outside = next(
+            (v for name, v in self.secrets.items() if name.casefold() == EXTERNAL_ID_SECRET.casefold()), None
+        )
 
         def fresh() -> dict[str, Any]:
             more = {} if outside is None else {"ExternalId": outside}
@@ -86,12 +99,17 @@ class Access:
         return boto3.session.Session(botocore_session=inner, region_name=self.region or session.region_name)
 
 
+class IteratorExpired(Exception):
+    """An iterator was not used for five minutes; another one of the same place does."""
+
+
 @contextmanager
 def told_in_words(stream: str) -> Iterator[None]:
     """Let what boto3 raises be a problem with a hint; its texts have no keys in them.
 
     Raises:
-        PipelineError: ``KINESIS.UNREACHABLE``, ``KINESIS.REFUSED``.
+        PipelineError: ``KINESIS.UNREACHABLE``, ``KINESIS.BUSY``, ``KINESIS.REFUSED``.
+        IteratorExpired: a request was made with one that is too old.
     """
     from botocore import exceptions  # noqa: PLC0415 - an extra
 
@@ -99,8 +117,11 @@ def told_in_words(stream: str) -> Iterator[None]:
         yield
     except exceptions.ClientError as error:
         said = error.response.get("Error", {})
+        if said.get("Code") == "ExpiredIteratorException":
+            raise IteratorExpired from None
         reason = f"{said.get('Code', 'Error')}: {said.get('Message', '')}".rstrip(". :")
-        raise PipelineError("KINESIS.REFUSED", stream=stream, reason=reason) from None
+        code = "KINESIS.BUSY" if said.get("Code") in _BUSY else "KINESIS.REFUSED"
+        raise PipelineError(code, stream=stream, reason=reason) from None
     except (exceptions.ConnectionError, exceptions.HTTPClientError) as error:
         reason = str(error).splitlines()[0].rstrip(".")
         raise PipelineError("KINESIS.UNREACHABLE", stream=stream, reason=reason) from None

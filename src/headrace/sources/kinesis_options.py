@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from headrace.autoloader.ddl import JsonType, struct_of
 from headrace.autoloader.reading.values import zone_of
 from headrace.errors import PipelineError
-from headrace.sources.kinesis_client import Access
+from headrace.sources.kinesis_client import EXTERNAL_ID_SECRET, Access
 from headrace.sources.option_reading import (
     GivenOptions,
     Kind,
@@ -60,7 +60,12 @@ FORMAT = SourceFormat(
         SourceOption("maxRecordsPerFetch", Kind.COUNT, "Records of one request, 10,000 at most", "10000"),
         SourceOption("maxFetchRate", Kind.NUMBER, "With maxFetchDuration, the MB of a shard in a batch", "1.0"),
         SourceOption("maxFetchDuration", Kind.INTERVAL, "How long a shard is read for a batch, at most", "10 s"),
-        SourceOption("minFetchPeriod", Kind.INTERVAL, "Between two requests to a shard, at least", "400 ms"),
+        SourceOption(
+            "minFetchPeriod",
+            Kind.INTERVAL,
+            "Between two requests to a shard while a batch is planned, at least",
+            "400 ms",
+        ),
         SourceOption("shardFetchInterval", Kind.INTERVAL, "How often new shards are looked for", "1 s"),
         SourceOption("awsAccessKey", Kind.SECRET, "With awsSecretKey; else the environment's own credentials"),
         SourceOption("awsSecretKey", Kind.SECRET, "With awsAccessKey"),
@@ -87,7 +92,9 @@ FORMAT = SourceFormat(
     ),
 )
 _MOST_RECORDS = 10_000
-_SECRETS = ("awsAccessKey", "awsSecretKey", "awsSessionToken", "roleExternalId")
+# Secret options, by the names under which they travel to the workers.
+_SECRETS = {name: name for name in ("awsAccessKey", "awsSecretKey", "awsSessionToken")}
+_SECRETS["roleExternalId"] = EXTERNAL_ID_SECRET
 # Of a time's pattern, in Java's letters.
 _PATTERN = re.compile(r"yyyy|MM|dd|HH|mm|ss|S+|[Zz]+|'[^']*'|[^A-Za-z']")
 _LETTERS = {"yyyy": "%Y", "MM": "%m", "dd": "%d", "HH": "%H", "mm": "%M", "ss": "%S"}
@@ -134,7 +141,7 @@ def prepare_kinesis(given: Mapping[str, Any], schema: JsonType | None, session: 
         "period_s": found.get("minFetchPeriod", 0.4),
         "look_s": found.get("shardFetchInterval", 1.0),
     }
-    secrets = {name: found.values[name] for name in _SECRETS if name in found.values}
+    secrets = {travelling: found.values[name] for name, travelling in _SECRETS.items() if name in found.values}
     description = f"kinesis {', '.join(streams)}"
     return Prepared(FORMAT.name, description, COLUMNS, settings, secrets, found.without_effect())
 

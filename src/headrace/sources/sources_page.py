@@ -24,6 +24,19 @@ What a query reads with `spark.readStream.format(...)`, in the files of a pipeli
 Names of options are matched whatever their case. An option that is not listed is an error that names the nearest one.
 What is secret is in no offset, plan, event or error; [profiles and secrets](../how-to/profiles-and-secrets.md) says how
 it comes into a pipeline.
+
+## When a source is away
+
+A database that is down when an update begins, a table or folder that is gone, a store that does not answer, a folder
+without a file to infer a schema from: the flow that reads it fails with that, what reads from its table is skipped, and
+all others run. `headrace plan` says so before; `headrace validate`, which has to look at everything, takes it for a
+problem. Another flow into the same table goes on where the table is there, and is skipped where it would have to be made
+or cleared without the columns and rows of the one that fails. Once the source is back, the next update goes on where the
+last one stopped.
+
+What a flow meets while it runs is tried again first, if it may pass. So is a database that is away at the start where the
+columns are given (`.schema(...)`); otherwise nobody knows them, and its flow fails at once, in a continuous update until
+that is started anew.
 """
 
 _SYNTHETIC = """
@@ -38,8 +51,10 @@ the batches are, and a batch that is made again is the same. Another column has 
   schema is random values of its type. Every type but VARIANT and intervals has some.
 - `event_time` is `startTime` and `eventInterval` for each row; it is not the clock's.
 - A duplicate is an exact copy of one of the 1,000 rows before it, which may be a duplicate itself.
-- A triggered update takes what has become available: at a rate, what its time since the stream's first start gives;
-  with `numRows` alone, everything; with `rowsPerBatch` alone, one batch.
+- A triggered update takes what is there. With `numRows` that is everything, at once and whatever the rate, in batches of
+  `rowsPerBatch`; the rate is for updates that go on. Without an end it is what the rate has given since the stream's
+  first start, at which the rows of one second are there: after a night, those of a night. With `rowsPerBatch` alone it is
+  one batch.
 - `spark.read.format("synthetic")` reads all of `numRows` at once.
 """
 
@@ -63,6 +78,9 @@ position that was read are not changed, and none are added there.** Three things
 - A transaction gives a row its number or time before it commits. If one with a smaller value commits later than one that
   was read, its rows are not read. `settleDelay` reads up to the position that was newest so long ago: choose it longer
   than the longest transaction that writes. A triggered update waits for as long.
+- There is no option to look back over rows that were read, because which of them were would have to be kept for each.
+  Where no delay is long enough, read the whole window each time instead: a materialized view over
+  `spark.read.format("jdbc_incremental")` has what is there, late rows too.
 - Deleted rows are not noticed; a changed row is read again if the change moves it on along `cursorColumn`. Rows whose
   `cursorColumn` or tie-break is NULL are not read.
 
@@ -71,7 +89,9 @@ parameters are those of the driver. URLs of `jdbc:mysql` and `jdbc:mariadb` are 
 given as a URL of SQLAlchemy with its driver installed; they were not run. `spark.read.format("jdbc_incremental")` reads
 everything that is there from `startingPosition` on.
 
-Columns are those of the database, or those of `.schema(...)`, which chooses some and gives them other types. Types
+Columns are those of the database, or those of `.schema(...)`, which chooses some and gives them other types. The order of
+rows stays the database's own, also when `cursorColumn` is read as something else or not at all. Its values have to be
+finite: `infinity` and `NaN` end the flow. Types
 follow Spark's own source: `numeric` without sizes is `DECIMAL(38,18)`; times without a zone are taken in the session's,
 unless `preferTimestampNTZ` is on; arrays are arrays; JSON, UUID, times of day, intervals and what else Spark lacks is
 text as the database writes it. A value that does not fit ends the flow and names its column. The types of a `query` are
@@ -95,7 +115,10 @@ Options and defaults are the vendor's. Columns: `{columns}`.
 - `spark.read.format("kinesis")` reads everything that is there; `latest` has no meaning for it.
 - Records that the service no longer keeps are noticed when a whole shard is gone (`KINESIS.SHARD_GONE`); within a shard
   the service goes on at the oldest record without saying so.
-- Records that the Kinesis Producer Library has put together are not taken apart.
+- Records that the Kinesis Producer Library has put together are not taken apart: `data` is then what its protocol
+  (`KPL Aggregated Record Format`) says, to be read in a function of one's own.
+- A service that is busy is asked again within a request, then by the flow's retries (`KINESIS.BUSY`). All readers of a
+  shard share its five requests and 2 MB a second.
 - A table's checkpoint does not fit a stream that was deleted and made anew under the same name.
 - Without keys, the environment's own credentials are used. They need `ListShards`, `GetShardIterator` and `GetRecords`.
 - Tested against moto's server, with its resharding corrected to what the service's API reference says; not against the

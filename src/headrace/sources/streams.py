@@ -17,11 +17,19 @@ Offset = dict[str, Any]
 
 @dataclass(frozen=True)
 class Session:
-    """What the session of a reader decides: whether it reads a stream, times without a zone, how many tasks run."""
+    """What the session of a reader decides.
+
+    Attributes:
+        streams: whether it reads a stream.
+        time_zone: of times without a zone.
+        parallelism: how many tasks run.
+        resolves: whether the columns alone are wanted, and no row is read.
+    """
 
     streams: bool = True
     time_zone: str = "UTC"
     parallelism: int = 1
+    resolves: bool = False
 
 
 @dataclass(frozen=True)

@@ -46,10 +46,12 @@ FORMAT = SourceFormat(
     (
         SourceOption("seed", Kind.WHOLE, "Another seed gives other rows", "0"),
         SourceOption(
-            "rowsPerSecond", Kind.COUNT, "Rows that become available in a second", "1, unless rows are limited"
+            "rowsPerSecond", Kind.COUNT, "Rows that become available in a second", "10, unless rows are limited"
         ),
         SourceOption("rowsPerBatch", Kind.COUNT, "Rows of a batch; with rowsPerSecond, at most", "100000"),
-        SourceOption("numRows", Kind.COUNT, "Where the stream ends; a batch read needs it"),
+        SourceOption(
+            "numRows", Kind.COUNT, "Where the stream ends; a batch read needs it, and a triggered update reads up to it"
+        ),
         SourceOption("keys", Kind.COUNT, "Distinct keys, 10 million at most", "1000"),
         SourceOption("skew", Kind.NUMBER, "Exponent of Zipf's law by which some keys are frequent; 0: all alike", "0"),
         SourceOption("lateShare", Kind.SHARE, "Share of rows whose event_time is earlier than their place", "0"),
@@ -65,6 +67,7 @@ FORMAT = SourceFormat(
     ),
 )
 _START_US = 1_767_225_600_000_000
+_USUAL_ROWS_PER_SECOND = 10
 
 
 @dataclass(frozen=True)
@@ -182,11 +185,14 @@ class SyntheticStream:
         self._newest: Offset | None = None
 
     def initial(self) -> Offset:
-        """Before the first row; rows become available from now on."""
-        return {"row": 0, "since_ms": self._now_ms()}
+        """Before the first row; the rows of one second are there, more become available from now on."""
+        return {"row": 0, "since_ms": self._now_ms() - 1000}
 
     def end_at_what_is_there(self) -> None:
-        """Let what is there at the next batch be all; without a rate and an end, that is one batch."""
+        """Let what is there at the next batch be all: every row of a stream that has an end, whatever its rate.
+
+        Without an end it is what the rate has given, and without a rate one batch.
+        """
         self._ends, self._last = True, None
 
     def latest(self, start: Offset, *, everything: bool) -> Offset:
@@ -216,12 +222,11 @@ class SyntheticStream:
     def _available(self, start: Offset) -> int:
         """The number behind the last row that there is."""
         events = self._events
-        if events.rows_per_second is not None:
-            there = (self._now_ms() - int(start["since_ms"])) * events.rows_per_second // 1000
-        elif events.num_rows is not None:
+        if events.num_rows is not None and (self._ends or events.rows_per_second is None):
             return events.num_rows
-        else:
+        if events.rows_per_second is None:
             return int(start["row"]) + events.rows_per_batch
+        there = (self._now_ms() - int(start["since_ms"])) * events.rows_per_second // 1000
         return there if events.num_rows is None else min(there, events.num_rows)
 
     def _now_ms(self) -> int:
@@ -257,7 +262,7 @@ def prepare_synthetic(given: Mapping[str, Any], schema: JsonType | None, session
     found.check()
     per_second = found.get("rowsPerSecond")
     if per_second is None and not {"rowsPerBatch", "numRows"} & found.values.keys():
-        per_second = 1
+        per_second = _USUAL_ROWS_PER_SECOND
     interval_s = found.get("eventInterval", 1 / per_second if per_second else 0.001)
     events = SyntheticEvents(
         columns=columns,

@@ -12,8 +12,8 @@ from headrace.errors import PipelineError, Problems, problems_of
 
 # Between what is for people and the same for programs.
 _MARK = "headrace.problem="
-# What may pass by itself: a server that does not answer now.
-PASSING = frozenset({"JDBC.UNREACHABLE", "KINESIS.UNREACHABLE"})
+# What may pass by itself: a server that does not answer, or give more, now.
+PASSING = frozenset({"JDBC.UNREACHABLE", "KINESIS.BUSY", "KINESIS.UNREACHABLE"})
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 

@@ -119,7 +119,8 @@ def failed(
         named: what a table at a path is called.
     """
     if isinstance(error, PipelineError):
-        return Failed(flow.name, error, condition=error.code)
+        placed = error.located(user_location(error, root) or flow.location)
+        return Failed(flow.name, placed, condition=error.code, transient=error.code in PASSING)
     if _without_java(error):
         gone = PipelineError("FLOW.JAVA_GONE", location=flow.location, flow=flow.name)
         return Failed(flow.name, gone, condition=gone.code)

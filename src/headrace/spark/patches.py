@@ -41,6 +41,7 @@ from headrace.errors import PipelineError
 from headrace.spark import auto_loader, source_formats
 from headrace.spark.kafka_reader import reading_topics
 from headrace.spark.listeners import noted
+from headrace.spark.resolving import RESOLVING
 from headrace.sql.readonly import check_readonly
 from headrace.sql.rewrite import without_streams
 
@@ -53,7 +54,6 @@ SPELL_QUERY: ContextVar[Spelling | None] = ContextVar("headrace_spell_query", de
 CHECK_PATH: ContextVar[Callable[[str], None] | None] = ContextVar("headrace_check_path", default=None)
 # Whether a Python function is being called, whose statements nothing has looked at before.
 QUERIES_ONLY: ContextVar[bool] = ContextVar("headrace_queries_only", default=False)
-RESOLVING: ContextVar[bool] = ContextVar("headrace_resolving", default=False)
 # While a query is called as a batch: makes what stands in for ``spark.readStream``, and says which view holds the part
 # of a table that is to be read, if not all of it.
 BATCH_READER: ContextVar[Callable[[Any], Any] | None] = ContextVar("headrace_batch_reader", default=None)

@@ -17,7 +17,8 @@ from headrace.model.names import Naming
 from headrace.pipelines.registry import reading_with
 from headrace.spark.auto_loader import FOLDERS, folders_below
 from headrace.spark.catalog import Catalog
-from headrace.spark.patches import CHECK_PATH, QUERIES_ONLY, RESOLVING, SPELL_NAME, SPELL_QUERY
+from headrace.spark.patches import CHECK_PATH, QUERIES_ONLY, SPELL_NAME, SPELL_QUERY
+from headrace.spark.resolving import RESOLVING
 from headrace.spark.session import make_active
 
 

@@ -20,6 +20,7 @@ from headrace.sources.streams import Prepared, Session
 from headrace.sources.synthetic import prepare_synthetic
 from headrace.spark import python_sources
 from headrace.spark.auto_loader import FOLDERS, GIVEN, NOTED_FORMAT, NOTED_SCHEMA
+from headrace.spark.resolving import RESOLVING
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,7 @@ def _frame(reader: Any, found: _Format, given: Mapping[str, Any], schema: Any) -
         streams=streams,
         time_zone=str(session.conf.get("spark.sql.session.timeZone", "UTC")),
         parallelism=session.sparkContext.defaultParallelism,
+        resolves=RESOLVING.get(),
     )
     prepared = found.prepare(given, _struct(found, schema), place)
     if not (streams and FOLDERS.get() is not None):

@@ -341,3 +341,71 @@ def test_a_name_that_is_near_is_suggested_and_otherwise_what_there_is():
     assert did_you_mean("ordes", ["orders", "x"]) == 'Did you mean "orders"?'
     assert did_you_mean("zzz", [f"n{number}" for number in range(9)]).endswith("and more.")
     assert not did_you_mean("zzz", [])
+
+
+DOWN = PipelineError("JDBC.UNREACHABLE", database="shop", reason="it is down")
+
+
+def left_out(definitions, queries, **options):
+    graph = resolved(definitions, queries, leaves_out=True, **options)
+    assert {str(d.name) for d in graph.datasets}.isdisjoint(str(a.target) for a in graph.away) or options
+    return graph, {away.name: away.blocked for away in graph.away}
+
+
+def test_what_needs_a_source_that_is_away_is_left_out_and_the_others_are_resolved():
+    queries = Queries({"b": ("a",), "c": ("b",), "e": ("d",)}, raising={"a": DOWN})
+
+    graph, away = left_out(own(dataset("c"), dataset("b"), dataset("a"), dataset("e"), dataset("d")), queries)
+
+    assert [flow.name for flow in graph.flows] == ["d", "e"]
+    assert away == {"a": None, "b": 'input "a" was not updated', "c": 'input "b" was not updated'}
+    assert {away.error for away in graph.away} == {DOWN}
+
+
+def test_who_reads_a_view_of_a_source_that_is_away_fails_with_what_the_view_fails_with():
+    queries = Queries({"t": ("v",)}, raising={"v": DOWN})
+
+    _, away = left_out(own(dataset("v", VIEW), dataset("t")), queries)
+
+    assert away == {"t": None}
+
+
+def test_what_is_wrong_with_the_project_is_a_problem_also_when_a_source_is_away():
+    queries = Queries(raising={"a": DOWN, "b": PipelineError("DATASET.NO_COLUMNS", name="b")})
+    definitions = own(dataset("a"), dataset("b"))
+
+    with pytest.raises(Problems) as found:
+        resolved(definitions, queries, leaves_out=True)
+
+    assert [error.code for error in found.value] == ["DATASET.NO_COLUMNS", "JDBC.UNREACHABLE"]
+    assert sorted(problems(definitions, queries)) == ["DATASET.NO_COLUMNS", "JDBC.UNREACHABLE"]
+
+
+@pytest.mark.parametrize(
+    ("kept", "running"),
+    [(Schema((*ID.columns, Column("more", '"string"'))), ["kafka"]), (None, [])],
+)
+def test_another_flow_into_the_same_table_goes_on_where_the_table_is_there_and_keeps_its_rows(kept, running):
+    queries = Queries(streaming=frozenset({"kafka"}), raising={"shop": DOWN})
+    flows = (flow("kafka", "t", append=True), flow("shop", "t", append=True))
+    definitions = Definitions((dataset("t", Kind.STREAMING_TABLE),), flows)
+
+    graph, away = left_out(definitions, queries, kept=lambda *_: kept)
+
+    assert [flow.name for flow in graph.flows] == running
+    assert [d.schema for d in graph.datasets] == ([kept] if kept else [])
+    assert away["shop"] is None
+    assert len(away) == 2 - len(running)
+
+
+def test_a_dataset_that_is_left_out_can_be_selected_but_neither_cleared_nor_reset():
+    graph, _ = left_out(own(dataset("a"), dataset("b")), Queries(raising={"a": DOWN}))
+
+    assert sorted(map(str, select(graph, Selection(("a",)), Naming()).refresh)) == ["a"]
+    assert sorted(map(str, select(graph, Selection(), Naming()).refresh)) == ["a", "b"]
+    everything = select(graph, Selection(full_refresh_all=True), Naming())
+    assert (len(everything.refresh), [str(name) for name in everything.full_refresh]) == (2, ["b"])
+    for selection in (Selection(full_refresh=("a",)), Selection(reset_checkpoint=("a=latest",))):
+        with pytest.raises(Problems) as found:
+            select(graph, selection, Naming())
+        assert list(found.value) == [DOWN]

@@ -9,10 +9,11 @@ from itertools import pairwise
 import pytest
 
 from headrace.errors import InternalError, PipelineError
+from headrace.graph.away import AwayFlow
 from headrace.graph.resolved import Mode
 from headrace.graph.select import Selection
 from headrace.model.outcome import FlowState, UpdateState
-from headrace.plan.steps import Decision, FlowStep, Plan
+from headrace.plan.steps import AwayStep, Decision, FlowStep, Plan
 from headrace.runtime.board import Board, left_of
 from headrace.runtime.loop import MOST_GROWTHS, first_error, run, state_of
 from headrace.runtime.ports import Canceled, Completed, Current, Failed, Growth, Idle, NothingNew, Started
@@ -77,10 +78,10 @@ def stops_with(report):
 
 @pytest.fixture
 def play(make, clock):
-    def played(*flows, decisions=(), limit=4, max_retries=2, continuous=False, starter=Starter, **scripts):
+    def played(*flows, decisions=(), limit=4, max_retries=2, continuous=False, starter=Starter, away=(), **scripts):
         decided = defaultdict(lambda: Decision.START, decisions)
         steps = tuple(FlowStep(f, decided[f.name], "why") for f in flows)
-        plan = Plan(make.graph(*flows), (), steps, continuous)
+        plan = Plan(make.graph(*flows), (), steps, continuous, away=away)
         starter = starter(clock, **scripts)
         moves = []
         board = run(plan, starter, clock, moves.append, limit=limit, max_retries=max_retries)
@@ -118,6 +119,49 @@ def test_what_reads_a_failed_flow_is_skipped_down_to_the_last(play, make):
     assert states(board) == {"a": "FAILED", "b": "SKIPPED", "c": "SKIPPED", "d": "COMPLETED"}
     assert board.statuses["c"].reason == 'input "b" was not updated'
     assert (state_of(board), first_error(board)["code"]) == (UpdateState.FAILED, "GRAPH.EMPTY")
+
+
+def away_step(flow, decision):
+    return AwayStep(AwayFlow(flow.flow, ERROR), decision, "the database is down")
+
+
+def test_flows_whose_source_is_away_fail_and_what_reads_their_tables_is_skipped_while_others_run(play, make):
+    shop, reader, other = make.flow("shop", target="t"), make.flow("reader"), make.flow("other")
+    away = tuple(map(away_step, (shop, reader, other), (Decision.FAIL, Decision.SKIP, Decision.EXCLUDE)))
+    kafka, below = make.flow("kafka", target="t"), make.flow("below", "t")
+
+    board, starter, moves = play(kafka, below, make.flow("apart"), away=away)
+
+    assert [name for name, _, _ in starter.begun] == ["kafka", "apart"]
+    ends = {"shop": "FAILED", "reader": "SKIPPED", "other": "EXCLUDED"}
+    assert states(board) == {"kafka": "COMPLETED", "apart": "COMPLETED", "below": "SKIPPED", **ends}
+    assert (state_of(board), first_error(board)["code"]) == (UpdateState.FAILED, "GRAPH.EMPTY")
+    (failed,) = (move for move in moves if move.flow == "shop")
+    assert (failed.reason, failed.attempt) == ("the database is down", 0)
+
+
+def test_an_update_of_which_every_source_is_away_ends(play, make):
+    board, starter, _ = play(away=(away_step(make.flow("shop"), Decision.FAIL),))
+
+    assert (states(board), starter.begun) == ({"shop": "FAILED"}, [])
+
+
+def test_a_flow_that_was_to_be_tried_again_fails_when_its_source_has_gone_away_meanwhile(make, clock):
+    flow, done = make.flow("a"), make.flow("b")
+    graph = make.graph(flow, done)
+    before = run(
+        Plan(graph, (), (FlowStep(done, Decision.START, ""), FlowStep(flow, Decision.START, ""))),
+        Starter(clock, a=[grows("a")]),
+        clock,
+        lambda _: None,
+        limit=1,
+        max_retries=0,
+    )
+    now = Plan(make.graph(done), (), (FlowStep(done, Decision.START, ""),), away=(away_step(flow, Decision.FAIL),))
+
+    board = run(now, Starter(clock), clock, lambda _: None, limit=1, max_retries=0, before=before)
+
+    assert states(board) == {"b": "COMPLETED", "a": "FAILED"}
 
 
 def test_a_flow_is_tried_again_after_longer_and_longer_waits(play, make):

@@ -122,6 +122,13 @@ def test_without_a_tie_break_a_batch_has_all_rows_of_its_last_value(sqlite):
     assert ids(batches) == [[1, 2, 3, 4]]
 
 
+def test_numbers_of_sqlite_have_64_bits(sqlite):
+    sqlite("CREATE TABLE t (id INTEGER, share REAL)", "INSERT INTO t VALUES (9007199254740993, 0.1)")
+    reader = Reader({"url": sqlite.url, "dbtable": "t", "cursorColumn": "share"})
+
+    assert reader.rest(reader.initial())[0] == [[{"id": 9007199254740993, "share": 0.1}]]
+
+
 @pytest.mark.parametrize(("start", "expected"), [("earliest", [1, 2, 3]), ("latest", []), ("1", [2, 3])])
 def test_a_stream_begins_where_it_is_told(sqlite, start, expected):
     sqlite("CREATE TABLE t (id INTEGER PRIMARY KEY)", "INSERT INTO t VALUES (1), (2), (3)")
@@ -252,6 +259,7 @@ def test_types_of_postgresql_are_spark_types(postgres):
         ("at date", "'2026-01-31'", "'2026-02-01'"),
         ("at numeric(30,10)", "12345678901234567890.0000000001", "12345678901234567890.0000000002"),
         ("at double precision", "0.1", "0.30000000000000004"),
+        ("at real", "0.1", "0.7"),
         ("at bigint", "9007199254740993", "9007199254740994"),
         ("at text", "'a''b'", "'a''c'"),
         ("at uuid", "'0b0e7c4e-0000-4000-8000-000000000001'", "'0b0e7c4e-0000-4000-8000-000000000002'"),
@@ -274,6 +282,44 @@ def test_positions_of_each_ordered_type_are_exact(postgres, column, first, secon
     tasks = reader.source.batch(Clock(int, int))
     whole = [row for task in tasks for batch in reader.source.rows(task) for row in batch.to_pylist()]
     assert sorted(row["id"] for row in whole) == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "given"),
+    [
+        ("at bigint", ("9", "10", "100"), "at STRING"),
+        ("at timestamptz", ("'2026-01-31T10:00Z'", "'2026-01-31T11:00Z'", "'2026-01-31T12:00Z'"), "at DATE"),
+        ("at timestamp", ("'2026-01-31T10:00'", "'2026-01-31T11:00'", "'2026-01-31T12:00'"), "at TIMESTAMP"),
+        ("at numeric", ("1.1", "1.2", "1.3"), "at INT"),
+        ("at grade", ("'A'", "'B'", "'C'"), "at STRING"),
+    ],
+)
+@pytest.mark.parametrize("what", ["dbtable", "query"])
+def test_rows_follow_the_databases_own_order_whatever_type_they_are_read_as(postgres, column, values, given, what):
+    first, second, third = values
+    postgres.execute(
+        "DROP TABLE IF EXISTS retyped",
+        "DROP TYPE IF EXISTS grade",
+        "CREATE TYPE grade AS ENUM ('A', 'B', 'C')",
+        f"CREATE TABLE retyped (id integer, {column})",
+        f"INSERT INTO retyped VALUES (1, {first}), (2, {second})",
+    )
+    source = {"dbtable": "retyped"} if what == "dbtable" else {"query": "SELECT id, at FROM retyped"}
+    options = postgres.options(**source, cursorColumn="at", maxRowsPerTrigger=1)
+    reader = Reader(options, "id INT" if given == "at INT" else f"id INT, {given}")
+
+    batches, end = reader.rest(reader.initial())
+    postgres.execute(f"INSERT INTO retyped VALUES (3, {third})")
+    reader.restarted()
+
+    assert ids([*batches, *reader.rest(end)[0]]) == [[1], [2], [3]]
+
+
+def test_signs_of_percent_and_comments_of_a_query_are_its_own(postgres):
+    query = "SELECT 7 % 4 AS id, '50%' AS a, $$5%s$$ AS b, format('%s%%', 'x') AS c -- the 7 % 4"
+    reader = Reader(postgres.options(query=query, cursorColumn="id"))
+
+    assert reader.rest(reader.initial())[0] == [[{"id": 3, "a": "50%", "b": "5%s", "c": "x%"}]]
 
 
 def test_a_query_of_postgresql_has_its_columns_types(postgres):
@@ -321,6 +367,20 @@ def test_no_secret_is_in_what_travels_or_is_shown(postgres):
     assert ids(inside.rest(start)[0]) == [[1]]
 
 
+def test_columns_that_are_given_resolve_a_query_while_the_database_is_down_and_no_stream_starts():
+    options = {"url": "postgresql+pg8000://reader:hidden@127.0.0.1:1/shop", "dbtable": "orders", "cursorColumn": "id"}
+    columns = parse_struct("id BIGINT, name STRING")
+
+    prepared = prepare_jdbc(options, columns, Session(resolves=True))
+
+    assert (prepared.columns, prepared.description) == (columns, "orders of postgresql://127.0.0.1:1/shop")
+    assert "hidden" not in prepared.to_json()
+    for schema, session in ((columns, Session()), (None, Session(resolves=True))):
+        with pytest.raises(PipelineError) as raised:
+            prepare_jdbc(options, schema, session)
+        assert raised.value.code == "JDBC.UNREACHABLE"
+
+
 def failure(options, schema=None):
     with pytest.raises((PipelineError, Problems)) as raised:
         Reader(options, schema).rest({"after": None, "begin": None})
@@ -343,12 +403,20 @@ def test_what_is_wrong_with_a_database_is_said_without_its_secrets(postgres):
         failure({**wrong, "query": "SELECT 1"}),
         failure({**wrong, "query": "SELECT 1 / 0 AS id", "dbtable": None}),
         failure(wrong, "id INT, at TIMESTAMP"),
+        failure({**wrong, "cursorColumn": "at"}, "id INT"),
         failure(wrong),
     ]
 
     assert [problem.code for problem in found] == [
         *("JDBC.UNREACHABLE", "JDBC.UNREACHABLE", "JDBC.TABLE_MISSING", "JDBC.COLUMN_MISSING", "JDBC.URL"),
-        *("SOURCE.OPTION_VALUE", "SOURCE.OPTION_REFUSED", "SOURCE.OPTION_MISSING", "JDBC.READ", "JDBC.VALUE"),
+        *(
+            "SOURCE.OPTION_VALUE",
+            "SOURCE.OPTION_REFUSED",
+            "SOURCE.OPTION_MISSING",
+            "JDBC.READ",
+            "JDBC.VALUE",
+            "JDBC.VALUE",
+        ),
         "JDBC.COLUMN_TYPE",
     ]
     texts = [f"{problem.render()} {problem.params}" for problem in found]

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import json
 import pickle
+import re
 import time
 from itertools import count
 
 import pytest
+from botocore.exceptions import ClientError
 from tests.servers.kinesis import ACCESS_KEY, SECRET_KEY
 
 from headrace.autoloader.ddl import parse_struct
 from headrace.autoloader.discovery import Clock
 from headrace.errors import PipelineError, Problems
+from headrace.sources import kinesis_client
 from headrace.sources.kinesis import KinesisSource
+from headrace.sources.kinesis_client import told_in_words
 from headrace.sources.kinesis_options import prepare_kinesis
 from headrace.sources.streams import Prepared, Session
+from headrace.sources.told import PASSING
 
 _names = count()
 
@@ -30,7 +35,8 @@ class Reader:
         self.restarted()
 
     def restarted(self):
-        self.stream = self.source.stream(Clock(time.time_ns, lambda _: None))
+        self.slept_s = []
+        self.stream = self.source.stream(Clock(time.time_ns, self.slept_s.append))
         return self
 
     def initial(self):
@@ -162,6 +168,45 @@ def test_a_batch_is_limited_by_rate_and_duration_and_a_batch_read_has_all(kinesi
     assert sorted(int(row["data"]) for t in tasks for b in slow.source.rows(t) for row in b.to_pylist()) == [0, 1, 2, 3]
 
 
+def test_an_iterator_that_expires_is_one_more_of_the_same_place(kinesis, stream):
+    kinesis.put(stream, *range(6))
+    reader = Reader(kinesis.options(stream, initialPosition="earliest", maxRecordsPerFetch=2))
+    start = reader.initial()
+
+    with kinesis.expiring(1, 3):
+        end = reader.latest(start)
+    with kinesis.expiring(2, 4):
+        again = _again(reader).batch(start, end)
+
+    assert (reader.batch(start, end), again) == (list(range(6)), list(range(6)))
+
+
+def test_requests_to_a_shard_keep_their_distance(kinesis, stream):
+    kinesis.put(stream, *range(6))
+    reader = Reader(kinesis.options(stream, initialPosition="earliest", maxRecordsPerFetch=2, minFetchPeriod="2 s"))
+
+    reader.latest(reader.initial())
+
+    assert reader.slept_s == [2.0] * 3
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        ("ProvisionedThroughputExceededException", "KINESIS.BUSY"),
+        ("LimitExceededException", "KINESIS.BUSY"),
+        ("ServiceUnavailable", "KINESIS.BUSY"),
+        ("AccessDeniedException", "KINESIS.REFUSED"),
+    ],
+)
+def test_a_service_that_is_busy_is_asked_again_later(error, code):
+    with pytest.raises(PipelineError) as raised, told_in_words("clicks"):
+        raise ClientError({"Error": {"Code": error, "Message": "Rate exceeded."}}, "GetRecords")
+
+    assert (raised.value.code, code in PASSING) == (code, code == "KINESIS.BUSY")
+    assert f"{error}: Rate exceeded" in raised.value.detail
+
+
 def test_several_streams_are_one(kinesis, stream):
     kinesis.make(other := f"events-{next(_names)}")
     kinesis.put(stream, 1)
@@ -170,6 +215,16 @@ def test_several_streams_are_one(kinesis, stream):
     reader = Reader(kinesis.options(f"{stream}, {other}", initialPosition="earliest"))
 
     assert reader.rest(reader.initial())[0] == [[1, 2]]
+
+
+def test_spark_hides_every_secret_by_its_name():
+    secret = {"awsAccessKey": "1", "awsSecretKey": "2", "awsSessionToken": "3", "roleExternalId": "4"}
+
+    prepared = prepare_kinesis({"streamName": "s", **secret}, None, Session())
+
+    # Spark's default of spark.redaction.regex.
+    hidden = re.compile("(?i)secret|password|token|access[.]?key")
+    assert sorted(value for name, value in prepared.secrets.items() if hidden.search(name)) == ["1", "2", "3", "4"]
 
 
 def test_a_role_is_assumed(kinesis, stream):
@@ -195,7 +250,9 @@ def test_a_stream_that_was_made_anew_is_no_stream_to_go_on_with(kinesis, stream)
     assert raised.value.code == "KINESIS.SHARD_GONE"
 
 
-def test_no_key_is_in_what_travels_or_is_shown(kinesis, stream):
+def test_no_key_is_in_what_travels_or_is_shown(kinesis, stream, monkeypatch):
+    # A service that does not answer is asked again and again, with longer and longer waits.
+    monkeypatch.setattr(kinesis_client, "_TRIES", 1)
     kinesis.put(stream, 1)
     reader = Reader(kinesis.options(stream, initialPosition="earliest"))
     start = reader.initial()

@@ -98,7 +98,8 @@ def test_rows_come_at_their_rate_in_batches_that_are_limited():
     stream = stream_of({"rowsPerSecond": 10, "rowsPerBatch": 15, "numRows": 40}, now_ms)
     start = stream.initial()
 
-    now_ms[0] += 2_000
+    # Those of one second are there from the start.
+    now_ms[0] += 1_000
     first = stream.latest(start, everything=False)
     second = stream.latest(first, everything=False)
     idle = stream.latest(second, everything=False)
@@ -109,23 +110,32 @@ def test_rows_come_at_their_rate_in_batches_that_are_limited():
     assert stream.newest()["row"] == 40
 
 
-def test_a_triggered_query_ends_at_what_was_there_when_it_began():
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, [20]),
+        ({"rowsPerSecond": 10}, [20]),
+        ({"rowsPerSecond": 10, "rowsPerBatch": 15}, [15, 20]),
+        ({"rowsPerBatch": 7}, [7]),
+        ({"numRows": 150_000}, [100_000, 150_000]),
+        ({"numRows": 5_000, "rowsPerSecond": 1_000}, [5_000]),
+        ({"numRows": 5, "rowsPerSecond": 1_000, "rowsPerBatch": 3}, [3, 5]),
+    ],
+)
+def test_a_triggered_query_ends_at_what_was_there_when_it_began_and_that_is_all_of_a_stream_with_an_end(
+    options, expected
+):
     now_ms = [0]
-    rate, batch, all_rows = (
-        stream_of(options, now_ms) for options in ({"rowsPerSecond": 10}, {"rowsPerBatch": 7}, {"numRows": 150_000})
-    )
-    starts = [stream.initial() for stream in (rate, batch, all_rows)]
+    stream = stream_of(options, now_ms)
+    offsets = [stream.initial()]
     now_ms[0] = 1_000
-    ends = []
-    for stream, start in zip((rate, batch, all_rows), starts, strict=True):
-        stream.end_at_what_is_there()
-        offsets = [start]
-        while (following := stream.latest(offsets[-1], everything=False)) != offsets[-1]:
-            offsets.append(following)
-            now_ms[0] += 1_000
-        ends.append([offset["row"] for offset in offsets[1:]])
 
-    assert ends == [[10], [7], [100_000, 150_000]]
+    stream.end_at_what_is_there()
+    while (following := stream.latest(offsets[-1], everything=False)) != offsets[-1]:
+        offsets.append(following)
+        now_ms[0] += 1_000
+
+    assert [offset["row"] for offset in offsets[1:]] == expected
 
 
 def test_tasks_cover_a_batch_once():

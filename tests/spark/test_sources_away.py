@@ -1,0 +1,124 @@
+"""Sources that are away when an update begins: their flows fail, what reads from them is skipped, the others run."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from headrace.errors import Problems
+from headrace.model.outcome import FlowState, UpdateState
+
+pytestmark = pytest.mark.spark
+
+SHOP = """
+    @dp.table
+    def orders():
+        reader = spark.readStream.format("jdbc_incremental").options(url="{url}", dbtable="orders", cursorColumn="id")
+        return reader{schema}.load()
+
+    @dp.materialized_view
+    def newest():
+        return spark.read.table("orders").agg(F.max("id").alias("id"))
+
+    dp.create_streaming_table("both")
+
+    @dp.append_flow(target="both")
+    def copied():
+        return spark.readStream.format("delta").load("{folder}/delta")
+
+    @dp.append_flow(target="both")
+    def landed():
+        reader = spark.readStream.format("cloudFiles").option("cloudFiles.format", "json")
+        return reader.load("{folder}/landing")
+
+    @dp.table
+    def apart():
+        return spark.readStream.format("synthetic").options(numRows=3, schema="event_id BIGINT").load()
+"""
+
+
+@pytest.fixture
+def outside(tmp_path, headrace_session):
+    """A folder with a database, a Delta table and a landing folder, each of one row."""
+    import sqlite3  # noqa: PLC0415 - for this fixture alone
+
+    with sqlite3.connect(tmp_path / "shop.db") as connection:
+        connection.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY, name TEXT)")
+        connection.execute("INSERT INTO orders VALUES (1, 'x')")
+    connection.close()
+    headrace_session.range(1).selectExpr("id AS event_id").write.format("delta").save(str(tmp_path / "delta"))
+    (tmp_path / "landing").mkdir()
+    (tmp_path / "landing" / "1.json").write_text('{"id": 1}\n')
+    return tmp_path
+
+
+def shop(project, folder, schema=""):
+    # Read only, so that a file that is not there is not made.
+    url = f"sqlite:///file:{folder}/shop.db?mode=ro&uri=true"
+    return project(SHOP.format(url=url, folder=folder, schema=schema))
+
+
+def states(outcome):
+    return {flow.flow: flow.state for flow in outcome.flows}
+
+
+def test_what_is_away_fails_its_own_flow_and_what_reads_from_it_while_the_others_run(project, outside):
+    pipeline = shop(project, outside)
+    assert pipeline.run().state is UpdateState.COMPLETED
+    for name in ("shop.db", "delta"):
+        (outside / name).rename(outside / f"{name}.away")
+    (outside / "landing" / "2.json").write_text('{"id": 2}\n')
+
+    plan = pipeline.plan()
+    outcome = pipeline.project.run()
+
+    assert states(outcome) == {
+        "apart": FlowState.COMPLETED,
+        "orders": FlowState.FAILED,
+        "newest": FlowState.SKIPPED,
+        "copied": FlowState.FAILED,
+        "landed": FlowState.COMPLETED,
+    }
+    assert outcome.error["code"] == "JDBC.UNREACHABLE"
+    assert outcome.error["location"]["file"] == "transformations/project.py"
+    assert "fail       orders: database" in plan.describe()
+    assert 'skip       newest: input "orders" was not updated' in plan.describe()
+    assert (plan.inactive, plan.empty) == ((), False)
+    with pytest.raises(Problems) as found:
+        pipeline.project.validate()
+    assert [error.code for error in found.value] == ["JDBC.UNREACHABLE", "FLOW.ANALYSIS"]
+
+    for name in ("shop.db", "delta"):
+        (outside / f"{name}.away").rename(outside / name)
+    result = pipeline.run()
+
+    assert result.state is UpdateState.COMPLETED, result.outcome.error
+    assert [row["id"] for row in result.rows("newest")] == [1]
+    assert len(result.rows("both")) == 3
+
+
+def test_an_update_that_begins_with_nothing_there_fails_those_flows_and_no_other(project, outside):
+    for name in ("shop.db", "delta", "landing"):
+        path: Path = outside / name
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+    outcome = shop(project, outside).project.run()
+
+    found = states(outcome)
+    assert found.pop("apart") is FlowState.COMPLETED
+    assert found.pop("newest") is FlowState.SKIPPED
+    assert set(found.values()) == {FlowState.FAILED}
+
+
+def test_a_database_that_is_down_is_tried_again_when_its_columns_are_given(project, outside):
+    pipeline = shop(project, outside, schema='.schema("id BIGINT, name STRING")')
+    pipeline.run()
+    (outside / "shop.db").rename(outside / "shop.db.away")
+
+    outcome = pipeline.project.run(["orders"])
+
+    (orders,) = (flow for flow in outcome.flows if flow.flow == "orders")
+    assert (orders.state, outcome.error["code"]) == (FlowState.FAILED, "JDBC.UNREACHABLE")
+    assert orders.attempts > 1
