@@ -64,6 +64,7 @@ def test_files_become_rows_once_and_an_update_without_new_ones_starts_nothing(pr
         *("COMPLETED", "UP_TO_DATE", "COMPLETED")
     ]
     assert [result.written for result in (first, again, third)] == [2, 0, 1]
+    assert third.outcome.to_json()["flows"][0]["backlog"] == [{"source": str(data), "files": 0, "bytes": 0}]
     seen = pipeline.project.files("bronze").to_json()
     assert [(row["path"][-6:], row["flow_name"], row["ingestion_state"]) for row in seen] == [
         *(("a.json", "bronze", "INGESTED"), ("b.json", "bronze", "INGESTED"))

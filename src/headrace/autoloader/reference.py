@@ -67,6 +67,12 @@ Names and defaults are the vendor's. Formats: {formats}.
 The ledger is a file of SQLite. Its id is in the stream's offset: a checkpoint that is deleted begins with a ledger of its
 own, and a ledger that is deleted is an error, not a second reading.
 
+`headrace files NAME` shows each file that was seen for a table and what became of it, and then how many are not read yet.
+How many files and bytes a flow has found and not read is in the event log, as `backlog_files` and `backlog_bytes` of
+`flow_progress` with `source_metrics` for each path, when it changes, every 10 seconds at most; `headrace status` says the
+newest of that, and `--output json` has it under `backlog`. Only what was found counts: a triggered update finds what is
+there at its start.
+
 ## Which columns
 
 - Without a schema it is inferred from the newest files (1,000 of them and 1 GiB at most) and kept in

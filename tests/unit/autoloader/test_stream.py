@@ -10,9 +10,11 @@ import pytest
 
 from headrace.autoloader.discovery import Clock
 from headrace.autoloader.evolution import UnknownFieldException, rows_of
+from headrace.autoloader.news import backlog_of_auto_loader
 from headrace.autoloader.source import Place, Source, prepare
 from headrace.autoloader.stream import FileStream
 from headrace.errors import PipelineError
+from headrace.model.outcome import FilesBacklog
 from headrace.model.schema import type_text
 
 CLOCK = Clock(time.time_ns, time.sleep)
@@ -104,6 +106,19 @@ def test_a_limit_of_files_makes_several_batches(land, source):
         sizes.append(len(rows))
 
     assert sizes == [2, 2, 1]
+
+
+def test_what_is_found_and_not_read_is_known_from_the_position_alone(land, source):
+    for place in range(3):
+        land(f"{place}.json", {"id": place})
+    found = source(cloudFiles__maxFilesPerTrigger=1)
+    stream = FileStream(found, CLOCK)
+
+    end, _ = batch(stream, stream.initial())
+
+    assert backlog_of_auto_loader(found, end.to_json()) == FilesBacklog(found.path, 2, 20)
+    assert backlog_of_auto_loader(found, json.dumps(stream.newest().to_json())) == FilesBacklog(found.path, 0, 0)
+    assert backlog_of_auto_loader(found, {"ledger": "another", "number": 1}) is None
 
 
 def test_once_takes_everything_whatever_the_limit(land, source):
