@@ -156,12 +156,6 @@ class Ledger:
         """Note that everything up to a number is in the target."""
         self.connection.execute("insert or ignore into commits values (?, ?)", (upto, now_ms))
 
-    @property
-    def committed_number(self) -> int:
-        """The number up to which files are known to be in the target, or were left out."""
-        row = self.connection.execute("select max(number) from commits").fetchone()
-        return max(row[0] or 0, self.first_number)
-
     def about(self, key: str) -> str | None:
         """A note about the whole, such as when everything was last listed."""
         row = self.connection.execute("select value from about where key = ?", (key,)).fetchone()

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import datetime, timezone
 from pathlib import Path
 
-from headrace.autoloader.file_states import FileState, file_states
+from headrace.autoloader.file_states import FileState, committed_number, file_states
 from headrace.autoloader.ledger import SUFFIX, Ledger
 from headrace.autoloader.source import LEDGERS, LEDGERS_ELSEWHERE
 from headrace.checkpoints.inventory import StoredFlow, flows_of, stored_tables
@@ -58,7 +58,7 @@ def files_to_read(layout: StorageLayout, naming: Naming, text: str) -> tuple[Fil
 def _backlogs(layout: StorageLayout, flow: StoredFlow) -> Iterator[FilesBacklog]:
     for _, ledger, upto, completed in _ledgers(layout, flow):
         try:
-            left = ledger.extent(upto if completed else ledger.committed_number)
+            left = ledger.extent(upto if completed else committed_number(ledger))
         finally:
             ledger.close()
         yield FilesBacklog(flow.name, left.files, left.size)
