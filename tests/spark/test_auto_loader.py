@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import StreamingQueryException
 
+from headrace.errors import Problems
 from headrace.spark.failures import whole_text
 
 pytestmark = pytest.mark.spark
@@ -140,6 +141,70 @@ def test_metadata_is_there_when_the_function_names_it_and_is_no_column_otherwise
     )
 
     assert list(pipeline.run().rows("bronze")) == [{"id": "1", "_rescued_data": None, "file": "a.json"}]
+
+
+def test_the_metadata_and_the_functions_of_it_say_what_those_of_sparks_own_files_say(
+    headrace_session, project, data, land
+):
+    land("x/a b.json", {"id": 1})
+    fields = ("file_path", "file_name", "file_size", "file_block_start", "file_block_length", "file_modification_time")
+    functions = ("input_file_name", "input_file_block_start", "input_file_block_length")
+    own = (
+        headrace_session.read.schema("id STRING")
+        .json(f"{data}/x")
+        .selectExpr(
+            *(f"CAST(_metadata.{field} AS STRING) AS {field}" for field in fields),
+            *(f"{name}() AS {name}" for name in functions),
+        )
+    )
+    pipeline = project(
+        f"""
+        @dp.table
+        def bronze():
+            frame = spark.readStream.format("cloudFiles").option("cloudFiles.format", "json").load("{data}")
+            fields = [F.col(f"_metadata.{{name}}").cast("string").alias(name) for name in {fields}]
+            return frame.filter("id > 0").select(
+                *fields,
+                F.input_file_name().alias("input_file_name"),
+                F.input_file_block_start().alias("input_file_block_start"),
+                F.input_file_block_length().alias("input_file_block_length"),
+            )
+        """,
+        files={
+            "transformations/files.sql": f"""
+            CREATE OR REFRESH STREAMING TABLE told AS
+            SELECT *, input_file_name() AS file FROM STREAM read_files('{data}', format => 'json');
+            """
+        },
+    )
+
+    result = pipeline.run()
+
+    assert next(iter(result.rows("bronze"))) == own.first().asDict()
+    (told,) = result.rows("told")
+    assert list(told) == ["id", "_rescued_data", "file"]
+    assert told["file"] == own.first()["file_path"]
+
+
+def test_a_function_that_would_say_nothing_of_the_file_is_refused_with_the_field_to_write(project, data, land):
+    land("a.json", {"id": 1})
+    pipeline = project(
+        BRONZE.format(data=data)
+        + """
+    @dp.table
+    def told():
+        return spark.readStream.table("files").selectExpr("id", "upper(input_file_name()) AS file")
+
+    @dp.view
+    def files():
+        return spark.readStream.format("cloudFiles").option("cloudFiles.format", "json").load("{data}")
+    """.replace("{data}", str(data))
+    )
+
+    with pytest.raises(Problems) as refused:
+        pipeline.run()
+
+    assert [problem.code for problem in refused.value] == ["AUTO_LOADER.INPUT_FILE"]
 
 
 def test_a_check_of_the_project_stores_no_schema(project, data, land):

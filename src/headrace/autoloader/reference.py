@@ -83,7 +83,10 @@ there at its start.
   `prices.value DECIMAL(10,2)`. Hints that come later make a new version.
 - Folders named `key=value` give columns.
 - `_metadata` is there when the function, or the script, that reads names it, and is no column of `*`; in SQL it is one
-  where the query names it.
+  where the query names it. `input_file_name()`, `input_file_block_start()` and `input_file_block_length()` say what its
+  fields say, in the function that reads the files and in SQL with `read_files`; elsewhere, and in SQL whose `*` would
+  have a column more that counts (`SELECT DISTINCT *`, `UNION`), they are refused: there, select `_metadata.file_path`
+  under a name. In a script, what `expr` is given as text is refused when the stream is started.
 
 `cloudFiles.schemaEvolutionMode` says what a field does that the schema lacks:
 

@@ -29,7 +29,9 @@ from headrace.autoloader.reading.plan import METADATA
 from headrace.autoloader.source import LEDGERS_ELSEWHERE, Place, prepare
 from headrace.errors import PipelineError, Problems
 from headrace.spark.cloud_files import NAME, SOURCE_OPTION, CloudFiles
+from headrace.spark.input_file import IN_METADATA
 from headrace.sql.file_functions import READ_FILES, FilesCall, files_calls
+from headrace.sql.input_file import FIELDS, names_column, with_metadata
 
 FORMAT = "cloudfiles"
 # Of a session: beginnings of paths to what they stand for, as JSON.
@@ -89,10 +91,13 @@ def reading_files(sql: Any) -> Any:
         if not calls:
             return sql(self, text, *arguments, **options)
         views = [f"headrace_files_{next(_views)}" for _ in calls]
+        mapped = with_metadata(_with_views(text, calls, views), METADATA)
+        named = names_column(text, METADATA)
         try:
             for call, view in zip(calls, views, strict=True):
-                _frame_of(self, call, metadata=METADATA in text).createOrReplaceTempView(view)
-            return sql(self, _with_views(text, calls, views), *arguments, **options)
+                _frame_of(self, call, metadata=named or mapped is not None).createOrReplaceTempView(view)
+            frame = sql(self, mapped or _with_views(text, calls, views), *arguments, **options)
+            return frame.drop(METADATA) if mapped is not None and not named else frame
         finally:
             for view in views:
                 self.catalog.dropTempView(view)
@@ -168,6 +173,8 @@ def _frame(
     columns = StructType.fromJson(source.plan.whole)
     frame: DataFrame = fresh.format(NAME).schema(columns).option(SOURCE_OPTION, source.to_json()).load()
     # What a view hides cannot be named: in SQL, a query that names the column has it in its ``*`` too.
+    if hides:
+        IN_METADATA.set(source.plan.metadata)
     return _with_hidden(frame) if source.plan.metadata and hides else frame
 
 
@@ -211,11 +218,12 @@ def _state_folder() -> Path:
 
 
 def _names_metadata() -> bool:
-    """Whether the function, or script, that reads names ``_metadata``."""
+    """Whether the function, or script, that reads names ``_metadata``, or a function that is a field of it."""
     frame: FrameType | None = sys._getframe()
     while frame is not None and frame.f_code.co_filename.startswith(_OURS):
         frame = frame.f_back
-    return frame is not None and any(METADATA in text for text in _texts_of(frame.f_code))
+    names = (METADATA, *FIELDS)
+    return frame is not None and any(name in text for text in _texts_of(frame.f_code) for name in names)
 
 
 def _texts_of(code: CodeType) -> Iterator[str]:

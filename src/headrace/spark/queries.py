@@ -17,6 +17,7 @@ from headrace.model.names import Naming
 from headrace.pipelines.registry import reading_with
 from headrace.spark.auto_loader import FOLDERS, folders_below
 from headrace.spark.catalog import Catalog
+from headrace.spark.input_file import IN_METADATA
 from headrace.spark.patches import CHECK_PATH, QUERIES_ONLY, RESOLVING, SPELL_NAME, SPELL_QUERY
 from headrace.spark.session import make_active
 
@@ -86,6 +87,7 @@ def _context(
     path_token = CHECK_PATH.set(catalog.names.refuse_own)
     queries_token = QUERIES_ONLY.set(queries_only)
     resolving_token = RESOLVING.set(resolving)
+    input_file_token = IN_METADATA.set(False)
     try:
         with reading_with(TableReader(catalog)):
             yield
@@ -94,5 +96,6 @@ def _context(
         SPELL_QUERY.reset(query_token)
         CHECK_PATH.reset(path_token)
         QUERIES_ONLY.reset(queries_token)
+        IN_METADATA.reset(input_file_token)
         RESOLVING.reset(resolving_token)
         FOLDERS.reset(folders_token)
