@@ -104,6 +104,27 @@ def test_a_schema_that_grows_is_one_event_for_each_version(project, data, land):
     assert "version 1 of the schema of its files has extra" in said.message
 
 
+def test_a_flow_whose_progress_is_dropped_begins_behind_what_is_there_or_reads_it_again(project, data, land):
+    land("a.json", {"id": 1})
+    pipeline = project(BRONZE.format(data=data))
+    pipeline.run()
+    land("missed.json", {"id": 2})
+
+    plan = pipeline.plan(reset_checkpoint=("bronze=latest",))
+    behind = pipeline.run(reset_checkpoint=["bronze=latest"])
+    land("new.json", {"id": 3})
+    pipeline.run()
+
+    assert "files that come from now on, 2 files left out" in plan.describe()
+    assert behind.written == 0
+    assert sorted(row["id"] for row in pipeline.rows("bronze")) == [1, 3]
+
+    pipeline.run(reset_checkpoint=["bronze"])
+
+    assert sorted(row["id"] for row in pipeline.rows("bronze")) == [1, 1, 2, 3, 3]
+    assert pipeline.plan().empty
+
+
 def test_what_does_not_fit_is_rescued_and_a_rule_sets_it_aside(project, data, land):
     land("a.json", {"id": 1})
     pipeline = project(

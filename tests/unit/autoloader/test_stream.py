@@ -12,6 +12,7 @@ from headrace.autoloader.discovery import Clock
 from headrace.autoloader.evolution import UnknownFieldException, rows_of
 from headrace.autoloader.news import backlog_of_auto_loader
 from headrace.autoloader.source import Place, Source, prepare
+from headrace.autoloader.starting import begin_behind, files_before
 from headrace.autoloader.stream import FileStream
 from headrace.errors import PipelineError
 from headrace.model.outcome import FilesBacklog
@@ -155,6 +156,26 @@ def test_files_from_before_the_first_start_can_be_left_out(land, source):
     again = FileStream(source(cloudFiles__includeExistingFiles="false"), CLOCK)
     assert [row["id"] for row in rows] == ["2"]
     assert read(again, again.initial(), end) == rows
+
+
+def test_a_stream_that_begins_behind_files_reads_what_was_changed_or_came_later(land, source):
+    land("old.json", {"id": 1}, age_s=1000)
+    land("late.json", {"id": 2}, age_s=100)
+    land("growing.json", {"id": 3}, age_s=0.1)
+    found, now_ns = source(), time.time_ns()
+
+    seen = files_before(found, None, now_ns)
+    since = files_before(found, now_ns - 500 * 10**9, now_ns)
+    stream = FileStream(found, CLOCK)
+    start = begin_behind(found, since, now_ms=now_ns // 10**6)
+    stream.end_at_what_is_there()
+    _, rows = batch(stream, start)
+
+    assert [sorted(file.name for _, file in files) for files in (seen, since)] == [
+        ["late.json", "old.json"],
+        ["old.json"],
+    ]
+    assert sorted(row["id"] for row in rows) == ["2", "3"]
 
 
 def test_a_lost_ledger_is_an_error_and_no_second_reading(land, source):
