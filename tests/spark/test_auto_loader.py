@@ -204,7 +204,7 @@ def test_the_metadata_and_the_functions_of_it_say_what_those_of_sparks_own_files
     assert next(iter(result.rows("bronze"))) == own.first().asDict()
     (told,) = result.rows("told")
     assert list(told) == ["id", "_rescued_data", "file"]
-    assert told["file"] == own.first()["file_path"]
+    assert told["file"] == own.first()["input_file_name"]
 
 
 def test_a_function_that_would_say_nothing_of_the_file_is_refused_with_the_field_to_write(project, data, land):
