@@ -129,7 +129,8 @@ Each of this, case by case, is in [auto-loader-cases.md](auto-loader-cases.md).
   `timestamp-millis`, `timestamp-micros` and the local ones are read as such, other logical types as what they are stored
   as. Codecs: null, deflate, snappy, zstandard, bzip2, xz. A record that holds itself is refused. `avroSchema` says what the
   columns are; aliases of its fields, their defaults but null, and defaults of its enums are refused, and so is a reader's
-  schema beside it.
+  schema beside it. Fields that come into it later make a new version of the schema; a type that it changes, and a field
+  that it no longer has, stay as they were stored.
 - **ORC.** Columns by their names. A `timestamp` of ORC, which has no zone, is in the reader's `timeZone` where the column is
   TIMESTAMP, and as it is where it is TIMESTAMP_NTZ. A time before 1677-09-21 or after 2262-04-11 ends
   the batch with `AUTO_LOADER.FILE_COLUMN`; columns that are not read are not looked at.

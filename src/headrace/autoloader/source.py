@@ -256,7 +256,9 @@ def _found(tree: Tree, options: LoaderOptions, place: Place) -> SchemaVersion:
     store = SchemaStore(place.schema_location) if place.schema_location else None
     latest = store.latest() if store else None
     if latest is not None:
-        schema = _hinted(latest.schema, options)
+        # Fields that came into an avroSchema since; as with files, no type changes.
+        named = inferred((), options) if "avroSchema" in options.format_options else None
+        schema = _hinted(latest.schema if named is None else evolved(latest.schema, named), options)
         if schema != latest.schema and place.stores and store is not None:
             store.add(schema, latest.number + 1)
             return SchemaVersion(latest.number + 1, schema)
