@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import os
 import time
+from contextlib import closing
+from pathlib import Path
 
 import pytest
 
 from headrace.autoloader.discovery import Clock
 from headrace.autoloader.evolution import UnknownFieldException, rows_of
+from headrace.autoloader.ledger import Ledger
 from headrace.autoloader.news import backlog_of_auto_loader
 from headrace.autoloader.source import Place, Source, prepare
 from headrace.autoloader.starting import begin_behind, files_before
@@ -298,6 +301,52 @@ def test_files_are_deleted_or_moved_once_they_are_committed_and_time_has_passed(
 
     assert not file.exists()
     assert (moved / "x" / "a.json").exists()
+
+
+class Days:
+    """A clock that is put forward by days."""
+
+    def __init__(self):
+        self.passed = 0
+
+    def clock(self):
+        return Clock(lambda: time.time_ns() + self.passed * 86_400 * 10**9, time.sleep)
+
+
+def test_files_are_deleted_after_the_retention_alone_and_left_where_they_were_changed_since(land, source):
+    kept, deleted = land("kept.json", {"id": 1}), land("deleted.json", {"id": 2})
+    days = Days()
+    options = {"cloudFiles__cleanSource": "DELETE", "cloudFiles__cleanSource__retentionDuration": "8 days"}
+    stream = FileStream(source(**options), days.clock())
+    end, _ = batch(stream, stream.initial())
+
+    stream.committed(end)
+    days.passed = 7
+    stream.committed(end)
+    assert deleted.exists()
+    land("kept.json", {"id": 1}, {"id": 3})
+    days.passed = 9
+    stream.committed(end)
+
+    assert (kept.exists(), deleted.exists()) == (True, False)
+
+
+def test_a_file_that_is_too_old_to_be_remembered_is_not_read_again(land, source):
+    land("a.json", {"id": 1})
+    days = Days()
+    found = source(cloudFiles__maxFileAge="90 days")
+    stream = FileStream(found, days.clock())
+    end, _ = batch(stream, stream.initial())
+
+    days.passed = 91
+    stream.committed(end)
+    land("b.json", {"id": 2}, age_s=-90 * 86_400)
+    stream.close()
+    again, rows = batch(FileStream(found, days.clock()), end)
+
+    assert [row["id"] for row in rows] == ["2"]
+    with closing(Ledger.open(Path(found.ledgers), again.ledger, read_only=True)) as ledger:
+        assert [file.path.rpartition("/")[2] for file in ledger.files(0, again.number)] == ["b.json"]
 
 
 def test_a_source_travels_as_text(land, source):
