@@ -125,6 +125,23 @@ def test_a_flow_whose_progress_is_dropped_begins_behind_what_is_there_or_reads_i
     assert pipeline.plan().empty
 
 
+def test_a_full_refresh_infers_the_schema_anew(project, data, land):
+    land("a.json", {"id": 1, "old": "x"})
+    pipeline = project(BRONZE.format(data=data))
+    pipeline.run()
+    land("a.json", {"id": "one"})
+
+    plan_without = pipeline.plan()
+    refreshed = pipeline.run(full_refresh=["bronze"], accept_data_loss=True)
+
+    assert plan_without.empty
+    assert list(refreshed.rows("bronze")) == [{"id": "one", "_rescued_data": None}]
+    assert pipeline.plan().empty
+    land("b.json", {"id": "two", "new": 2})
+    pipeline.run()
+    assert [(row["id"], row["new"]) for row in pipeline.rows("bronze")] == [("one", None), ("two", 2)]
+
+
 def test_what_does_not_fit_is_rescued_and_a_rule_sets_it_aside(project, data, land):
     land("a.json", {"id": 1})
     pipeline = project(

@@ -100,8 +100,9 @@ there at its start.
 
 In a script a new field ends the query once, with `UNKNOWN_FIELD_EXCEPTION.NEW_FIELDS_IN_RECORD_WITH_FILE_PATH`, after the
 new version was stored: whoever starts it again gets the new schema and the same files. What no schema can grow by is
-rescued: an empty object, a field of a column whose whole type is hinted, one that is in some records no object. A full refresh keeps the versions
-of the schema; delete `auto_loader` beside the flow's checkpoints to have it inferred anew.
+rescued: an empty object, a field of a column whose whole type is hinted, one that is in some records no object. A full refresh of the
+flow's table has the schema inferred anew, as a version of its own; where nothing can be inferred, where
+`cloudFiles.schemaLocation` was given, and where a view is what reads the files, the newest version stays.
 
 ## What does not fit
 

@@ -107,7 +107,9 @@ class Project(StoredProject):
             Problems: everything that is wrong with the project, or with the selection.
         """
         selection = selection or Selection()
-        resolved = self._resolver.resolve(self._planning.kept(selection), unusable(self.settings))
+        resolved = self._resolver.resolve(
+            self._planning.kept(selection), unusable(self.settings), self._planning.cleared(selection)
+        )
         return self._planning.plan(resolved.graph, selection)
 
     def run(
@@ -225,7 +227,9 @@ class Project(StoredProject):
         stop: threading.Event | None,
     ) -> Outcome:
         # Whatever is wrong is found before anything is written, the lease included.
-        resolved = self._resolver.resolve(self._planning.kept(selection), unusable(self.settings))
+        resolved = self._resolver.resolve(
+            self._planning.kept(selection), unusable(self.settings), self._planning.cleared(selection)
+        )
         planned(resolved.graph, selection)
         make_storage(self.settings)
         host, terms = host_name(self._environ), self._rehearsal.terms
@@ -236,7 +240,9 @@ class Project(StoredProject):
         def again(board: Board) -> tuple[Resolved, Plan]:
             nonlocal left
             left = left_of(left, board)
-            now = self._resolver.resolve(self._planning.kept(left), unusable(self.settings))
+            now = self._resolver.resolve(
+                self._planning.kept(left), unusable(self.settings), self._planning.cleared(left)
+            )
             return now, planned(now.graph, left)
 
         with Ending(stop) as ending, Lease(file, host, time.time, terms=terms) as lease:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from headrace.errors import PipelineError, Problems
 from headrace.graph.build import build
 from headrace.graph.resolve import Kept, resolve
 from headrace.graph.resolved import ResolvedGraph
-from headrace.model.datasets import Definitions, Kind, SqlQuery
+from headrace.model.datasets import Dataset, Definitions, Kind, SqlQuery
 from headrace.model.hooks import EventHook
 from headrace.model.names import QualifiedName
 from headrace.model.views import ViewDefinition
@@ -76,12 +76,18 @@ class Resolver:
         remove_listeners()
         return catalog
 
-    def resolve(self, kept: Kept, known: tuple[PipelineError, ...] = ()) -> Resolved:
+    def resolve(
+        self,
+        kept: Kept,
+        known: tuple[PipelineError, ...] = (),
+        cleared: Callable[[Dataset], bool] = lambda _dataset: False,
+    ) -> Resolved:
         """The graph, resolved on empty stand-ins that are registered in the catalog now.
 
         Args:
             kept: the columns of tables that keep their rows.
             known: what is already known to be wrong, reported together with what is found here.
+            cleared: which datasets lose their rows, so that schemas of what they read are inferred anew.
 
         Raises:
             Problems: everything that is wrong with the project.
@@ -89,10 +95,15 @@ class Resolver:
         files = source_files(self._settings)
         catalog = self.catalog()
         with adopting_views(catalog.session):
-            return self._resolved(catalog, files, kept, known)
+            return self._resolved(catalog, files, kept, known, cleared)
 
     def _resolved(
-        self, catalog: Catalog, files: tuple[Path, ...], kept: Kept, known: tuple[PipelineError, ...]
+        self,
+        catalog: Catalog,
+        files: tuple[Path, ...],
+        kept: Kept,
+        known: tuple[PipelineError, ...],
+        cleared: Callable[[Dataset], bool],
     ) -> Resolved:
         settings, session = self._settings, catalog.session
         # First, because a UDF takes the list of shipped modules along when a query calls it for the first time.
@@ -116,6 +127,7 @@ class Resolver:
         )
         more += _stored_secrets(definitions, self._secrets)
         views = [dataset.name for dataset in definitions.datasets if dataset.kind.is_view]
+        catalog.cleared = frozenset(dataset.name for dataset in definitions.datasets if cleared(dataset))
         catalog.know([dataset.name for dataset in definitions.datasets], views)
         modules = sorted({*source_modules(settings.root_path), *loaded.notebooks})
         analyzer = StubAnalyzer(catalog, definitions, settings.root, modules, self._parameters())

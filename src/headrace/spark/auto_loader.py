@@ -40,6 +40,8 @@ PATHS = "headrace.paths"
 FOLDERS: ContextVar[Iterator[Path] | None] = ContextVar("headrace_auto_loader_folders", default=None)
 # Whether a query function is called to be run, and what its readers find out is to be kept.
 _STORES: ContextVar[bool] = ContextVar("headrace_auto_loader_stores", default=False)
+# Whether the readers of a query function infer their schemas anew, because its table is cleared.
+ANEW: ContextVar[bool] = ContextVar("headrace_auto_loader_anew", default=False)
 # Of a reader: its options, format and schema as they were given.
 GIVEN = "_headrace_given"
 NOTED_FORMAT, NOTED_SCHEMA = "_headrace_format", "_headrace_schema"
@@ -208,6 +210,7 @@ def _place(session: SparkSession) -> Place:
         now_ns=time.time_ns(),
         tasks=session.sparkContext.defaultParallelism,
         stores=folder is None or _STORES.get(),
+        anew=ANEW.get(),
     )
 
 

@@ -178,6 +178,8 @@ class Execution:
             self._preparation.register_inputs(flow)
             with with_confs(around.session, {**record.confs, **flow.flow.spark_conf}):
                 frame = self._preparation.frame(flow)
+                # From here on the schema grows, also when this attempt fails.
+                around.catalog.inferred.add(flow.name)
                 sources = topic_sources(frame)
                 check_topics(around, flow, sources, checkpoint, warns=True)
                 writer = _trigger(frame.writeStream.queryName(flow.name), trigger)

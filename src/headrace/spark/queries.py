@@ -15,7 +15,7 @@ from headrace.errors import PipelineError
 from headrace.model.datasets import Flow, PythonQuery, SqlQuery
 from headrace.model.names import Naming
 from headrace.pipelines.registry import reading_with
-from headrace.spark.auto_loader import FOLDERS, folders_below
+from headrace.spark.auto_loader import ANEW, FOLDERS, folders_below
 from headrace.spark.catalog import Catalog
 from headrace.spark.input_file import IN_METADATA
 from headrace.spark.patches import CHECK_PATH, QUERIES_ONLY, RESOLVING, SPELL_NAME, SPELL_QUERY
@@ -54,8 +54,12 @@ def call(flow: Flow, catalog: Catalog, *, resolving: bool = False, columns: tupl
     # The texts of SQL files were checked when they were read.
     queries_only = isinstance(query, PythonQuery) or not query.checked
     folders = folders_below(catalog.auto_loader_folder(flow.target, flow.name))
-    with _context(query.naming, catalog, folders, resolving=resolving, queries_only=queries_only):
-        frame = query.function() if isinstance(query, PythonQuery) else catalog.session.sql(query.text)
+    anew_token = ANEW.set(flow.target in catalog.cleared and flow.name not in catalog.inferred)
+    try:
+        with _context(query.naming, catalog, folders, resolving=resolving, queries_only=queries_only):
+            frame = query.function() if isinstance(query, PythonQuery) else catalog.session.sql(query.text)
+    finally:
+        ANEW.reset(anew_token)
     if not isinstance(frame, DataFrame):
         raise PipelineError("FLOW.NO_FRAME", location=flow.location, flow=flow.name, type=type(frame).__name__)
     return _placed(frame, query, columns, flow) if isinstance(query, SqlQuery) else frame

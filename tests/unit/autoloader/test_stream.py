@@ -212,6 +212,28 @@ def test_a_check_stores_nothing(tmp_path, land, source):
     assert not (tmp_path / "place").exists()
 
 
+def test_a_schema_that_is_inferred_anew_is_another_version_once(tmp_path, data, land, source):
+    file = land("a.json", {"id": 1, "old": 2})
+    given = {"cloudFiles.format": "json", "cloudFiles.inferColumnTypes": "true"}
+
+    def anew(**options):
+        place = Place(tmp_path / "ledgers", tmp_path / "place", time.time_ns(), anew=True)
+        return prepare({**given, **options}, str(data), None, place)
+
+    first = source()
+    land("a.json", {"id": 1})
+
+    assert [columns(found)[0] for found in (first, source(), anew(), anew(), source())] == ["id string"] * 2 + [
+        "id bigint"
+    ] * 3
+    assert [found.version for found in (first, anew())] == [0, 1]
+    assert "old string" not in columns(source())
+    file.unlink()
+    assert columns(anew()) == columns(source())
+    with pytest.raises(PipelineError, match="infer a schema"):
+        anew(**{"cloudFiles.schemaLocation": str(tmp_path / "mine")})
+
+
 def test_hints_that_come_later_make_a_version_of_the_schema(tmp_path, land, source):
     land("a.json", {"id": 1})
     source()
