@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import StreamingQueryException
 
+from headrace.errors import Problems
 from headrace.spark.failures import whole_text
 
 pytestmark = pytest.mark.spark
@@ -64,6 +65,7 @@ def test_files_become_rows_once_and_an_update_without_new_ones_starts_nothing(pr
         *("COMPLETED", "UP_TO_DATE", "COMPLETED")
     ]
     assert [result.written for result in (first, again, third)] == [2, 0, 1]
+    assert third.outcome.to_json()["flows"][0]["backlog"] == [{"source": str(data), "files": 0, "bytes": 0}]
     seen = pipeline.project.files("bronze").to_json()
     assert [(row["path"][-6:], row["flow_name"], row["ingestion_state"]) for row in seen] == [
         *(("a.json", "bronze", "INGESTED"), ("b.json", "bronze", "INGESTED"))
@@ -100,6 +102,44 @@ def test_a_schema_that_grows_is_one_event_for_each_version(project, data, land):
     (said,) = pipeline.project.events().warnings(result.outcome.update_id)
     assert said.code == "AUTO_LOADER.SCHEMA_GREW"
     assert "version 1 of the schema of its files has extra" in said.message
+
+
+def test_a_flow_whose_progress_is_dropped_begins_behind_what_is_there_or_reads_it_again(project, data, land):
+    land("a.json", {"id": 1})
+    pipeline = project(BRONZE.format(data=data))
+    pipeline.run()
+    land("missed.json", {"id": 2})
+
+    plan = pipeline.plan(reset_checkpoint=("bronze=latest",))
+    behind = pipeline.run(reset_checkpoint=["bronze=latest"])
+    land("new.json", {"id": 3})
+    pipeline.run()
+
+    assert "files that come from now on, 2 files left out" in plan.describe()
+    assert behind.written == 0
+    assert sorted(row["id"] for row in pipeline.rows("bronze")) == [1, 3]
+
+    pipeline.run(reset_checkpoint=["bronze"])
+
+    assert sorted(row["id"] for row in pipeline.rows("bronze")) == [1, 1, 2, 3, 3]
+    assert pipeline.plan().empty
+
+
+def test_a_full_refresh_infers_the_schema_anew(project, data, land):
+    land("a.json", {"id": 1, "old": "x"})
+    pipeline = project(BRONZE.format(data=data))
+    pipeline.run()
+    land("a.json", {"id": "one"})
+
+    plan_without = pipeline.plan()
+    refreshed = pipeline.run(full_refresh=["bronze"], accept_data_loss=True)
+
+    assert plan_without.empty
+    assert list(refreshed.rows("bronze")) == [{"id": "one", "_rescued_data": None}]
+    assert pipeline.plan().empty
+    land("b.json", {"id": "two", "new": 2})
+    pipeline.run()
+    assert [(row["id"], row["new"]) for row in pipeline.rows("bronze")] == [("one", None), ("two", 2)]
 
 
 def test_what_does_not_fit_is_rescued_and_a_rule_sets_it_aside(project, data, land):
@@ -139,6 +179,70 @@ def test_metadata_is_there_when_the_function_names_it_and_is_no_column_otherwise
     )
 
     assert list(pipeline.run().rows("bronze")) == [{"id": "1", "_rescued_data": None, "file": "a.json"}]
+
+
+def test_the_metadata_and_the_functions_of_it_say_what_those_of_sparks_own_files_say(
+    headrace_session, project, data, land
+):
+    land("x/a b.json", {"id": 1})
+    fields = ("file_path", "file_name", "file_size", "file_block_start", "file_block_length", "file_modification_time")
+    functions = ("input_file_name", "input_file_block_start", "input_file_block_length")
+    own = (
+        headrace_session.read.schema("id STRING")
+        .json(f"{data}/x")
+        .selectExpr(
+            *(f"CAST(_metadata.{field} AS STRING) AS {field}" for field in fields),
+            *(f"{name}() AS {name}" for name in functions),
+        )
+    )
+    pipeline = project(
+        f"""
+        @dp.table
+        def bronze():
+            frame = spark.readStream.format("cloudFiles").option("cloudFiles.format", "json").load("{data}")
+            fields = [F.col(f"_metadata.{{name}}").cast("string").alias(name) for name in {fields}]
+            return frame.filter("id > 0").select(
+                *fields,
+                F.input_file_name().alias("input_file_name"),
+                F.input_file_block_start().alias("input_file_block_start"),
+                F.input_file_block_length().alias("input_file_block_length"),
+            )
+        """,
+        files={
+            "transformations/files.sql": f"""
+            CREATE OR REFRESH STREAMING TABLE told AS
+            SELECT *, input_file_name() AS file FROM STREAM read_files('{data}', format => 'json');
+            """
+        },
+    )
+
+    result = pipeline.run()
+
+    assert next(iter(result.rows("bronze"))) == own.first().asDict()
+    (told,) = result.rows("told")
+    assert list(told) == ["id", "_rescued_data", "file"]
+    assert told["file"] == own.first()["input_file_name"]
+
+
+def test_a_function_that_would_say_nothing_of_the_file_is_refused_with_the_field_to_write(project, data, land):
+    land("a.json", {"id": 1})
+    pipeline = project(
+        BRONZE.format(data=data)
+        + """
+    @dp.table
+    def told():
+        return spark.readStream.table("files").selectExpr("id", "upper(input_file_name()) AS file")
+
+    @dp.view
+    def files():
+        return spark.readStream.format("cloudFiles").option("cloudFiles.format", "json").load("{data}")
+    """.replace("{data}", str(data))
+    )
+
+    with pytest.raises(Problems) as refused:
+        pipeline.run()
+
+    assert [problem.code for problem in refused.value] == ["AUTO_LOADER.INPUT_FILE"]
 
 
 def test_a_check_of_the_project_stores_no_schema(project, data, land):

@@ -65,6 +65,7 @@ JSON = {
     "a map": '{"m":{"k":1,"l":null}}',
     "bytes": '{"bin":"aGk="}',
     "names repeated": '{"i":1,"i":2}',
+    "names repeated with a misfit": '{"i":1,"i":"x","s":"y"}',
     "another case": '{"I":1}',
     "unknown names": '{"new":1,"i":2}',
     "single quotes": "{'i': 1, 's': 'x'}",

@@ -40,6 +40,12 @@ def note_cleaned(ledger: Ledger, numbers: Iterable[tuple[int, str | None]], *, n
     ledger.connection.executemany("insert or ignore into cleaned values (?, ?, ?)", rows)
 
 
+def committed_number(ledger: Ledger) -> int:
+    """The number up to which files are known to be in the target, or were left out."""
+    row = ledger.connection.execute("select max(number) from commits").fetchone()
+    return max(row[0] or 0, ledger.first_number)
+
+
 def forget(ledger: Ledger, found_before_ms: int, upto: int) -> int:
     """Forget files that were found, and changed, before a time and are read (numbers up to *upto*); how many."""
     return ledger.connection.execute(

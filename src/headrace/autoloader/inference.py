@@ -1,12 +1,13 @@
 """A schema from the contents of files.
 
-JSON follows Spark's ``JsonInferSchema``: whole numbers are long, others double, what is of several types text, and the
-fields of a struct are in the order of their names. Where types are not asked for, whatever is no struct and no array is
-text.
+JSON follows Spark's ``JsonInferSchema``: whole numbers are long, those with more digits decimal, others double, what is
+of several types text, and the fields of a struct are in the order of their names. Where types are not asked for,
+whatever is no struct and no array is text.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -31,6 +32,7 @@ _WHOLE = ("byte", "short", "integer", "long")
 _NUMBERS = {*_WHOLE, "float", "double"}
 _DIGITS: Mapping[str, tuple[int, int]] = {"byte": (3, 0), "short": (5, 0), "integer": (10, 0), "long": (20, 0)}
 _MOST_DIGITS = 38
+_LONG_NUMBER = re.compile(rb"[:\[,][ \t]*-?[0-9]{19}")
 EMPTY_STRUCT: Mapping[str, Any] = {"type": "struct", "fields": []}
 
 
@@ -56,6 +58,8 @@ def _wider(left: str, right: str) -> str:
         return "double"
     if {left, right} in ({"date", "timestamp_ntz"}, {"date", "timestamp"}):
         return right if left == "date" else left
+    if "double" in (left, right) and (decimal_of(left) or decimal_of(right)):
+        return "double"
     first, second = (decimal_of(kind) or _DIGITS.get(kind) for kind in (left, right))
     if first and second:
         scale = max(first[1], second[1])
@@ -181,6 +185,9 @@ def _by_arrow(block: bytes) -> JsonType | None:
         schema = pj.read_json(pa.BufferReader(block), pj.ReadOptions(block_size=len(block) + 1)).schema
     except pa.ArrowInvalid:
         return None
+    if _LONG_NUMBER.search(block):
+        # Arrow takes a whole number that is no BIGINT for a double.
+        return None
     return {"type": "struct", "fields": [field_of(field.name, _arrow_kind(field.type)) for field in schema]}
 
 
@@ -231,7 +238,7 @@ def _value_kind(value: Any, kinds: JsonKinds) -> JsonType:
         digits = len(value.lstrip("-"))
         if digits > _MOST_DIGITS:
             return "double"
-        return "long" if -_BIG <= int(value) < _BIG else "decimal(38,0)"
+        return "long" if -_BIG <= int(value) < _BIG else f"decimal({digits},0)"
     if isinstance(value, Members):
         struct: JsonType = dict(EMPTY_STRUCT)
         for name, inner in value:

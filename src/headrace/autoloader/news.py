@@ -1,8 +1,11 @@
-"""Whether a stream of files has anything to read, found without starting it and without writing."""
+"""Whether a stream of files has anything to read, and how much: found without starting it and without writing."""
 
 from __future__ import annotations
 
+import json
+import sqlite3
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +15,7 @@ from headrace.autoloader.ledger import Ledger
 from headrace.autoloader.source import Source
 from headrace.autoloader.stream import Offset
 from headrace.errors import PipelineError
+from headrace.model.outcome import FilesBacklog
 
 
 def news_of_auto_loader(source: Source, offset: Mapping[str, Any] | None, now: Callable[[], float]) -> str | None:
@@ -39,6 +43,31 @@ def news_of_auto_loader(source: Source, offset: Mapping[str, Any] | None, now: C
         return error.message
     finally:
         ledger.close()
+
+
+def backlog_of_auto_loader(source: Source, offset: Any) -> FilesBacklog | None:
+    """The files that a stream has found and not read; None where its position is not one of a ledger that is there.
+
+    Args:
+        source: what it reads.
+        offset: how far it has read, as Spark's progress (as text) or a checkpoint says.
+    """
+    if isinstance(offset, str):
+        with suppress(ValueError):
+            offset = json.loads(offset)
+    if not isinstance(offset, Mapping) or not {"ledger", "number"} <= offset.keys():
+        return None
+    at = Offset.of(offset)
+    try:
+        ledger = Ledger.open(Path(source.ledgers), at.ledger, read_only=True)
+        try:
+            left = ledger.extent(at.number)
+        finally:
+            ledger.close()
+    except (PipelineError, sqlite3.Error):
+        # Nobody's update fails for a number that could not be had.
+        return None
+    return FilesBacklog(source.path, left.files, left.size)
 
 
 def _never(seconds: float) -> None:

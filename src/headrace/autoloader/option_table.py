@@ -168,7 +168,7 @@ _OPTIONS = (
         "xml",
     ),
     _of_format("singleVariantColumn", Kind.TEXT, "The one column, of type VARIANT, for whole records", "", "json"),
-    _of_format("multiLine", Kind.SWITCH, "Whether a record may span lines", "false", "json"),
+    _of_format("multiLine", Kind.SWITCH, "Whether a record may span lines; of CSV it may not", "false", "json", "csv"),
     _of_format("encoding", Kind.TEXT, "The encoding of the files", "UTF-8", "json", "csv", "text", "xml"),
     _of_format("charset", Kind.TEXT, "As encoding", "UTF-8", "json", "csv", "text", "xml"),
     _of_format("dateFormat", Kind.TEXT, "The pattern of dates", "as CAST reads them", "json", "csv", "xml"),

@@ -224,6 +224,8 @@ class _Reading:
         if self._format == "xml":
             self._check_xml()
         if self._format == "csv":
+            if values.get("multiLine") == "true":
+                self._wrong("multiLine", "files of CSV are read line by line, and no value goes on in the next line")
             try:
                 Dialect.of(values)
             except InvalidDialect as error:

@@ -67,6 +67,12 @@ Names and defaults are the vendor's. Formats: {formats}.
 The ledger is a file of SQLite. Its id is in the stream's offset: a checkpoint that is deleted begins with a ledger of its
 own, and a ledger that is deleted is an error, not a second reading.
 
+`headrace files NAME` shows each file that was seen for a table and what became of it, and then how many are not read yet.
+How many files and bytes a flow has found and not read is in the event log, as `backlog_files` and `backlog_bytes` of
+`flow_progress` with `source_metrics` for each path, when it changes, every 10 seconds at most; `headrace status` says the
+newest of that, and `--output json` has it under `backlog`. Only what was found counts: a triggered update finds what is
+there at its start.
+
 ## Which columns
 
 - Without a schema it is inferred from the newest files (1,000 of them and 1 GiB at most) and kept in
@@ -77,7 +83,10 @@ own, and a ledger that is deleted is an error, not a second reading.
   `prices.value DECIMAL(10,2)`. Hints that come later make a new version.
 - Folders named `key=value` give columns.
 - `_metadata` is there when the function, or the script, that reads names it, and is no column of `*`; in SQL it is one
-  where the query names it.
+  where the query names it. `input_file_name()`, `input_file_block_start()` and `input_file_block_length()` say what its
+  fields say, in the function that reads the files and in SQL with `read_files`; elsewhere, and in SQL whose `*` would
+  have a column more that counts (`SELECT DISTINCT *`, `UNION`), they are refused: there, select `_metadata.file_path`
+  under a name. In a script, what `expr` is given as text is refused when the stream is started.
 
 `cloudFiles.schemaEvolutionMode` says what a field does that the schema lacks:
 
@@ -91,8 +100,9 @@ own, and a ledger that is deleted is an error, not a second reading.
 
 In a script a new field ends the query once, with `UNKNOWN_FIELD_EXCEPTION.NEW_FIELDS_IN_RECORD_WITH_FILE_PATH`, after the
 new version was stored: whoever starts it again gets the new schema and the same files. What no schema can grow by is
-rescued: an empty object, a field of a column whose whole type is hinted, one that is in some records no object. A full refresh keeps the versions
-of the schema; delete `auto_loader` beside the flow's checkpoints to have it inferred anew.
+rescued: an empty object, a field of a column whose whole type is hinted, one that is in some records no object. A full refresh of the
+flow's table has the schema inferred anew, as a version of its own; where nothing can be inferred, where
+`cloudFiles.schemaLocation` was given, and where a view is what reads the files, the newest version stays.
 
 ## What does not fit
 
@@ -120,7 +130,8 @@ Each of this, case by case, is in [auto-loader-cases.md](auto-loader-cases.md).
   `timestamp-millis`, `timestamp-micros` and the local ones are read as such, other logical types as what they are stored
   as. Codecs: null, deflate, snappy, zstandard, bzip2, xz. A record that holds itself is refused. `avroSchema` says what the
   columns are; aliases of its fields, their defaults but null, and defaults of its enums are refused, and so is a reader's
-  schema beside it.
+  schema beside it. Fields that come into it later make a new version of the schema; a type that it changes, and a field
+  that it no longer has, stay as they were stored.
 - **ORC.** Columns by their names. A `timestamp` of ORC, which has no zone, is in the reader's `timeZone` where the column is
   TIMESTAMP, and as it is where it is TIMESTAMP_NTZ. A time before 1677-09-21 or after 2262-04-11 ends
   the batch with `AUTO_LOADER.FILE_COLUMN`; columns that are not read are not looked at.

@@ -6,6 +6,7 @@ import heapq
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
@@ -23,7 +24,7 @@ from headrace.autoloader.reading.converters import Times, text_converter
 from headrace.autoloader.reading.csv_blocks import header_of, texts_at_once
 from headrace.autoloader.reading.csv_lines import Dialect, is_left_out, values_of
 from headrace.autoloader.reading.lines import line_blocks
-from headrace.autoloader.reading.opening import open_file
+from headrace.autoloader.reading.opening import CorruptFile, judging, open_file
 from headrace.autoloader.reading.parquet import parquet_schema
 from headrace.autoloader.reading.partitions import folder_values, same_keys
 from headrace.autoloader.reading.plain import FIXED
@@ -68,7 +69,8 @@ def inferred(
 
     Raises:
         PipelineError: ``AUTO_LOADER.FILE_COLUMN``: a file has a column of a type that Spark has none for, or two of one
-            name; ``AUTO_LOADER.NOT_INFERRED``: of ORC, where there are no hints either.
+            name; ``AUTO_LOADER.NOT_INFERRED``: of ORC, where there are no hints either; ``AUTO_LOADER.SAMPLE``: a file
+            is there and cannot be had.
     """
     fixed = FIXED.get(options.file_format)
     if fixed is not None:
@@ -126,15 +128,12 @@ def _text(values: pa.Array) -> str:
 def _elements(files: Iterable[Split], tag: str, encoding: str, most_bytes: int) -> Iterator[str]:
     left = most_bytes
     for file in files:
-        try:
+        with _sampled(file.path):
             for text in xml_texts(file.path, tag, encoding):
                 yield text
                 left -= len(text)
                 if left <= 0:
                     return
-        except (OSError, pa.ArrowException):
-            # Gone, or not to be read: that is for the stream to say when it comes to the file.
-            continue
 
 
 def partition_columns(files: Iterable[Split], base: str, options: LoaderOptions, zone: str) -> list[dict[str, Any]]:
@@ -173,7 +172,7 @@ def _tables(files: Iterable[Split], options: LoaderOptions, encoding: str, most_
     dialect = Dialect.of(given)
     left = most_bytes
     for file in files:
-        try:
+        with _sampled(file.path):
             head = header_of(
                 file, dialect, given.get("header", "true") == "true", int(given.get("skipRows", "0")), encoding
             )
@@ -187,8 +186,6 @@ def _tables(files: Iterable[Split], options: LoaderOptions, encoding: str, most_
                 yield _texts(text, head.names, dialect)
                 if left <= 0:
                     return
-        except (OSError, pa.ArrowException):
-            continue
 
 
 def _texts(block: bytes, names: tuple[str, ...] | None, dialect: Dialect) -> pa.Table:
@@ -211,8 +208,23 @@ def _texts(block: bytes, names: tuple[str, ...] | None, dialect: Dialect) -> pa.
     return pa.table(columns)
 
 
+@contextmanager
+def _sampled(path: str) -> Iterator[None]:
+    """Passes over a file that has gone, or whose contents cannot be read: the stream says so when it comes to it.
+
+    Raises:
+        PipelineError: ``AUTO_LOADER.SAMPLE``: it cannot be had, which says nothing of the columns that it has.
+    """
+    try:
+        yield
+    except (FileNotFoundError, CorruptFile):
+        return
+    except OSError as error:
+        raise PipelineError("AUTO_LOADER.SAMPLE", path=path, reason=str(error).rstrip(".")) from error
+
+
 def _parquet_columns(path: str) -> pa.Schema:
-    with open_file(path) as opened, pq.ParquetFile(opened) as file:
+    with open_file(path) as opened, judging(path, opened), pq.ParquetFile(opened) as file:
         return parquet_schema(file)
 
 
@@ -224,13 +236,10 @@ def _columns_of(files: Iterable[Split], options: LoaderOptions) -> Iterator[pa.S
     """The columns of each file, without those that a hint gives a type and Spark has none for."""
     hinted = {hint.path[0].casefold() for hint in options.hints}
     for file in files:
-        try:
+        with _sampled(file.path):
             schema = _COLUMNS[options.file_format](file.path)
-        except (OSError, pa.ArrowException):
-            # Gone, or not to be read: that is for the stream to say when it comes to the file.
-            continue
-        check_distinct(schema, file.path)
-        yield pa.schema([field for field in schema if _has_type(field, file.path, hinted)])
+            check_distinct(schema, file.path)
+            yield pa.schema([field for field in schema if _has_type(field, file.path, hinted)])
 
 
 def _has_type(field: pa.Field, path: str, hinted: set[str]) -> bool:
@@ -247,13 +256,10 @@ def _blocks(files: Iterable[Split], encoding: str, most_bytes: int, options: Loa
     left = most_bytes
     whole = options.format_options.get("multiLine") == "true"
     for file in files:
-        try:
+        with _sampled(file.path):
             blocks = line_blocks(file, encoding=encoding)
             for block in [b" ".join(b"".join(blocks).splitlines())] if whole else blocks:
                 yield block
                 left -= len(block)
                 if left <= 0:
                     return
-        except (OSError, pa.ArrowException, NoArrowType):
-            # Gone, or not to be read: that is for the stream to say when it comes to the file.
-            continue

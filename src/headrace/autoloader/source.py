@@ -48,6 +48,8 @@ class Place:
     time_zone: str = "UTC"
     tasks: int = 1
     stores: bool = True
+    # Whether a schema is inferred even where there is one: its rows are cleared.
+    anew: bool = False
     paths: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -102,7 +104,8 @@ def prepare(
     whole = whole_path(mapped(path, place.paths))
     if options.schema_location is not None:
         folder = local_path(options.schema_location, "cloudFiles.schemaLocation")
-        place = replace(place, schema_location=Path(folder))
+        # What somebody has named is theirs, and may be another stream's too.
+        place = replace(place, schema_location=Path(folder), anew=False)
     try:
         tree = tree_of(whole, options)
         there = tree.store.is_folder(tree.base)
@@ -255,8 +258,10 @@ def _folder_keys(tree: Tree, options: LoaderOptions) -> set[str]:
 def _found(tree: Tree, options: LoaderOptions, place: Place) -> SchemaVersion:
     store = SchemaStore(place.schema_location) if place.schema_location else None
     latest = store.latest() if store else None
-    if latest is not None:
-        schema = _hinted(latest.schema, options)
+    if latest is not None and not place.anew:
+        # Fields that came into an avroSchema since; as with files, no type changes.
+        named = inferred((), options) if "avroSchema" in options.format_options else None
+        schema = _hinted(latest.schema if named is None else evolved(latest.schema, named), options)
         if schema != latest.schema and place.stores and store is not None:
             store.add(schema, latest.number + 1)
             return SchemaVersion(latest.number + 1, schema)
@@ -265,15 +270,20 @@ def _found(tree: Tree, options: LoaderOptions, place: Place) -> SchemaVersion:
         raise PipelineError("AUTO_LOADER.SCHEMA_LOCATION_MISSING")
     files = newest(tree, place.now_ns)
     data = inferred(files, options, place.time_zone)
+    if data is None and latest is not None:
+        return latest
     if data is None:
         raise PipelineError("AUTO_LOADER.NOTHING_TO_INFER", path=tree.base, format=options.file_format)
     partitions = partition_columns(files, tree.base, options, place.time_zone)
     names = {field["name"].casefold() for field in partitions}
     fields = [field for field in data["fields"] if field["name"].casefold() not in names]
     schema = _hinted({"type": "struct", "fields": [*fields, *partitions]}, options)
-    if place.stores and not store.add(schema, 0):
-        return store.read(0)
-    return SchemaVersion(0, schema)
+    if latest is not None and latest.schema == schema:
+        return latest
+    number = latest.number + 1 if latest is not None else 0
+    if place.stores and not store.add(schema, number):
+        return store.read(number)
+    return SchemaVersion(number, schema)
 
 
 def _hinted(schema: JsonType, options: LoaderOptions) -> JsonType:

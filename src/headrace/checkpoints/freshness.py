@@ -46,7 +46,7 @@ class StoredState(StoredRecords):
         known_epoch: Callable[[str, str], int | None],
     ) -> None:
         super().__init__(layout, naming, pipeline_id, known_epoch)
-        self._now = now
+        self.now = now
         self._tables: dict[str, tuple[Commit, TableState]] = {}
         self._layouts: dict[tuple[str, str, int], TableLayout] = {}
 
@@ -119,7 +119,7 @@ class StoredState(StoredRecords):
         return None
 
     def _news_of_stream(self, flow: ResolvedFlow, record: FlowRecord) -> News:
-        if self._now() - record.started_at > LONGEST_REST_S:
+        if self.now() - record.started_at > LONGEST_REST_S:
             return News(started=True, reason="started at least weekly")
         if any(operator.kind in _TIMERS for operator in flow.analysis.operators):
             return News(started=True, reason="its state may have timers")
@@ -148,7 +148,7 @@ class StoredState(StoredRecords):
             case SourceKind.FILES:
                 return _news_of_files(source.detail, offset, checkpoint, number)
             case SourceKind.AUTO_LOADER:
-                return news_of_auto_loader(LoaderSource.from_json(source.detail), offset, self._now)
+                return news_of_auto_loader(LoaderSource.from_json(source.detail), offset, self.now)
             case SourceKind.OTHER:
                 return f"{source.detail} cannot be compared without starting"
 

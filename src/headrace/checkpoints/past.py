@@ -127,7 +127,7 @@ class StoredPast:
             name = self._naming.canonical(source.detail) if source.kind is SourceKind.DATASET else None
             table = self._state.table(name) if name is not None else None
             try:
-                found.append(start_at(flow, source, start, table, cleared=name in cleared))
+                found.append(start_at(flow, source, start, table, cleared=name in cleared, now_s=self._state.now()))
             except PipelineError as error:
                 problems.append(error)
         raise_all(problems)

@@ -6,10 +6,11 @@ import shlex
 from pathlib import Path
 
 from headrace.autoloader.source import Source as LoaderSource
+from headrace.autoloader.starting import files_before
 from headrace.checkpoints.delta_log import TableState
 from headrace.checkpoints.listing import listed_files, places
 from headrace.checkpoints.replayable import changed_at, committed_at
-from headrace.checkpoints.seeding import DeltaPosition, FilesPosition
+from headrace.checkpoints.seeding import DeltaPosition, FilesPosition, UnreadFiles
 from headrace.errors import PipelineError
 from headrace.graph.resolved import ResolvedFlow, Source, SourceKind
 from headrace.graph.starts import Start, StartKind, moment_text
@@ -17,7 +18,7 @@ from headrace.plan.reach import SourceStart
 
 
 def start_at(
-    flow: ResolvedFlow, source: Source, start: Start, table: TableState | None, *, cleared: bool
+    flow: ResolvedFlow, source: Source, start: Start, table: TableState | None, *, cleared: bool, now_s: float
 ) -> SourceStart:
     """Where the reading of a source starts.
 
@@ -27,6 +28,7 @@ def start_at(
         start: what the user asked for.
         table: of a table of the pipeline, how it is now.
         cleared: the same update clears that table.
+        now_s: the time, in seconds since 1970.
 
     Raises:
         PipelineError: RESET.CANNOT_START, RESET.OUT_OF_RANGE.
@@ -42,6 +44,8 @@ def start_at(
         return _start_of_table(flow, name, start, table)
     if source.kind is SourceKind.FILES:
         return _start_of_files(flow, name, start, source)
+    if source.kind is SourceKind.AUTO_LOADER:
+        return _start_of_auto_loader(flow, name, start, source, now_s)
     raise _refused(flow, start, name, "only its own reader knows its positions")
 
 
@@ -109,10 +113,23 @@ def _start_of_files(flow: ResolvedFlow, name: str, start: Start, source: Source)
     except OSError as error:
         raise _refused(flow, start, name, f'"{error.filename}" cannot be listed') from error
     seen = [(path, at) for path, at in there if start.kind is StartKind.LATEST or at < start.moment]
-    left_out = f"{len(seen)} file{'' if len(seen) == 1 else 's'} left out"
-    since = "" if start.kind is StartKind.LATEST else f" changed at {moment_text(start.moment)} or later"
-    what = "files that come from now on" if not since else f"files{since}"
-    return SourceStart(name, f"{what}, {left_out}", FilesPosition(tuple((path, round(at * 1000)) for path, at in seen)))
+    position = FilesPosition(tuple((path, round(at * 1000)) for path, at in seen))
+    return SourceStart(name, _left_out(start, len(seen)), position)
+
+
+def _start_of_auto_loader(flow: ResolvedFlow, name: str, start: Start, source: Source, now_s: float) -> SourceStart:
+    if start.kind is StartKind.VERSION:
+        raise _refused(flow, start, name, "files have no versions")
+    loader, now_ns = LoaderSource.from_json(source.detail), int(now_s * 1e9)
+    before_ns = None if start.kind is StartKind.LATEST else int(start.moment * 1e9)
+    seen = files_before(loader, before_ns, now_ns)
+    return SourceStart(name, _left_out(start, len(seen)), UnreadFiles(source.detail, seen))
+
+
+def _left_out(start: Start, files: int) -> str:
+    latest = start.kind is StartKind.LATEST
+    what = "files that come from now on" if latest else f"files changed at {moment_text(start.moment)} or later"
+    return f"{what}, {files} file{'' if files == 1 else 's'} left out"
 
 
 def _refused(flow: ResolvedFlow, start: Start, name: str, reason: str) -> PipelineError:

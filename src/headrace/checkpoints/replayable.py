@@ -142,7 +142,7 @@ def reach_of_auto_loader(flow: str, name: str, number: int, source: Source, read
             ledger = Ledger.open(Path(loader.ledgers), str(offset["ledger"]), read_only=True)
         except PipelineError as error:
             return SourceReach(flow, name, gone=error.message)
-        for file in ledger.files(0, int(offset["number"])):
+        for file in ledger.files(ledger.first_number, int(offset["number"])):
             seen.add((file.path, file.number))
             now = now_of(file.path)
             if now is None:

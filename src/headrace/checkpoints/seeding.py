@@ -20,6 +20,8 @@ from pathlib import Path
 from typing import Any, TypeAlias
 from urllib.parse import quote
 
+from headrace.autoloader.stores.store import FoundFile
+
 # What Java's URI leaves in a path as it is, beside letters and digits.
 _PLAIN = "/;:@&=+$,-_.!~*'()"
 # Batches that a seeded checkpoint counts as done.
@@ -61,7 +63,30 @@ class FilesPosition:
         return {"logOffset": 0} if self.seen else None
 
 
-Position: TypeAlias = "DeltaPosition | FilesPosition"
+@dataclass(frozen=True)
+class LedgerPosition:
+    """After the files of a ledger of Auto Loader, which is there already, up to a number."""
+
+    ledger: str
+    number: int
+
+    def offset(self) -> dict[str, Any]:
+        """As Auto Loader gives it to Spark."""
+        return {"ledger": self.ledger, "number": self.number}
+
+
+@dataclass(frozen=True)
+class UnreadFiles:
+    """After these files, for which a ledger is made when the checkpoint is; *source* is Auto Loader's, as JSON.
+
+    Files stand with their folders. It is no position that Spark could store.
+    """
+
+    source: str
+    files: tuple[tuple[str, FoundFile], ...]
+
+
+Position: TypeAlias = "DeltaPosition | FilesPosition | LedgerPosition"
 
 
 def seed_checkpoint(

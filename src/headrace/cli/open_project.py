@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -16,7 +16,7 @@ from headrace.errors import PipelineError
 from headrace.events.reader import EventReader
 from headrace.events.types import Event
 from headrace.graph.select import Selection
-from headrace.model.outcome import Outcome
+from headrace.model.outcome import FilesBacklog, Outcome
 from headrace.model.preview import Preview
 from headrace.model.rows import Rows
 from headrace.plan.loads import Backfill
@@ -92,6 +92,9 @@ class OpenProject(Protocol):
 
     def files(self, name: str) -> Rows:
         """The files that Auto Loader has seen for a dataset."""
+
+    def files_to_read(self, name: str) -> Iterable[FilesBacklog]:
+        """For each flow of a dataset, the files that Auto Loader has found and that are not read yet."""
 
     def quarantine_show(self, name: str, rows: int) -> Rows:
         """Rows that were set aside."""

@@ -12,6 +12,7 @@ import typer
 
 from headrace.cli.invocation import Invocation, Output, invocation_of
 from headrace.cli.selecting import Settings, configuration_of
+from headrace.cli.summary import backlog_lines
 from headrace.cli.tables import WIDEST_CELL, rows_table
 from headrace.errors import Condition, PipelineError, conditions
 from headrace.model.rows import Rows
@@ -75,7 +76,10 @@ def files(
 ) -> None:
     """Show the files that Auto Loader has seen for a table, and what became of each; starts no JVM."""
     invocation = invocation_of(context)
-    show_rows(invocation, invocation.open().files(name))
+    project = invocation.open()
+    show_rows(invocation, project.files(name))
+    for line in backlog_lines(project.files_to_read(name)):
+        invocation.say(line)
 
 
 def explain(

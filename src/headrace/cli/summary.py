@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ from headrace.cli.failures import error_from_json
 from headrace.cli.printable import printable
 from headrace.cli.tables import text_table
 from headrace.model.expectations import Action
-from headrace.model.outcome import FlowOutcome, FlowState, Outcome, UpdateState
+from headrace.model.outcome import FilesBacklog, FlowOutcome, FlowState, Outcome, UpdateState
 
 # A failed update is one screen (D17).
 FAILURE_LINES = 25
@@ -75,13 +75,24 @@ def _row(flow: FlowOutcome) -> tuple[Any, ...]:
 
 
 def _behind(outcome: Outcome) -> Iterator[str]:
-    """The partitions that a flow has not read to their ends, when it was looked at last."""
+    """The partitions and files that a flow has not read to their ends, when it was looked at last."""
     for flow in outcome.flows:
         late = [partition for partition in flow.lag if partition.behind]
         if late:
             total = sum(partition.behind for partition in late)
             places = ", ".join(f"{one.topic} {one.partition}: {one.behind}" for one in late)
             yield printable(f"{flow.flow} is {total} offset{'' if total == 1 else 's'} behind ({places})")
+        yield from (f"{printable(flow.flow)}: {line}" for line in backlog_lines(flow.backlog))
+
+
+def backlog_lines(backlog: Iterable[FilesBacklog]) -> Iterator[str]:
+    """For each source with files that are found and not read, how many those are."""
+    for one in backlog:
+        if one.files:
+            files = f"{one.files} file{'' if one.files == 1 else 's'}"
+            yield printable(
+                f"{one.source} has {files} that {'is' if one.files == 1 else 'are'} not read yet, {one.size} bytes"
+            )
 
 
 def _broken(outcome: Outcome) -> Iterator[str]:

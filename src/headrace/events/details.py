@@ -27,7 +27,7 @@ from headrace.events.types import (
 )
 from headrace.model.datasets import Kind
 from headrace.model.expectations import Action, ExpectationCount
-from headrace.model.outcome import FlowCounts, FlowState, PartitionLag, UpdateState
+from headrace.model.outcome import FilesBacklog, FlowCounts, FlowState, PartitionLag, UpdateState
 
 
 class DatasetType(str, Enum):
@@ -96,7 +96,7 @@ def _about_flow_or_dataset(event_type: str, body: Json, flow: str, dataset: str)
             body["duration_ms"],
         )
     if "source_metrics" in body.get("metrics", {}):
-        return FlowBehind(flow, dataset, lag_of(body))
+        return FlowBehind(flow, dataset, lag_of(body), backlog_of(body))
     return FlowMoved(
         flow=flow,
         dataset=dataset,
@@ -143,7 +143,16 @@ def lag_of(body: Json) -> tuple[PartitionLag, ...]:
     return tuple(
         PartitionLag(source["source_name"], partition["partition"], partition["offset"], partition["newest"])
         for source in body["metrics"]["source_metrics"]
-        for partition in source["partitions"]
+        for partition in source.get("partitions", ())
+    )
+
+
+def backlog_of(body: Json) -> tuple[FilesBacklog, ...]:
+    """The backlog in the ``flow_progress`` of a flow that reads files through Auto Loader."""
+    return tuple(
+        FilesBacklog(source["source_name"], source["backlog_files"], source["backlog_bytes"])
+        for source in body["metrics"]["source_metrics"]
+        if "backlog_files" in source
     )
 
 
@@ -179,8 +188,8 @@ def _body(event: Event) -> dict[str, Any]:
             }
         case BatchDone():
             return _batch_body(event)
-        case FlowBehind(lag=lag):
-            return _lag_body(lag)
+        case FlowBehind(lag=lag, backlog=backlog):
+            return _behind_body(lag, backlog)
         case Totaled(flows=flows):
             return {"flows": [_total_body(flow) for flow in flows]}
         case Warned(code=code):
@@ -195,19 +204,23 @@ def _metrics(counts: FlowCounts) -> dict[str, Any]:
     return metrics
 
 
-def _lag_body(lag: tuple[PartitionLag, ...]) -> dict[str, Any]:
+def _behind_body(lag: tuple[PartitionLag, ...], backlog: tuple[FilesBacklog, ...]) -> dict[str, Any]:
     topics = dict.fromkeys(partition.topic for partition in lag)
-    sources = []
+    sources: list[dict[str, Any]] = []
     for topic in topics:
         partitions = [partition for partition in lag if partition.topic == topic]
         numbers = [
             {"partition": one.partition, "offset": one.offset, "newest": one.newest, "backlog_records": one.behind}
             for one in partitions
         ]
-        backlog = sum(one.behind for one in partitions)
-        sources.append({"source_name": topic, "backlog_records": backlog, "partitions": numbers})
-    total = sum(partition.behind for partition in lag)
-    return {"status": FlowState.RUNNING, "metrics": {"backlog_records": total, "source_metrics": sources}}
+        behind = sum(one.behind for one in partitions)
+        sources.append({"source_name": topic, "backlog_records": behind, "partitions": numbers})
+    metrics: dict[str, Any] = {"backlog_records": sum(partition.behind for partition in lag)} if lag else {}
+    if backlog:
+        metrics["backlog_files"] = sum(source.files for source in backlog)
+        metrics["backlog_bytes"] = sum(source.size for source in backlog)
+    sources += [{"source_name": one.source, "backlog_files": one.files, "backlog_bytes": one.size} for one in backlog]
+    return {"status": FlowState.RUNNING, "metrics": {**metrics, "source_metrics": sources}}
 
 
 def _batch_body(event: BatchDone) -> dict[str, Any]:

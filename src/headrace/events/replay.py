@@ -106,9 +106,9 @@ class Replay:
                     FlowOutcome(event.flow, event.dataset, FlowState.RUNNING),
                 )
                 self._tally.add(event)
-            case FlowBehind(flow=flow, dataset=dataset, lag=lag):
+            case FlowBehind(flow=flow, dataset=dataset, lag=lag, backlog=backlog):
                 known = self._flows.get(flow) or FlowOutcome(flow, dataset, FlowState.RUNNING)
-                self._flows[flow] = replace(known, lag=lag)
+                self._flows[flow] = replace(known, lag=lag, backlog=backlog)
             case Totaled():
                 self._tally.take(event)
             case _:
@@ -150,6 +150,7 @@ class Replay:
             attempts=max(event.attempt, known.attempts if known else 0),
             duration_s=event.duration_s if event.duration_s is not None else (known.duration_s if known else 0.0),
             lag=known.lag if known else (),
+            backlog=known.backlog if known else (),
         )
 
 

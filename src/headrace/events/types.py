@@ -11,7 +11,7 @@ from enum import Enum
 from typing import Any, ClassVar, TypeAlias
 
 from headrace.model.datasets import Kind
-from headrace.model.outcome import FlowCounts, FlowState, PartitionLag, UpdateState
+from headrace.model.outcome import FilesBacklog, FlowCounts, FlowState, PartitionLag, UpdateState
 
 Json: TypeAlias = "Mapping[str, Any]"
 
@@ -173,11 +173,12 @@ class BatchDone:
 
 @dataclass(frozen=True)
 class FlowBehind:
-    """How far a flow has read the topics that are its sources: said when it changes, now and then, and at the end."""
+    """How far a flow has read topics and files: said when it changes, now and then, and at the end."""
 
     flow: str
     dataset: str
-    lag: tuple[PartitionLag, ...]
+    lag: tuple[PartitionLag, ...] = ()
+    backlog: tuple[FilesBacklog, ...] = ()
 
     event_type: ClassVar[str] = "flow_progress"
     level: ClassVar[Level] = Level.METRICS
@@ -186,8 +187,11 @@ class FlowBehind:
     @property
     def message(self) -> str:
         """One readable line."""
-        behind = sum(partition.behind for partition in self.lag)
-        return f'flow "{self.flow}" is {behind} offset{"" if behind == 1 else "s"} behind'
+        offsets = sum(partition.behind for partition in self.lag)
+        files, size = sum(source.files for source in self.backlog), sum(source.size for source in self.backlog)
+        parts = [f"is {offsets} offset{'' if offsets == 1 else 's'} behind"] if self.lag else []
+        parts += [f"has {files} file{'' if files == 1 else 's'} to read ({size} bytes)"] if self.backlog else []
+        return f'flow "{self.flow}" {" and ".join(parts)}'
 
 
 @dataclass(frozen=True)

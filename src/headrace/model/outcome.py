@@ -92,8 +92,21 @@ class PartitionLag:
 
 
 @dataclass(frozen=True)
+class FilesBacklog:
+    """Files below a path, by their number and bytes, that a stream has found and not read."""
+
+    source: str
+    files: int
+    size: int
+
+    def to_json(self) -> dict[str, Any]:
+        """The source as one JSON object."""
+        return {"source": self.source, "files": self.files, "bytes": self.size}
+
+
+@dataclass(frozen=True)
 class FlowOutcome:
-    """What became of one flow; ``lag`` is that of the topics that it reads, when it was looked at last."""
+    """What became of one flow; ``lag`` is that of its topics, ``backlog`` of its files, when it was looked at last."""
 
     flow: str
     dataset: str
@@ -103,9 +116,10 @@ class FlowOutcome:
     attempts: int = 0
     duration_s: float = 0.0
     lag: tuple[PartitionLag, ...] = ()
+    backlog: tuple[FilesBacklog, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """The flow as in the contract; ``lag`` is there for flows that read topics."""
+        """The flow as in the contract; ``lag`` is there for flows that read topics, ``backlog`` for Auto Loader's."""
         return {
             "flow": self.flow,
             "dataset": self.dataset,
@@ -118,6 +132,7 @@ class FlowOutcome:
             "duration_s": round(self.duration_s, 3),
             "expectations": [count.to_json() for count in self.counts.expectations],
             **({"lag": [partition.to_json() for partition in self.lag]} if self.lag else {}),
+            **({"backlog": [source.to_json() for source in self.backlog]} if self.backlog else {}),
         }
 
 

@@ -52,8 +52,7 @@ def start_to_go_on(flow: ResolvedFlow) -> StartKind | None:
     """
     if flow.mode is not Mode.APPEND:
         return None
-    unknown = (SourceKind.OTHER, SourceKind.AUTO_LOADER)
-    positions_known = all(source.kind not in unknown for source in flow.analysis.sources)
+    positions_known = all(source.kind is not SourceKind.OTHER for source in flow.analysis.sources)
     return StartKind.LATEST if positions_known and not flow.analysis.operators else StartKind.EARLIEST
 
 

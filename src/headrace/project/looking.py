@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 from headrace.checkpoints.inventory import stored_tables
 from headrace.events.reader import EventReader
-from headrace.model.outcome import Outcome
+from headrace.model.outcome import FilesBacklog, Outcome
 from headrace.model.rows import Rows
 from headrace.project.asking import hidden_tables
 from headrace.project.stored import quarantined, quarantines, row_count
-from headrace.project.taken import taken_files
+from headrace.project.taken import files_to_read, taken_files
 from headrace.settings.settings import Settings
 
 
@@ -47,6 +47,10 @@ class StoredProject:
             PipelineError: FILES.NONE.
         """
         return taken_files(self.settings.layout, self.settings.naming, name)
+
+    def files_to_read(self, name: str) -> tuple[FilesBacklog, ...]:
+        """The files that Auto Loader has found for each flow of a dataset, and that are not read yet."""
+        return files_to_read(self.settings.layout, self.settings.naming, name)
 
     def tables(self, *, private: bool = False) -> tuple[tuple[str, str, int | None], ...]:
         """Name, path and rows of every table in the storage, private ones only when asked for."""

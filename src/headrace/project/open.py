@@ -107,7 +107,12 @@ class Project(StoredProject):
             Problems: everything that is wrong with the project, or with the selection.
         """
         selection = selection or Selection()
-        resolved = self._resolver.resolve(self._planning.kept(selection), unusable(self.settings), leaves_out=True)
+        resolved = self._resolver.resolve(
+            self._planning.kept(selection),
+            unusable(self.settings),
+            self._planning.cleared(selection),
+            leaves_out=True,
+        )
         return self._planning.plan(resolved.graph, selection)
 
     def run(
@@ -227,8 +232,8 @@ class Project(StoredProject):
         leaves_out: bool,
     ) -> Outcome:
         def resolved_for(selection: Selection) -> Resolved:
-            kept = self._planning.kept(selection)
-            return self._resolver.resolve(kept, unusable(self.settings), leaves_out=leaves_out)
+            kept, cleared = self._planning.kept(selection), self._planning.cleared(selection)
+            return self._resolver.resolve(kept, unusable(self.settings), cleared, leaves_out=leaves_out)
 
         # Whatever is wrong is found before anything is written, the lease included.
         resolved = resolved_for(selection)

@@ -62,14 +62,20 @@ class Planning:
 
     def kept(self, selection: Selection) -> Kept:
         """Finds the columns of tables that keep their rows in an update of the selection."""
-        cleared = cleared_names(selection, self._settings.naming)
+        cleared = self.cleared(selection)
 
         def kept(dataset: Dataset, flows: Sequence[ResolvedFlow]) -> Schema | None:
-            clears = dataset.name in cleared or (selection.full_refresh_all and dataset.resettable)
-            table = None if clears or any(map(self.state.resetting, flows)) else self.state.table(dataset.name)
+            table = (
+                None if cleared(dataset) or any(map(self.state.resetting, flows)) else self.state.table(dataset.name)
+            )
             return None if table is None else table.schema
 
         return kept
+
+    def cleared(self, selection: Selection) -> Callable[[Dataset], bool]:
+        """Tells which datasets the selection clears."""
+        names = cleared_names(selection, self._settings.naming)
+        return lambda dataset: dataset.name in names or (selection.full_refresh_all and dataset.resettable)
 
     def plan(self, graph: ResolvedGraph, selection: Selection, *, continuous: bool | None = None) -> Plan:
         """What an update would do.

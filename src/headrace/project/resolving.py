@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from headrace.errors import PipelineError, Problems
 from headrace.graph.build import build
 from headrace.graph.resolve import Kept, resolve
 from headrace.graph.resolved import ResolvedGraph
-from headrace.model.datasets import Definitions, Kind, SqlQuery
+from headrace.model.datasets import Dataset, Definitions, Kind, SqlQuery
 from headrace.model.hooks import EventHook
 from headrace.model.names import QualifiedName
 from headrace.model.views import ViewDefinition
@@ -76,12 +76,20 @@ class Resolver:
         remove_listeners()
         return catalog
 
-    def resolve(self, kept: Kept, known: tuple[PipelineError, ...] = (), *, leaves_out: bool = False) -> Resolved:
+    def resolve(
+        self,
+        kept: Kept,
+        known: tuple[PipelineError, ...] = (),
+        cleared: Callable[[Dataset], bool] = lambda _dataset: False,
+        *,
+        leaves_out: bool = False,
+    ) -> Resolved:
         """The graph, resolved on empty stand-ins that are registered in the catalog now.
 
         Args:
             kept: the columns of tables that keep their rows.
             known: what is already known to be wrong, reported together with what is found here.
+            cleared: which datasets lose their rows, so that schemas of what they read are inferred anew.
             leaves_out: leave out flows whose sources are away, instead of raising that.
 
         Raises:
@@ -90,7 +98,7 @@ class Resolver:
         files = source_files(self._settings)
         catalog = self.catalog()
         with adopting_views(catalog.session):
-            return self._resolved(catalog, files, kept, known, leaves_out=leaves_out)
+            return self._resolved(catalog, files, kept, known, cleared, leaves_out=leaves_out)
 
     def _resolved(
         self,
@@ -98,6 +106,7 @@ class Resolver:
         files: tuple[Path, ...],
         kept: Kept,
         known: tuple[PipelineError, ...],
+        cleared: Callable[[Dataset], bool],
         *,
         leaves_out: bool,
     ) -> Resolved:
@@ -123,6 +132,7 @@ class Resolver:
         )
         more += _stored_secrets(definitions, self._secrets)
         views = [dataset.name for dataset in definitions.datasets if dataset.kind.is_view]
+        catalog.cleared = frozenset(dataset.name for dataset in definitions.datasets if cleared(dataset))
         catalog.know([dataset.name for dataset in definitions.datasets], views)
         modules = sorted({*source_modules(settings.root_path), *loaded.notebooks})
         analyzer = StubAnalyzer(catalog, definitions, settings.root, modules, self._parameters())

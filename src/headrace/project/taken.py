@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import datetime, timezone
 from pathlib import Path
 
-from headrace.autoloader.file_states import FileState, file_states
+from headrace.autoloader.file_states import FileState, committed_number, file_states
 from headrace.autoloader.ledger import SUFFIX, Ledger
 from headrace.autoloader.source import LEDGERS, LEDGERS_ELSEWHERE
 from headrace.checkpoints.inventory import StoredFlow, flows_of, stored_tables
@@ -14,6 +14,7 @@ from headrace.checkpoints.offsets import read_progress
 from headrace.errors import PipelineError
 from headrace.graph.build import did_you_mean
 from headrace.model.names import InvalidName, Naming
+from headrace.model.outcome import FilesBacklog
 from headrace.model.rows import Rows
 from headrace.settings.storage import StorageLayout
 
@@ -43,6 +44,24 @@ def taken_files(layout: StorageLayout, naming: Naming, text: str) -> Rows:
         known = [str(table) for table, _ in stored_tables(layout, naming)]
         raise PipelineError("FILES.NONE", name=text, suggestion=did_you_mean(text, known))
     return Rows(COLUMNS, tuple(rows))
+
+
+def files_to_read(layout: StorageLayout, naming: Naming, text: str) -> tuple[FilesBacklog, ...]:
+    """For each flow of a dataset that reads files, those that it has found and whose batch is not done."""
+    try:
+        flows = flows_of(layout, naming, naming.canonical(text))
+    except InvalidName:
+        return ()
+    return tuple(found for flow in flows for found in _backlogs(layout, flow))
+
+
+def _backlogs(layout: StorageLayout, flow: StoredFlow) -> Iterator[FilesBacklog]:
+    for _, ledger, upto, completed in _ledgers(layout, flow):
+        try:
+            left = ledger.extent(upto if completed else committed_number(ledger))
+        finally:
+            ledger.close()
+        yield FilesBacklog(flow.name, left.files, left.size)
 
 
 def _rows(layout: StorageLayout, flow: StoredFlow) -> Iterator[tuple[object, ...]]:

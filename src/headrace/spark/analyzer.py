@@ -23,6 +23,7 @@ from headrace.model.schema import Schema
 from headrace.spark.catalog import Catalog
 from headrace.spark.delta_tables import empty_frame
 from headrace.spark.failures import definition_problem, first_line, user_location
+from headrace.spark.input_file import check_input_file
 from headrace.spark.plans import fingerprint, needs_complete_mode, read_plan
 from headrace.spark.queries import call
 from headrace.spark.session import with_confs
@@ -107,6 +108,7 @@ class StubAnalyzer:
         return check(dataset, empty_frame(self._catalog.session, schema.nullable)) if dataset.expectations else ()
 
     def _analysis(self, flow: Flow, frame: DataFrame) -> Analysis:
+        check_input_file(frame)
         reading = read_plan(frame, self._catalog.names.name_behind)
         streaming = frame.isStreaming
         dataset = self._datasets.get(flow.target)

@@ -28,7 +28,9 @@ from headrace.autoloader.reading.plan import METADATA
 from headrace.autoloader.source import LEDGERS_ELSEWHERE, Place, prepare
 from headrace.errors import PipelineError, Problems
 from headrace.spark.cloud_files import NAME, SOURCE_OPTION, CloudFiles
+from headrace.spark.input_file import IN_METADATA
 from headrace.spark.query_calls import is_run
+from headrace.sql.input_file import FIELDS, names_column, with_metadata
 from headrace.sql.source_functions import READ_FILES, SourceCall, source_calls
 
 FORMAT = "cloudfiles"
@@ -36,6 +38,8 @@ FORMAT = "cloudfiles"
 PATHS = "headrace.paths"
 # Gives each reader of a query function the folder for its schemas and ledgers; None in a script, whose options say it.
 FOLDERS: ContextVar[Iterator[Path] | None] = ContextVar("headrace_auto_loader_folders", default=None)
+# Whether the readers of a query function infer their schemas anew, because its table is cleared.
+ANEW: ContextVar[bool] = ContextVar("headrace_auto_loader_anew", default=False)
 # Of a reader: its options, format and schema as they were given.
 GIVEN = "_headrace_given"
 NOTED_FORMAT, NOTED_SCHEMA = "_headrace_format", "_headrace_schema"
@@ -77,10 +81,13 @@ def reading_sources(sql: Any) -> Any:
         if not calls:
             return sql(self, text, *arguments, **options)
         views = [f"headrace_files_{next(_views)}" for _ in calls]
+        mapped = with_metadata(_with_views(text, calls, views), METADATA)
+        named = names_column(text, METADATA)
         try:
             for call, view in zip(calls, views, strict=True):
-                _frame_of(self, call, metadata=METADATA in text).createOrReplaceTempView(view)
-            return sql(self, _with_views(text, calls, views), *arguments, **options)
+                _frame_of(self, call, metadata=named or mapped is not None).createOrReplaceTempView(view)
+            frame = sql(self, mapped or _with_views(text, calls, views), *arguments, **options)
+            return frame.drop(METADATA) if mapped is not None and not named else frame
         finally:
             for view in views:
                 self.catalog.dropTempView(view)
@@ -159,6 +166,8 @@ def _frame(
     columns = StructType.fromJson(source.plan.whole)
     frame: DataFrame = fresh.format(NAME).schema(columns).option(SOURCE_OPTION, source.to_json()).load()
     # What a view hides cannot be named: in SQL, a query that names the column has it in its ``*`` too.
+    if hides:
+        IN_METADATA.set(source.plan.metadata)
     return _with_hidden(frame) if source.plan.metadata and hides else frame
 
 
@@ -192,6 +201,7 @@ def _place(session: SparkSession) -> Place:
         now_ns=time.time_ns(),
         tasks=session.sparkContext.defaultParallelism,
         stores=folder is None or is_run(),
+        anew=ANEW.get(),
     )
 
 
@@ -202,11 +212,12 @@ def _state_folder() -> Path:
 
 
 def _names_metadata() -> bool:
-    """Whether the function, or script, that reads names ``_metadata``."""
+    """Whether the function, or script, that reads names ``_metadata``, or a function that is a field of it."""
     frame: FrameType | None = sys._getframe()
     while frame is not None and frame.f_code.co_filename.startswith(_OURS):
         frame = frame.f_back
-    return frame is not None and any(METADATA in text for text in _texts_of(frame.f_code))
+    names = (METADATA, *FIELDS)
+    return frame is not None and any(name in text for text in _texts_of(frame.f_code) for name in names)
 
 
 def _texts_of(code: CodeType) -> Iterator[str]:

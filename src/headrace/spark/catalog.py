@@ -38,6 +38,9 @@ class Catalog:
         self.stubs = stubs
         self.names = Names(layout, naming)
         self._registered: dict[str, str] = {}
+        # Datasets that the update clears, and flows whose schemas were inferred anew since.
+        self.cleared: frozenset[QualifiedName] = frozenset()
+        self.inferred = set[str]()
         self._lock = RLock()
         self._make_database(naming.schema)
         session.catalog.setCurrentDatabase(naming.schema)

@@ -192,6 +192,8 @@ class Execution:
             self._preparation.register_inputs(flow)
             with with_confs(around.session, confs):
                 frame = self._preparation.frame(flow)
+                # From here on the schema grows, also when this attempt fails.
+                around.catalog.inferred.add(flow.name)
                 sources = topic_sources(frame)
         # A broker that does not answer keeps no other flow from being loaded.
         told = check_topics(around, flow, sources, checkpoint)

@@ -1,4 +1,4 @@
-"""How far a running query is behind the topics that it reads, from Spark's own progress."""
+"""How far a running query is behind what it reads: topics by Spark's own progress, files by their ledger too."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from typing import Any
 
 from pyspark.sql.streaming.query import StreamingQuery
 
+from headrace.autoloader.news import backlog_of_auto_loader
+from headrace.autoloader.source import Source as LoaderSource
 from headrace.events.types import FlowBehind
-from headrace.graph.resolved import ResolvedFlow
-from headrace.model.outcome import PartitionLag
+from headrace.graph.resolved import ResolvedFlow, SourceKind
+from headrace.model.outcome import FilesBacklog, PartitionLag
 from headrace.sources.kafka_offsets import lags, positions_of
 from headrace.spark.surroundings import Surroundings
 
@@ -19,26 +21,35 @@ _SAY_EVERY_S = 10.0
 
 
 class LagTeller:
-    """Says how far a query that reads topics is behind, when that has changed, now and then, and at its end."""
+    """Says how far a query is behind its topics and files, when that has changed, now and then, and at its end."""
 
     def __init__(self, around: Surroundings, flow: ResolvedFlow, query: StreamingQuery, *, reads_topics: bool) -> None:
-        self._reads_topics = reads_topics
         self._around = around
         self._flow = flow
         self._query = query
-        self._said: tuple[PartitionLag, ...] = ()
-        self._said_at = float("-inf")
+        self._loaders = {
+            number: LoaderSource.from_json(source.detail)
+            for number, source in enumerate(flow.analysis.sources)
+            if source.kind is SourceKind.AUTO_LOADER
+        }
+        self._is_told = reads_topics or bool(self._loaders)
+        self._said: FlowBehind | None = None
+        self._looked_at = float("-inf")
 
     def tell(self, *, last: bool = False) -> None:
-        """Record the lag if there is news of it."""
+        """Record how far the query is behind if there is news of it."""
         now = self._around.now()
-        if not self._reads_topics or (not last and now - self._said_at < _SAY_EVERY_S):
+        if not self._is_told or (not last and now - self._looked_at < _SAY_EVERY_S):
             return
         progress: Any = self._query.lastProgress
-        found = lag_of_progress(progress) if progress is not None else ()
-        if found and found != self._said:
-            self._said, self._said_at = found, now
-            self._around.emit(FlowBehind(self._flow.name, str(self._flow.target), found))
+        if progress is None:
+            return
+        self._looked_at = now
+        lag, backlog = lag_of_progress(progress), backlog_of_progress(progress, self._loaders)
+        behind = FlowBehind(self._flow.name, str(self._flow.target), lag, backlog)
+        if (lag or backlog) and behind != self._said:
+            self._said = behind
+            self._around.emit(behind)
 
 
 def lag_of_progress(progress: Mapping[str, Any]) -> tuple[PartitionLag, ...]:
@@ -52,3 +63,16 @@ def lag_of_progress(progress: Mapping[str, Any]) -> tuple[PartitionLag, ...]:
         if str(source["description"]).startswith(_DESCRIPTION)
         for partition in lags(positions_of(source["endOffset"]), positions_of(source["latestOffset"]))
     )
+
+
+def backlog_of_progress(progress: Mapping[str, Any], loaders: Mapping[int, LoaderSource]) -> tuple[FilesBacklog, ...]:
+    """The files that are found and lie behind the last batch, of each source of Auto Loader by its number.
+
+    Unlike a broker, the ledger is asked as it is now: a stream that waits has found what it will read next.
+    """
+    found = (
+        backlog_of_auto_loader(loader, progress["sources"][number]["endOffset"])
+        for number, loader in loaders.items()
+        if number < len(progress["sources"])
+    )
+    return tuple(backlog for backlog in found if backlog is not None)

@@ -7,6 +7,8 @@ documented in docs/reference/patches.md:
   dataset's name: three-part names and ``LIVE.x``, which Spark's session catalog refuses.
 - ``format("cloudFiles")`` of the readers, and ``read_files`` and ``cloud_files`` in ``spark.sql``, are Auto Loader
   (``auto_loader.py``), also in scripts.
+- ``input_file_name()`` and its like are fields of ``_metadata`` over files that Auto Loader reads, and are refused
+  where they would be empty (``input_file.py``), also in scripts.
 - ``format("kafka")`` checks its options and takes readable times, and ``format("eventhubs")`` reads a hub as a topic
   (``kafka_reader.py``); ``read_kafka`` and ``read_kinesis`` in ``spark.sql`` are those formats. Also in scripts.
 - The formats of ``headrace.sources``, such as ``format("synthetic")``, of the readers (``source_formats.py``), also in
@@ -38,7 +40,7 @@ from pyspark.sql.streaming.query import StreamingQueryManager
 from pyspark.sql.streaming.readwriter import DataStreamReader, DataStreamWriter
 
 from headrace.errors import PipelineError
-from headrace.spark import auto_loader, source_formats
+from headrace.spark import auto_loader, input_file, source_formats
 from headrace.spark.kafka_reader import reading_topics
 from headrace.spark.listeners import noted
 from headrace.spark.resolving import RESOLVING
@@ -124,7 +126,9 @@ def install() -> None:
         _wrap(ClassicDataFrame, action, _refused(action))
     for write in _WRITES:
         _wrap(DataFrameWriter, write, _refused(f"write.{write}"))
+    input_file.install()
     for start in ("start", "toTable"):
+        _wrap(DataStreamWriter, start, input_file.refusing_to_start)
         _wrap(DataStreamWriter, start, _refused(f"writeStream.{start}"))
 
 

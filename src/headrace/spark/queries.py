@@ -15,8 +15,9 @@ from headrace.errors import PipelineError
 from headrace.model.datasets import Flow, PythonQuery, SqlQuery
 from headrace.model.names import Naming
 from headrace.pipelines.registry import reading_with
-from headrace.spark.auto_loader import FOLDERS, folders_below
+from headrace.spark.auto_loader import ANEW, FOLDERS, folders_below
 from headrace.spark.catalog import Catalog
+from headrace.spark.input_file import IN_METADATA
 from headrace.spark.patches import CHECK_PATH, QUERIES_ONLY, SPELL_NAME, SPELL_QUERY
 from headrace.spark.resolving import RESOLVING
 from headrace.spark.session import make_active
@@ -54,8 +55,12 @@ def call(flow: Flow, catalog: Catalog, *, resolving: bool = False, columns: tupl
     # The texts of SQL files were checked when they were read.
     queries_only = isinstance(query, PythonQuery) or not query.checked
     folders = folders_below(catalog.auto_loader_folder(flow.target, flow.name))
-    with _context(query.naming, catalog, folders, resolving=resolving, queries_only=queries_only):
-        frame = query.function() if isinstance(query, PythonQuery) else catalog.session.sql(query.text)
+    anew_token = ANEW.set(flow.target in catalog.cleared and flow.name not in catalog.inferred)
+    try:
+        with _context(query.naming, catalog, folders, resolving=resolving, queries_only=queries_only):
+            frame = query.function() if isinstance(query, PythonQuery) else catalog.session.sql(query.text)
+    finally:
+        ANEW.reset(anew_token)
     if not isinstance(frame, DataFrame):
         raise PipelineError("FLOW.NO_FRAME", location=flow.location, flow=flow.name, type=type(frame).__name__)
     return _placed(frame, query, columns, flow) if isinstance(query, SqlQuery) else frame
@@ -87,6 +92,7 @@ def _context(
     path_token = CHECK_PATH.set(catalog.names.refuse_own)
     queries_token = QUERIES_ONLY.set(queries_only)
     resolving_token = RESOLVING.set(resolving)
+    input_file_token = IN_METADATA.set(False)
     try:
         with reading_with(TableReader(catalog)):
             yield
@@ -95,5 +101,6 @@ def _context(
         SPELL_QUERY.reset(query_token)
         CHECK_PATH.reset(path_token)
         QUERIES_ONLY.reset(queries_token)
+        IN_METADATA.reset(input_file_token)
         RESOLVING.reset(resolving_token)
         FOLDERS.reset(folders_token)

@@ -11,9 +11,18 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from headrace.autoloader.source import Source
+from headrace.autoloader.starting import begin_behind
 from headrace.checkpoints.delta_log import table_state
 from headrace.checkpoints.records import FlowRecord, next_epoch, write_record
-from headrace.checkpoints.seeding import DeltaPosition, FilesPosition, seed_checkpoint
+from headrace.checkpoints.seeding import (
+    DeltaPosition,
+    FilesPosition,
+    LedgerPosition,
+    Position,
+    UnreadFiles,
+    seed_checkpoint,
+)
 from headrace.errors import InternalError
 from headrace.graph.resolved import ResolvedFlow
 from headrace.plan.reach import Restart
@@ -21,6 +30,8 @@ from headrace.runtime.seam import Point
 from headrace.spark.commit_counter import CommitCounter
 from headrace.spark.confs import CHECKPOINT_CONFS
 from headrace.spark.surroundings import Surroundings
+
+_POSITIONS = (DeltaPosition, FilesPosition, UnreadFiles)
 
 
 def begin_epoch(around: Surroundings, flow: ResolvedFlow, restart: Restart) -> None:
@@ -38,7 +49,7 @@ def begin_epoch(around: Surroundings, flow: ResolvedFlow, restart: Restart) -> N
         fresh = replace(fresh, first_epoch=epoch)
     positions = [source.position for source in restart.sources if source.position is not None]
     if positions:
-        known = [position for position in positions if isinstance(position, DeltaPosition | FilesPosition)]
+        known = [_stored(position, around) for position in positions if isinstance(position, _POSITIONS)]
         if len(known) != len(restart.sources):
             raise InternalError(f'flow "{flow.name}" starts at positions of some of its sources only')
         checkpoint = around.state.checkpoint(flow, epoch)
@@ -50,6 +61,14 @@ def begin_epoch(around: Surroundings, flow: ResolvedFlow, restart: Restart) -> N
     around.fence()
     table = table_state(around.table_path(flow.target))
     write_record(file, replace(fresh, counted_version=table.version if table else -1))
+
+
+def _stored(position: DeltaPosition | FilesPosition | UnreadFiles, around: Surroundings) -> Position:
+    """The position as a checkpoint has it; a ledger that a crash leaves behind is one that nothing names."""
+    if not isinstance(position, UnreadFiles):
+        return position
+    offset = begin_behind(Source.from_json(position.source), position.files, now_ms=int(around.now() * 1000))
+    return LedgerPosition(offset.ledger, offset.number)
 
 
 def batch_metadata(session: SparkSession, at_ms: int) -> dict[str, Any]:

@@ -193,6 +193,18 @@ def test_the_option_avro_schema_says_what_the_columns_are(write):
     assert columns_of(split, avroSchema=json.dumps(record(a=["null", "long"]))) == "a bigint"
 
 
+def test_fields_that_come_into_an_avro_schema_are_columns_of_the_next_version(tmp_path):
+    (tmp_path / "in").mkdir()
+
+    def columns(**fields):
+        given = {"cloudFiles.format": "avro", "avroSchema": json.dumps(record(**fields))}
+        source = prepare(given, str(tmp_path / "in"), None, Place(tmp_path / "ledgers", tmp_path / "place", 0))
+        return source.version, [f"{field['name']} {type_text(field['type'])}" for field in source.plan.data["fields"]]
+
+    assert columns(a="long") == (0, ["a bigint"])
+    assert columns(a="long", b="string") == columns(b="string") == (1, ["a bigint", "b string"])
+
+
 def with_field(**asks):
     return {"type": "record", "name": "Deep", "fields": [{"name": "x", "type": "int", **asks}]}
 

@@ -55,6 +55,11 @@ def rows_of(text, columns, names=None, **changes):
         ('25,"a\\"', ["25", 'a"']),
         ('28,"a" ,b', ["28", "a", "b"]),
         ('29, "a"', ["29", ' "a"']),
+        ('30,"', ["30", '"']),
+        ('31,"\\\\"""', ["31", '\\""']),
+        ('",a"b,c', ['",a"b', "c"]),
+        ('33,""""', ["33", '""']),
+        ('34,"a""', ["34", 'a"']),
     ],
 )
 def test_a_line_has_the_values_that_spark_finds(line, values):

@@ -16,11 +16,14 @@ from hypothesis import strategies as st
 from pyarrow import orc
 
 from headrace.autoloader.ddl import parse_struct
+from headrace.autoloader.options import loader_options
 from headrace.autoloader.reading import opening
 from headrace.autoloader.reading.files import read_splits
 from headrace.autoloader.reading.opening import CorruptFile
 from headrace.autoloader.reading.plan import ReadPlan
 from headrace.autoloader.reading.splits import Split
+from headrace.autoloader.sampling import inferred
+from headrace.errors import PipelineError
 
 ROWS = [{"a": number, "b": "x" * (number % 7)} for number in range(300)]
 TABLE = pa.Table.from_pylist(ROWS)
@@ -146,6 +149,25 @@ def test_a_file_that_cannot_be_opened_is_left_out_by_no_option(tmp_path, error):
 
     assert raised.value is error
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", [name for name in FILES if not name.endswith("orc")])
+def test_a_schema_is_not_inferred_from_the_files_that_a_store_happens_to_give(name):
+    kind = "json" if name.endswith(".gz") else name.rpartition(".")[2]
+    options = loader_options({"cloudFiles.format": kind, **({"rowTag": "r"} if kind == "xml" else {})})
+    files = [Split(f"/{name}", len(FILES[name]), 0, 0, len(FILES[name]))]
+
+    def sampled(file):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(opening, "store_of", lambda _: Store(file))
+            return inferred(files, options)
+
+    refused = PermissionError(errno.EACCES, "access denied")
+    for file in (refused, lambda: Failing(FILES[name], 0, refused)):
+        with pytest.raises(PipelineError, match="cannot be had") as raised:
+            sampled(file)
+        assert raised.value.code == "AUTO_LOADER.SAMPLE"
+    assert sampled(FileNotFoundError(errno.ENOENT, "gone")) is None
 
 
 def test_a_file_that_has_gone_is_left_out_where_files_may_be_missing():

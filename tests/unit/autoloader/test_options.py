@@ -102,11 +102,12 @@ def test_options_without_effect_are_told_apart():
         ("cloudFiles.cleanSource", "MOVE", "moveDestination"),
         ("pathGlobFilter", "[a", "bracket is open"),
         ("modifiedAfter", "yesterday", "Invalid isoformat"),
+        ("multiLine", "true", "line by line"),
     ],
 )
 def test_a_value_that_is_none_is_refused_with_what_it_takes(name, value, says):
     with pytest.raises(Problems) as raised:
-        loader_options({"cloudFiles.format": "json", name: value})
+        loader_options({"cloudFiles.format": "csv", name: value})
 
     (error,) = raised.value
     assert error.code == "AUTO_LOADER.OPTION_VALUE"

@@ -135,6 +135,13 @@ def test_the_last_of_fields_of_one_name_counts():
     assert one('{"a":1,"a":2}', "a INT")["a"] == 2
 
 
+def test_a_value_that_does_not_fit_takes_no_earlier_one_of_its_name_away():
+    row = one('{"a":1,"a":"x"}', "a INT")
+
+    assert row["a"] == 1
+    assert rescued(row)["a"] == "x"
+
+
 @pytest.mark.parametrize("text", ["{broken", '{"a":1', "5", '"x"', '{"a":1,}', '{"a":01}', '{"a":"\t"}', "{'a':1,'b}"])
 def test_a_record_that_cannot_be_read_is_rescued_whole(text):
     row = one(text, "a INT")

@@ -115,7 +115,7 @@ def test_a_hint_for_the_inside_of_a_number_is_refused():
         (['{"a":[{"b":1}]}', '{"a":[{"c":"x"}]}'], "a array<struct<b:bigint,c:string>>", None),
         (['{"a":{},"b":1}'], "b bigint", "b string"),
         (['{"a":1}', '{"A":2}'], "a bigint", "a string"),
-        (['{"a":12345678901234567890}'], "a double", "a string"),
+        (['{"a":12345678901234567890}'], "a decimal(20,0)", "a string"),
         (['{"a":"2024-01-01T00:00:00"}'], "a string", "a string"),
         (["{'a':1}", "{broken"], "a bigint", "a string"),
         (['[{"a":1},{"b":2}]'], "a bigint, b bigint", "a string, b string"),
@@ -162,6 +162,23 @@ def test_one_of_two_that_write_a_version_is_first(tmp_path):
     assert not second.add(parse_struct("b INT"), 0)
     assert text_of(second.read(0).schema) == "a int"
     assert [file.name for file in (tmp_path / "_schemas").iterdir()] == ["0"]
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        (["-9223372036854775808", "9223372036854775807"], "bigint"),
+        (["9223372036854775808"], "decimal(19,0)"),
+        (["1", "123456789012345678901234567890"], "decimal(30,0)"),
+        (["1.5", "9223372036854775808"], "double"),
+        (["1" * 39], "double"),
+        (["9223372036854775808", '"x"'], "string"),
+    ],
+)
+def test_numbers_of_json_that_are_no_bigint_are_decimals_as_far_as_those_go(values, kind):
+    (field,) = json_struct(["\n".join(f'{{"a":{value}}}' for value in values).encode()], {})["fields"]
+
+    assert type_text(field["type"]) == kind
 
 
 def test_the_vendors_form_of_a_version_is_read(tmp_path):

@@ -202,7 +202,7 @@ def test_the_metadata_of_a_row_names_its_object(put, bucket, tmp_path):
     _, _, (row,) = begun(source)
 
     assert row["_metadata"]["file_path"] == f"s3://{bucket.name}/in/a%20b.json"
-    assert (row["_metadata"]["file_name"], row["_metadata"]["file_size"]) == ("a b.json", 10)
+    assert (row["_metadata"]["file_name"], row["_metadata"]["file_size"]) == ("a%20b.json", 10)
 
 
 def test_an_object_that_was_overwritten_is_read_again_where_that_is_allowed(put, source):

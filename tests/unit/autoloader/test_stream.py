@@ -5,14 +5,20 @@ from __future__ import annotations
 import json
 import os
 import time
+from contextlib import closing
+from pathlib import Path
 
 import pytest
 
 from headrace.autoloader.discovery import Clock
 from headrace.autoloader.evolution import UnknownFieldException, rows_of
+from headrace.autoloader.ledger import Ledger
+from headrace.autoloader.news import backlog_of_auto_loader
 from headrace.autoloader.source import Place, Source, prepare
+from headrace.autoloader.starting import begin_behind, files_before
 from headrace.autoloader.stream import FileStream
 from headrace.errors import PipelineError
+from headrace.model.outcome import FilesBacklog
 from headrace.model.schema import type_text
 
 CLOCK = Clock(time.time_ns, time.sleep)
@@ -106,6 +112,19 @@ def test_a_limit_of_files_makes_several_batches(land, source):
     assert sizes == [2, 2, 1]
 
 
+def test_what_is_found_and_not_read_is_known_from_the_position_alone(land, source):
+    for place in range(3):
+        land(f"{place}.json", {"id": place})
+    found = source(cloudFiles__maxFilesPerTrigger=1)
+    stream = FileStream(found, CLOCK)
+
+    end, _ = batch(stream, stream.initial())
+
+    assert backlog_of_auto_loader(found, end.to_json()) == FilesBacklog(found.path, 2, 20)
+    assert backlog_of_auto_loader(found, json.dumps(stream.newest().to_json())) == FilesBacklog(found.path, 0, 0)
+    assert backlog_of_auto_loader(found, {"ledger": "another", "number": 1}) is None
+
+
 def test_once_takes_everything_whatever_the_limit(land, source):
     for number in range(5):
         land(f"{number}.json", {"id": number})
@@ -142,6 +161,26 @@ def test_files_from_before_the_first_start_can_be_left_out(land, source):
     assert read(again, again.initial(), end) == rows
 
 
+def test_a_stream_that_begins_behind_files_reads_what_was_changed_or_came_later(land, source):
+    land("old.json", {"id": 1}, age_s=1000)
+    land("late.json", {"id": 2}, age_s=100)
+    land("growing.json", {"id": 3}, age_s=0.1)
+    found, now_ns = source(), time.time_ns()
+
+    seen = files_before(found, None, now_ns)
+    since = files_before(found, now_ns - 500 * 10**9, now_ns)
+    stream = FileStream(found, CLOCK)
+    start = begin_behind(found, since, now_ms=now_ns // 10**6)
+    stream.end_at_what_is_there()
+    _, rows = batch(stream, start)
+
+    assert [sorted(file.name for _, file in files) for files in (seen, since)] == [
+        ["late.json", "old.json"],
+        ["old.json"],
+    ]
+    assert sorted(row["id"] for row in rows) == ["2", "3"]
+
+
 def test_a_lost_ledger_is_an_error_and_no_second_reading(land, source):
     land("a.json", {"id": 1})
     stream = FileStream(source(), CLOCK)
@@ -171,6 +210,28 @@ def test_a_check_stores_nothing(tmp_path, land, source):
     source(stores=False)
 
     assert not (tmp_path / "place").exists()
+
+
+def test_a_schema_that_is_inferred_anew_is_another_version_once(tmp_path, data, land, source):
+    file = land("a.json", {"id": 1, "old": 2})
+    given = {"cloudFiles.format": "json", "cloudFiles.inferColumnTypes": "true"}
+
+    def anew(**options):
+        place = Place(tmp_path / "ledgers", tmp_path / "place", time.time_ns(), anew=True)
+        return prepare({**given, **options}, str(data), None, place)
+
+    first = source()
+    land("a.json", {"id": 1})
+
+    assert [columns(found)[0] for found in (first, source(), anew(), anew(), source())] == ["id string"] * 2 + [
+        "id bigint"
+    ] * 3
+    assert [found.version for found in (first, anew())] == [0, 1]
+    assert "old string" not in columns(source())
+    file.unlink()
+    assert columns(anew()) == columns(source())
+    with pytest.raises(PipelineError, match="infer a schema"):
+        anew(**{"cloudFiles.schemaLocation": str(tmp_path / "mine")})
 
 
 def test_hints_that_come_later_make_a_version_of_the_schema(tmp_path, land, source):
@@ -262,6 +323,52 @@ def test_files_are_deleted_or_moved_once_they_are_committed_and_time_has_passed(
 
     assert not file.exists()
     assert (moved / "x" / "a.json").exists()
+
+
+class Days:
+    """A clock that is put forward by days."""
+
+    def __init__(self):
+        self.passed = 0
+
+    def clock(self):
+        return Clock(lambda: time.time_ns() + self.passed * 86_400 * 10**9, time.sleep)
+
+
+def test_files_are_deleted_after_the_retention_alone_and_left_where_they_were_changed_since(land, source):
+    kept, deleted = land("kept.json", {"id": 1}), land("deleted.json", {"id": 2})
+    days = Days()
+    options = {"cloudFiles__cleanSource": "DELETE", "cloudFiles__cleanSource__retentionDuration": "8 days"}
+    stream = FileStream(source(**options), days.clock())
+    end, _ = batch(stream, stream.initial())
+
+    stream.committed(end)
+    days.passed = 7
+    stream.committed(end)
+    assert deleted.exists()
+    land("kept.json", {"id": 1}, {"id": 3})
+    days.passed = 9
+    stream.committed(end)
+
+    assert (kept.exists(), deleted.exists()) == (True, False)
+
+
+def test_a_file_that_is_too_old_to_be_remembered_is_not_read_again(land, source):
+    land("a.json", {"id": 1})
+    days = Days()
+    found = source(cloudFiles__maxFileAge="90 days")
+    stream = FileStream(found, days.clock())
+    end, _ = batch(stream, stream.initial())
+
+    days.passed = 91
+    stream.committed(end)
+    land("b.json", {"id": 2}, age_s=-90 * 86_400)
+    stream.close()
+    again, rows = batch(FileStream(found, days.clock()), end)
+
+    assert [row["id"] for row in rows] == ["2"]
+    with closing(Ledger.open(Path(found.ledgers), again.ledger, read_only=True)) as ledger:
+        assert [file.path.rpartition("/")[2] for file in ledger.files(0, again.number)] == ["b.json"]
 
 
 def test_a_source_travels_as_text(land, source):

@@ -7,16 +7,16 @@ from datetime import datetime, timezone
 from headrace.cli.summary import outcome_text
 from headrace.events.replay import Replay
 from headrace.events.types import FlowBehind, FlowMoved, UpdateCreated
-from headrace.model.outcome import FlowState, PartitionLag
+from headrace.model.outcome import FilesBacklog, FlowState, PartitionLag
 
 NOW = datetime(2026, 11, 20, tzinfo=timezone.utc)
 
 
-def told(*lag):
+def told(*lag, backlog=()):
     replay = Replay("u")
     replay.apply(UpdateCreated("USER_ACTION"), NOW)
     replay.apply(FlowMoved("orders", "orders", FlowState.RUNNING), NOW)
-    replay.apply(FlowBehind("orders", "orders", lag), NOW)
+    replay.apply(FlowBehind("orders", "orders", lag, backlog), NOW)
     replay.apply(FlowMoved("orders", "orders", FlowState.COMPLETED), NOW)
     return replay.outcome()
 
@@ -31,5 +31,18 @@ def test_partitions_that_are_not_read_to_their_ends_are_named():
     ]
 
 
+def test_files_that_are_found_and_not_read_are_counted():
+    outcome = told(backlog=(FilesBacklog("/data/in", 3, 1200), FilesBacklog("/data/done", 0, 0)))
+
+    assert "orders: /data/in has 3 files that are not read yet, 1200 bytes" in outcome_text(outcome)
+    assert outcome.to_json()["flows"][0]["backlog"] == [
+        {"source": "/data/in", "files": 3, "bytes": 1200},
+        {"source": "/data/done", "files": 0, "bytes": 0},
+    ]
+
+
 def test_nothing_is_said_of_a_flow_that_has_read_everything():
-    assert "behind" not in outcome_text(told(PartitionLag("orders", 0, 8, 8)))
+    text = outcome_text(told(PartitionLag("orders", 0, 8, 8), backlog=(FilesBacklog("/data/in", 0, 0),)))
+
+    assert "behind" not in text
+    assert "not read" not in text

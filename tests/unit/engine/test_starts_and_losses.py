@@ -326,7 +326,7 @@ def stream(make):
 def test_a_start_is_a_version_of_a_table(table, stream, text, version):
     flow, source = stream
 
-    found = start_at(flow, source, start_of(text), table_state(table), cleared=False)
+    found = start_at(flow, source, start_of(text), table_state(table), cleared=False, now_s=2e9)
 
     assert found.position == DeltaPosition(table_state(table).table_id, version)
 
@@ -336,7 +336,7 @@ def test_a_start_that_a_table_does_not_have_is_refused(table, stream):
 
     def code(text, state=None, *, cleared=False):
         with pytest.raises(PipelineError) as found:
-            start_at(flow, source, start_of(text), state, cleared=cleared)
+            start_at(flow, source, start_of(text), state, cleared=cleared, now_s=2e9)
         return found.value.code
 
     state = table_state(table)
@@ -361,8 +361,8 @@ def landing(tmp_path, make):
 def test_a_start_is_the_files_that_are_left_out(landing):
     folder, flow, source = landing
 
-    latest = start_at(flow, source, start_of("latest"), None, cleared=False)
-    later = start_at(flow, source, start_of("timestamp:1970-01-01T00:16:41Z"), None, cleared=False)
+    latest = start_at(flow, source, start_of("latest"), None, cleared=False, now_s=2e9)
+    later = start_at(flow, source, start_of("timestamp:1970-01-01T00:16:41Z"), None, cleared=False, now_s=2e9)
 
     both = ((f"{folder}/a.json", 1000000), (f"{folder}/b.json", 1001000))
     assert (latest.position, later.position) == (FilesPosition(both), FilesPosition(both[:1]))
@@ -374,10 +374,10 @@ def test_a_source_that_knows_its_positions_itself_starts_at_the_earliest_only(ma
     flow = make.flow("s", mode=Mode.APPEND, sources=(source,))
 
     with pytest.raises(PipelineError) as found:
-        start_at(flow, source, start_of("latest"), None, cleared=False)
+        start_at(flow, source, start_of("latest"), None, cleared=False, now_s=2e9)
 
     assert (found.value.code, "secret" in found.value.render()) == ("RESET.CANNOT_START", False)
-    assert start_at(flow, source, EARLIEST, None, cleared=False).position is None
+    assert start_at(flow, source, EARLIEST, None, cleared=False, now_s=2e9).position is None
 
 
 def test_a_seeded_checkpoint_is_read_as_one_of_spark(tmp_path, table):

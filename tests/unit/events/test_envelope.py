@@ -21,7 +21,7 @@ from headrace.events.types import (
 )
 from headrace.model.datasets import Kind
 from headrace.model.expectations import Action, ExpectationCount
-from headrace.model.outcome import FlowCounts, FlowState, PartitionLag, UpdateState
+from headrace.model.outcome import FilesBacklog, FlowCounts, FlowState, PartitionLag, UpdateState
 
 ORIGIN = Origin(pipeline_id="p1", pipeline_name="flights", update_id="u1", host="here")
 STAMP = Stamp(7, datetime(2026, 11, 20, 10, 0, tzinfo=timezone.utc), "log-1", "unique")
@@ -61,7 +61,7 @@ events: st.SearchStrategy[Event] = st.one_of(
         st.none() | st.floats(0, 1e9),
     ),
     st.builds(BatchDone, texts, texts, numbers, numbers, counts, numbers),
-    st.builds(FlowBehind, texts, texts, lags),
+    st.builds(FlowBehind, texts, texts, lags, st.lists(st.builds(FilesBacklog, texts, numbers, numbers)).map(tuple)),
     st.builds(Warned, texts, texts, st.none() | texts, st.none() | texts),
 )
 

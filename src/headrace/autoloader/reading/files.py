@@ -91,9 +91,11 @@ def _partition(field: Mapping[str, Any], text: str | None, times: Times) -> pa.S
 
 
 def _metadata(split: Split) -> dict[str, Any]:
+    path = store_of(split.path).uri(split.path)
     return {
-        "file_path": store_of(split.path).uri(split.path),
-        "file_name": split.path.rpartition("/")[2],
+        "file_path": path,
+        # Spark's has what a URI encodes, too.
+        "file_name": path.rpartition("/")[2],
         "file_size": split.size,
         "file_block_start": split.start,
         "file_block_length": split.end - split.start,

@@ -180,7 +180,10 @@ def _struct(kind: JsonType, times: Times, records: JsonRecords, path: tuple[str,
             elif inner is None:
                 found[name] = None
             else:
-                found[name], remains = converters[name](inner)
+                made, remains = converters[name](inner)
+                if made is not None or name not in found:
+                    # As Spark does it, an earlier value of a name stays where a later one is none of its type.
+                    found[name] = made
                 if remains is not _FITS:
                     left.append((given, remains))
         return found, left or _FITS
