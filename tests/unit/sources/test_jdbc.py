@@ -17,6 +17,7 @@ from headrace.autoloader.discovery import Clock
 from headrace.errors import PipelineError, Problems
 from headrace.sources.jdbc_incremental import JdbcSource, prepare_jdbc
 from headrace.sources.streams import Prepared, Session
+from headrace.sources.told import PASSING
 
 
 class Reader:
@@ -423,6 +424,16 @@ def test_what_is_wrong_with_a_database_is_said_without_its_secrets(postgres):
     assert [text for text in texts if postgres.password in text or "not-the-passw0rd" in text] == []
     assert 'password authentication failed for user "reader"' in texts[0]
     assert "division by zero" in texts[8]
+
+
+@pytest.mark.parametrize("does", ["pg_terminate_backend", "pg_cancel_backend"])
+def test_what_a_database_breaks_off_is_tried_again(postgres, does):
+    ends_itself = f"SELECT 1 AS id FROM (SELECT {does}(pg_backend_pid()), pg_sleep(60)) AS x"
+
+    problem = failure(postgres.options(query=ends_itself, cursorColumn="id"))
+
+    assert (problem.code, problem.code in PASSING) == ("JDBC.BROKEN_OFF", True)
+    assert problem.detail != "."
 
 
 @pytest.mark.parametrize(
