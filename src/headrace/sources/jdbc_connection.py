@@ -95,7 +95,7 @@ class Database:
         """A connection in a transaction of its own.
 
         Raises:
-            PipelineError: ``JDBC.UNREACHABLE``, ``JDBC.BROKEN_OFF`` or ``JDBC.READ``, in the driver's words, without secrets.
+            PipelineError: ``JDBC.UNREACHABLE``, ``JDBC.BROKEN_OFF``, ``JDBC.READ``: what is said, without secrets.
         """
         import sqlalchemy as sa  # noqa: PLC0415 - an extra
 
