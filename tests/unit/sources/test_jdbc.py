@@ -376,6 +376,9 @@ def test_columns_that_are_given_resolve_a_query_while_the_database_is_down_and_n
 
     assert (prepared.columns, prepared.description) == (columns, "orders of postgresql://127.0.0.1:1/shop")
     assert "hidden" not in prepared.to_json()
+    with pytest.raises(PipelineError) as unread:
+        JdbcSource.of(Prepared.from_json(prepared.to_json()))
+    assert unread.value.code == "JDBC.UNREACHABLE"
     for schema, session in ((columns, Session()), (None, Session(resolves=True))):
         with pytest.raises(PipelineError) as raised:
             prepare_jdbc(options, schema, session)
