@@ -21,7 +21,7 @@ ORDERS = """
                 password=spark.conf.get("orders.password"),
                 dbtable="orders",
                 cursorColumn="changed_at",
-                maxRowsPerTrigger=2,
+                maxRowsPerTrigger=3,
                 numPartitions=2,
             )
             .load()

@@ -99,7 +99,7 @@ def lines():
         server.shutdown()
 
 
-def test_a_socket_is_read_while_a_continuous_update_goes_on(project, lines):
+def test_a_socket_is_read_while_a_continuous_update_goes_on_and_each_update_says_what_it_is(project, lines):
     pipeline = project(
         f"""
         @dp.table(schema="value STRING", spark_conf={{"pipelines.trigger.interval": "100 ms"}})
@@ -108,8 +108,17 @@ def test_a_socket_is_read_while_a_continuous_update_goes_on(project, lines):
         """
     )
 
+    def warned(update_id):
+        said = pipeline.project.events().warnings(update_id)
+        return [warning.message for warning in said if warning.code == "FLOW.FORGETFUL_SOURCE"]
+
+    triggered = pipeline.run()
     with pipeline.continuing() as update:
         update.wait_until(lambda: len(pipeline.rows("said")) == 3)
 
+    assert (triggered.state, triggered.written) == (UpdateState.COMPLETED, 0)
     assert update.result.state is UpdateState.COMPLETED
     assert sorted(row["value"] for row in pipeline.rows("said")) == ["one", "three", "two"]
+    (at_once,), (going_on,) = warned(triggered.outcome.update_id), warned(update.result.outcome.update_id)
+    assert f"socket 127.0.0.1:{lines}, which keeps nothing" in at_once
+    assert ("before it has read a line" in at_once, "before it has read a line" in going_on) == (True, False)

@@ -89,6 +89,9 @@ def test_what_is_away_fails_its_own_flow_and_what_reads_from_it_while_the_others
     with pytest.raises(Problems) as found:
         pipeline.project.validate()
     assert [error.code for error in found.value] == ["JDBC.UNREACHABLE", "FLOW.ANALYSIS"]
+    assert len(pipeline.project.preview("apart").rows.rows) == 3
+    with pytest.raises(Problems, match="cannot be reached"):
+        pipeline.project.preview("newest")
 
     for name in ("shop.db", "delta"):
         (outside / f"{name}.away").rename(outside / name)

@@ -18,6 +18,7 @@ _CODES = frozenset(
         "AUTO_LOADER.NOTHING_TO_INFER",
         "AUTO_LOADER.PATH_MISSING",
         "AUTO_LOADER.STORE_FAILS",
+        "JDBC.BROKEN_OFF",
         "JDBC.READ",
         "JDBC.TABLE_MISSING",
         "JDBC.UNREACHABLE",

@@ -55,6 +55,8 @@ class Source:
     passes_changes: bool = False
     # Options of the source that change nothing, each with the reason.
     without_effect: tuple[tuple[str, str], ...] = ()
+    # What it has sent cannot be read again.
+    forgets: bool = False
 
     @property
     def digest(self) -> str:

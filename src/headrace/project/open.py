@@ -14,6 +14,7 @@ from headrace.errors import PipelineError
 from headrace.events.types import Event
 from headrace.graph.resolved import ResolvedGraph
 from headrace.graph.select import Selection, dataset_name
+from headrace.model.names import QualifiedName
 from headrace.model.outcome import Outcome
 from headrace.model.preview import Preview
 from headrace.model.rows import Rows
@@ -193,8 +194,7 @@ class Project(StoredProject):
             Problems: the project is wrong.
             PipelineError: DATASET.UNKNOWN, or what a flow would fail with.
         """
-        resolved = self._resolver.resolve(self._planning.kept(Selection()))
-        dataset = dataset_name(resolved.graph, name, self.settings.naming)
+        resolved, dataset = self._resolved_with(name)
         root, redact = self.settings.root, self._secrets.redact
         return Previewer(resolved.graph, resolved.catalog, self._state, root, redact).preview(dataset, rows)
 
@@ -205,9 +205,9 @@ class Project(StoredProject):
             Problems: the project is wrong.
             PipelineError: DATASET.UNKNOWN.
         """
-        graph = self._resolver.resolve(self._planning.kept(Selection())).graph
-        dataset = graph.by_name[dataset_name(graph, name, self.settings.naming)]
-        return explanation(graph, dataset, self._planning, self.settings)
+        resolved, dataset = self._resolved_with(name)
+        graph = resolved.graph
+        return explanation(graph, graph.by_name[dataset], self._planning, self.settings)
 
     def recompute(self, name: str) -> Rows:
         """All rows of one dataset as its queries give them when streams are read as batches; nothing is written.
@@ -218,9 +218,20 @@ class Project(StoredProject):
             Problems: the project is wrong.
             PipelineError: DATASET.UNKNOWN, RECOMPUTE.INPUT_MISSING.
         """
-        resolved = self._resolver.resolve(self._planning.kept(Selection()))
-        dataset = dataset_name(resolved.graph, name, self.settings.naming)
+        resolved, dataset = self._resolved_with(name)
         return recomputed(resolved.graph, dataset, resolved.catalog, self._state)
+
+    def _resolved_with(self, name: str) -> tuple[Resolved, QualifiedName]:
+        """The project with the dataset of a name, whatever sources of others are away."""
+        kept = self._planning.kept(Selection())
+        resolved = self._resolver.resolve(kept, leaves_out=True)
+        try:
+            return resolved, dataset_name(resolved.graph, name, self.settings.naming)
+        except PipelineError:
+            if resolved.graph.away:
+                # It may be among those that were left out, of which this raises why.
+                self._resolver.resolve(kept)
+            raise
 
     def _update(
         self,

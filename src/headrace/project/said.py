@@ -9,7 +9,7 @@ from headrace.events.types import DatasetDefined, Event, FlowDefined, Warned
 from headrace.graph.resolved import Mode, ResolvedGraph
 from headrace.graph.select import Selection
 from headrace.plan.notices import without_effect
-from headrace.plan.steps import Plan
+from headrace.plan.steps import Decision, Plan
 from headrace.plan.triggers import partial_inputs
 from headrace.settings.settings import Settings
 
@@ -80,6 +80,7 @@ def plan_warnings(plan: Plan) -> Iterator[Warned]:
     for step, name in partial_inputs(plan) if plan.continuous else ():
         message = f'flow "{step.flow.name}" takes what "{name}" holds when it starts, and ends; "{name}" goes on'
         yield Warned("FLOW.PARTIAL_INPUT", message, step.flow.name, str(step.flow.target))
+    yield from _forgetting(plan)
     for step in plan.flows:
         if step.restart is not None:
             read = "; ".join(source.describe() for source in step.restart.sources)
@@ -89,6 +90,19 @@ def plan_warnings(plan: Plan) -> Iterator[Warned]:
             rest = "" if step.streams else "; a range that is asked for now is for the next backfill"
             message = f'flow "{step.flow.name}" finishes a backfill that was broken off: {step.load.describe()}{rest}'
             yield Warned("FLOW.BACKFILL_RESUMED", message, step.flow.name, str(step.flow.target))
+
+
+def _forgetting(plan: Plan) -> Iterator[Warned]:
+    """Flows whose sources, such as sockets, keep nothing of what they have sent."""
+    also = "" if plan.continuous else "; a triggered update connects to it, and ends before it has read a line"
+    for step in plan.flows:
+        for source in step.flow.analysis.sources:
+            if source.forgets and step.decision is Decision.START:
+                message = (
+                    f'flow "{step.flow.name}" reads {source.detail}, which keeps nothing: what it sends is lost when a '
+                    f"batch fails and while no update runs{also}"
+                )
+                yield Warned("FLOW.FORGETFUL_SOURCE", message, step.flow.name, str(step.flow.target))
 
 
 def definitions_said(graph: ResolvedGraph) -> Iterator[Event]:

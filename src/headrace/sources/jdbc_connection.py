@@ -31,6 +31,9 @@ _DRIVERS: Mapping[str, tuple[str, tuple[tuple[str, str], ...]]] = {
     "sqlite": ("sqlite", ()),
 }
 _LONGEST_TEXT = 300
+# Classes of SQLSTATE that pass by themselves (PostgreSQL, appendix A): a lost connection, a transaction that gives way,
+# such as on a replica, lack of room, and somebody who ended the server, or what it did.
+_PASSING_STATES = frozenset({"08", "40", "53", "57"})
 # What ``pg8000.dbapi.convert_paramstyle`` leaves alone, and what it does not.
 _QUOTED_OR_PERCENT = re.compile(r"""E'(?:[^'\\]|\\.)*'|'(?:[^']|'')*'|"[^"]*"|--[^\n]*|\$\$.*?\$\$|%""", re.DOTALL)
 
@@ -92,7 +95,7 @@ class Database:
         """A connection in a transaction of its own.
 
         Raises:
-            PipelineError: ``JDBC.UNREACHABLE`` or ``JDBC.READ``, in the words of the driver, without secrets.
+            PipelineError: ``JDBC.UNREACHABLE``, ``JDBC.BROKEN_OFF``, ``JDBC.READ``: what is said, without secrets.
         """
         import sqlalchemy as sa  # noqa: PLC0415 - an extra
 
@@ -102,8 +105,9 @@ class Database:
                 reached = True
                 yield connection
         except (sa.exc.SQLAlchemyError, OSError) as error:
-            code = "JDBC.READ" if reached else UNREACHABLE
-            raise PipelineError(code, database=self.description, reason=self._said(error)) from None
+            raise PipelineError(
+                _code(error, reached=reached), database=self.description, reason=self._said(error)
+            ) from None
         except TypeError as error:
             if reached:
                 raise
@@ -115,8 +119,9 @@ class Database:
             # A driver's own error, which SQLAlchemy wraps in some places only.
             if not type(error).__module__.startswith(("pg8000", "psycopg", "pymysql", "scramp", "sqlite3")):
                 raise
-            code = "JDBC.READ" if reached else UNREACHABLE
-            raise PipelineError(code, database=self.description, reason=self._said(error)) from None
+            raise PipelineError(
+                _code(error, reached=reached), database=self.description, reason=self._said(error)
+            ) from None
 
     def _said(self, error: BaseException) -> str:
         """What the driver says; SQLAlchemy's own text has the statement and its values in it too."""
@@ -131,6 +136,17 @@ class Database:
         for secret in sorted(filter(None, secrets), key=len, reverse=True):
             text = text.replace(secret, "***")
         return text[:_LONGEST_TEXT].rstrip(".")
+
+
+def _code(error: BaseException, *, reached: bool) -> str:
+    """What has happened: the database did not answer, did not go on, or does not do what it was asked."""
+    if not reached:
+        return UNREACHABLE
+    original = getattr(error, "orig", None) or error
+    first = original.args[0] if original.args else None
+    state = first.get("C") if isinstance(first, dict) else getattr(original, "sqlstate", None)
+    lost = isinstance(error, OSError) or getattr(error, "connection_invalidated", False)
+    return "JDBC.BROKEN_OFF" if lost or str(state or "")[:2] in _PASSING_STATES else "JDBC.READ"
 
 
 def database_of(url: str, user: str | None, password: str | None) -> Database:

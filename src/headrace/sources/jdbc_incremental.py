@@ -47,6 +47,8 @@ if TYPE_CHECKING:
 
 # Its name matches spark.redaction.regex, so that Spark hides it wherever it shows options.
 URL_SECRET = "headrace.secretUrl"  # noqa: S105 - the name of an option
+# Of a reader of which the columns alone are known, because the database did not answer: what was said.
+_AWAY = "away"
 _EARLIEST, _LATEST = "earliest", "latest"
 _NAME = re.compile(r'"((?:[^"]|"")+)"|([^".]+)')
 _RANGES = "Rows are divided by cursorColumn, between the positions of the batch"
@@ -106,7 +108,13 @@ class JdbcSource:
 
     @staticmethod
     def of(prepared: Prepared) -> JdbcSource:
-        """The source of a reader; the URL comes beside it."""
+        """The source of a reader; the URL comes beside it.
+
+        Raises:
+            PipelineError: ``JDBC.UNREACHABLE``: so it was when the reader was prepared.
+        """
+        if _AWAY in prepared.settings:
+            raise PipelineError(UNREACHABLE, **prepared.settings[_AWAY])
         document = dict(prepared.settings)
         columns, keys = (tuple(JdbcColumn(**column) for column in document.pop(name)) for name in ("columns", "keys"))
         own = {name: document.pop(name) for name in ("start", "max_rows", "partitions", "settle_s")}
@@ -243,7 +251,7 @@ def prepare_jdbc(given: Mapping[str, Any], schema: JsonType | None, session: Ses
         if error.code != UNREACHABLE or schema is None or not session.resolves:
             raise
         # The columns are known, and the stream asks again when it starts.
-        return Prepared(FORMAT.name, _description(relation, database), schema, {})
+        return Prepared(FORMAT.name, _description(relation, database), schema, {_AWAY: error.params})
     finally:
         engine.dispose()
     start = _start(found, cursor)

@@ -195,7 +195,11 @@ def definition_problem(flow: Flow, error: BaseException, root: Path) -> Pipeline
     if isinstance(error, ParseException):
         return PipelineError("FLOW.SYNTAX", location=place, flow=flow.name, reason=first_line(str(error)))
     if isinstance(error, (PySparkException, Py4JJavaError)):
-        inner = innermost(tuple(chain(error)))
+        causes = tuple(chain(error))
+        told = next((told for cause in causes if (told := problem_told(cause.message))), None)
+        if told is not None:
+            return PipelineError(told[0], location=place, **told[1])
+        inner = innermost(causes)
         condition = inner.condition or inner.type_name
         advice = next((text for start, text in _ADVICE.items() if condition.startswith(start)), _OTHER_ADVICE)
         return PipelineError(

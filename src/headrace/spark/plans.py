@@ -211,6 +211,11 @@ def _leaf(kind: str, node: Any, found: Reading) -> None:
         prepared = Prepared.from_json(str(node.extraOptions().get(python_sources.SOURCE_OPTION)))
         found.sources.append(Source(SourceKind.OTHER, prepared.description, without_effect=prepared.without_effect))
         found.external.append(prepared.description)
+    elif kind == "StreamingRelationV2" and str(node.sourceName()) == "socket":
+        options = node.extraOptions()
+        text = f"socket {options.get('host')}:{options.get('port')}"
+        found.sources.append(Source(SourceKind.OTHER, text, forgets=True))
+        found.external.append(text)
     elif kind.startswith("StreamingRelation") or kind == "StreamingDataSourceV2Relation":
         text = str(node.simpleString(5)).split("[")[0].strip()
         found.sources.append(Source(SourceKind.OTHER, text))

@@ -17,6 +17,7 @@ from headrace.autoloader.discovery import Clock
 from headrace.errors import PipelineError, Problems
 from headrace.sources.jdbc_incremental import JdbcSource, prepare_jdbc
 from headrace.sources.streams import Prepared, Session
+from headrace.sources.told import PASSING
 
 
 class Reader:
@@ -375,6 +376,9 @@ def test_columns_that_are_given_resolve_a_query_while_the_database_is_down_and_n
 
     assert (prepared.columns, prepared.description) == (columns, "orders of postgresql://127.0.0.1:1/shop")
     assert "hidden" not in prepared.to_json()
+    with pytest.raises(PipelineError) as unread:
+        JdbcSource.of(Prepared.from_json(prepared.to_json()))
+    assert unread.value.code == "JDBC.UNREACHABLE"
     for schema, session in ((columns, Session()), (None, Session(resolves=True))):
         with pytest.raises(PipelineError) as raised:
             prepare_jdbc(options, schema, session)
@@ -423,6 +427,16 @@ def test_what_is_wrong_with_a_database_is_said_without_its_secrets(postgres):
     assert [text for text in texts if postgres.password in text or "not-the-passw0rd" in text] == []
     assert 'password authentication failed for user "reader"' in texts[0]
     assert "division by zero" in texts[8]
+
+
+@pytest.mark.parametrize("does", ["pg_terminate_backend", "pg_cancel_backend"])
+def test_what_a_database_breaks_off_is_tried_again(postgres, does):
+    ends_itself = f"SELECT 1 AS id FROM (SELECT {does}(pg_backend_pid()), pg_sleep(60)) AS x"
+
+    problem = failure(postgres.options(query=ends_itself, cursorColumn="id"))
+
+    assert (problem.code, problem.code in PASSING) == ("JDBC.BROKEN_OFF", True)
+    assert problem.detail != "."
 
 
 @pytest.mark.parametrize(
