@@ -38,6 +38,7 @@ _PARTS = 8
 _SAMPLE_BYTES = 256 * 1024
 _TWO_ON_A_LINE = re.compile(rb"\}[ \t]*\{")
 _BOM = b"\xef\xbb\xbf"
+_BEFORE_MINUS_ZERO = (b":-0", b" -0", b"\t-0", b"[-0", b",-0")
 _MINUS_ZERO = re.compile(rb"[:\[,][ \t]*-0[ \t]*[,}\]]")
 
 Path = tuple[str, ...]
@@ -222,7 +223,7 @@ def _is_one_a_line(block: bytes, records: int) -> bool:
 
 def _has_minus_zero(block: bytes) -> bool:
     """Whether there may be a whole number that Arrow would spell otherwise."""
-    return (b":-0" in block or b" -0" in block or b"[-0" in block) and _MINUS_ZERO.search(block) is not None
+    return any(begin in block for begin in _BEFORE_MINUS_ZERO) and _MINUS_ZERO.search(block) is not None
 
 
 def _cut(block: bytes) -> Iterator[bytes]:
