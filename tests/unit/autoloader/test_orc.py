@@ -73,6 +73,14 @@ def test_times_without_a_zone_are_those_of_a_clock_in_the_readers_zone(write):
     assert zoned["t"] == zoned["s"]["t"] == datetime(2024, 7, 1, 10, tzinfo=timezone.utc)
 
 
+def test_clocks_are_put_forward_in_summers_after_2037_too(write):
+    split = write(t=pa.array([NOON, None, NOON.replace(year=2053)], pa.timestamp("us")))
+
+    rows = rows_of(split, "t TIMESTAMP", rescued_column=None, time_zone="Europe/Berlin")
+
+    assert [row["t"] and row["t"].hour for row in rows] == [10, None, 10]
+
+
 def test_times_with_a_zone_are_points_in_time_whatever_the_zone(write):
     split = write(t=pa.array([NOON], pa.timestamp("us", "UTC")))
 

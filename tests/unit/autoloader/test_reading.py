@@ -114,6 +114,22 @@ def test_what_does_not_fit_is_null_and_rescued_as_it_was_written(kind, written, 
     assert row["_rescued_data"] == f'{{"a":{written},"_file_path":"{PATH}"}}'
 
 
+@pytest.mark.parametrize("year", [2036, 2037, 2053, 9998])
+def test_clocks_are_put_forward_in_summers_that_no_file_of_zones_spells_out(year):
+    row = one(f'{{"a":"{year}-07-01T12:00:00"}}', "a TIMESTAMP", time_zone="America/New_York")
+
+    assert row["a"] == datetime(year, 7, 1, 16, tzinfo=timezone.utc)
+
+
+@pytest.mark.parametrize("written", ['{"a":\t-0}', '{"a": -0}', '{"a":-0 }'])
+def test_a_zero_below_zero_is_a_text_as_it_was_written(written):
+    assert one(written, "a STRING")["a"] == "-0"
+
+
+def test_such_a_zero_is_one_in_an_array_too():
+    assert one('{"a":[1,-0]}', "a ARRAY<STRING>")["a"] == ["1", "-0"]
+
+
 def test_fields_that_the_schema_lacks_are_rescued_at_every_depth():
     row = one('{"a":{"b":1,"new":2.50},"more":["x"]}', "a STRUCT<b: INT>")
 

@@ -16,6 +16,7 @@ from headrace.autoloader.reading.arrow_types import arrow_schema, arrow_type
 from headrace.autoloader.reading.json_scan import Members, Number
 from headrace.autoloader.reading.plan import ReadPlan, UnknownFields, taken_names
 from headrace.autoloader.reading.rows import rescued_text
+from headrace.autoloader.reading.times import in_zone
 from headrace.errors import PipelineError
 
 
@@ -170,7 +171,7 @@ def fitted(array: pa.Array, kind: JsonType, zone: str | None = None) -> pa.Array
         return None
     try:
         if zone is not None and wanted == pa.timestamp("us", "UTC") and array.type.tz is None:
-            array = pc.assume_timezone(array, zone, ambiguous="earliest", nonexistent="latest")
+            array = in_zone(array, zone)
         # Of times, what is finer than a microsecond is left out, as Spark does it.
         return array.cast(wanted, safe=not (pa.types.is_timestamp(array.type) and array.type.unit == "ns"))
     except pa.ArrowInvalid:

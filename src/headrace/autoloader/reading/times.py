@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from decimal import Decimal
+from functools import cache
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headrace.autoloader.reading.values import zone_of
+
 _MOST_DIGITS = 38
+# The last year that files of time zones spell out; what comes later is a rule, which Arrow does not read.
+_LAST_YEAR = 2037
 _DAY = r"^\d{4}-\d{2}-\d{2}$"
 _CLOCK_FACE = r"^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(\.\d{1,6})?$"
 _ZONED = r"^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(\.\d{1,6})?(Z|[+-]\d{2}:?\d{2})$"
@@ -41,10 +47,38 @@ def moments(texts: pa.Array, zone: str | None) -> pa.Array:
         return _cast(texts, pa.timestamp("us", tz="UTC"))
     _check(texts, _CLOCK_FACE)
     try:
-        local = pc.assume_timezone(_cast(texts, plain), zone, ambiguous="raise", nonexistent="raise")
+        local = _cast(texts, plain)
+        if not knows_zone(local, zone):
+            raise NotVectorised
+        local = pc.assume_timezone(local, zone, ambiguous="raise", nonexistent="raise")
     except pa.ArrowException as error:
         raise NotVectorised from error
     return local.cast(pa.timestamp("us", tz="UTC"))
+
+
+def knows_zone(local: pa.Array, zone: str) -> bool:
+    """Whether Arrow knows a zone's clocks at all of these times; where it does not, it lets them stand."""
+    return zone == "UTC" or not pc.any(pc.greater(pc.year(local), _known_until(zone)), min_count=0).as_py()
+
+
+@cache
+def _known_until(zone: str) -> int:
+    """The last year in which Arrow's clocks of a zone are those of Python: some machines' files end at 2007."""
+    quarters = [datetime(year, month, 1, 12) for year in range(1970, _LAST_YEAR + 1) for month in (1, 4, 7, 10)]  # noqa: DTZ001 - clock faces
+    arrow = pc.assume_timezone(pa.array(quarters), zone, ambiguous="earliest", nonexistent="latest")
+    clocks = zone_of(zone)
+    # In UTC, because two times of one zone are compared by their clock faces.
+    pairs = zip(quarters, arrow.cast(pa.timestamp("us", "UTC")).to_pylist(), strict=True)
+    return next((local.year - 1 for local, at in pairs if at != local.replace(tzinfo=clocks)), _LAST_YEAR)
+
+
+def in_zone(local: pa.Array, zone: str) -> pa.Array:
+    """Points in time of clocks in a zone; the earlier one of two hours of one name."""
+    if knows_zone(local, zone):
+        return pc.assume_timezone(local, zone, ambiguous="earliest", nonexistent="latest")
+    clocks = zone_of(zone)
+    times = local.cast(pa.timestamp("us"), safe=False).to_pylist()
+    return pa.array([time and time.replace(tzinfo=clocks) for time in times], pa.timestamp("us", tz="UTC"))
 
 
 def _all(texts: pa.Array, form: str) -> bool:
