@@ -30,8 +30,8 @@ A pipeline that reads topics, or Avro, and does not name the connector is told w
 The columns are `key`, `value` (bytes), `topic`, `partition`, `offset`, `timestamp`, `timestampType`, and with
 `includeHeaders` also `headers`.
 
-In SQL, with the same options; `bootstrapServers` is `kafka.bootstrap.servers`, and names with dots stand in backticks. A
-secret comes from the configuration, as `'${name}'`:
+In SQL, with the same options; `bootstrapServers` is `kafka.bootstrap.servers`, and names with dots stand in backticks.
+Values are literals, so a login belongs into Python, where `dbutils` has the secret:
 
 ```sql
 CREATE STREAMING TABLE orders_raw AS
