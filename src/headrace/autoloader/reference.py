@@ -86,7 +86,8 @@ there at its start.
   where the query names it. `input_file_name()`, `input_file_block_start()` and `input_file_block_length()` say what its
   fields say, in the function that reads the files and in SQL with `read_files`; elsewhere, and in SQL whose `*` would
   have a column more that counts (`SELECT DISTINCT *`, `UNION`), they are refused: there, select `_metadata.file_path`
-  under a name. In a script, what `expr` is given as text is refused when the stream is started.
+  under a name. In a script, what `expr` is given as text is refused when the stream is started; in the function of a
+  `foreachBatch`, and in a batch of a script, such a text says nothing: select the field before.
 
 `cloudFiles.schemaEvolutionMode` says what a field does that the schema lacks:
 
