@@ -231,7 +231,8 @@ def test_a_function_that_would_say_nothing_of_the_file_is_refused_with_the_field
         + """
     @dp.table
     def told():
-        return spark.readStream.table("files").selectExpr("id", "upper(input_file_name()) AS file")
+        wide = [f"id AS c{place}" for place in range(60)]
+        return spark.readStream.table("files").selectExpr(*wide, "upper(input_file_name()) AS file")
 
     @dp.view
     def files():

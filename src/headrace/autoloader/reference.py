@@ -86,7 +86,8 @@ there at its start.
   where the query names it. `input_file_name()`, `input_file_block_start()` and `input_file_block_length()` say what its
   fields say, in the function that reads the files and in SQL with `read_files`; elsewhere, and in SQL whose `*` would
   have a column more that counts (`SELECT DISTINCT *`, `UNION`), they are refused: there, select `_metadata.file_path`
-  under a name. In a script, what `expr` is given as text is refused when the stream is started.
+  under a name. In a script, what `expr` is given as text is refused when the stream is started; in the function of a
+  `foreachBatch`, and in a batch of a script, such a text says nothing: select the field before.
 
 `cloudFiles.schemaEvolutionMode` says what a field does that the schema lacks:
 
@@ -108,9 +109,10 @@ flow's table has the schema inferred anew, as a version of its own; where nothin
 
 `_rescued_data` holds, as JSON, what a row has and the schema has no place for: unknown fields, values of another type,
 names of another case; and the file's path as `_file_path`. Numbers stand there as they were written. A record that cannot
-be read at all is there too, under `_corrupt_record`, unless the schema has a column of that name. A rule sets such rows
-aside: `@dp.expect_or_quarantine("clean", "_rescued_data IS NULL")`. A field of the files that is itself called
-`_rescued_data` is rescued; one called `_metadata` goes before the column of that name.
+be read at all is there too, under `_corrupt_record`, unless the schema has a column of that name. Of an array or a map of
+JSON in which a value does not fit, the others stay, with NULL in its place, and an array is rescued whole; Spark's own
+reader makes it NULL. A rule sets such rows aside: `@dp.expect_or_quarantine("clean", "_rescued_data IS NULL")`. A field of
+the files that is itself called `_rescued_data` is rescued; one called `_metadata` goes before the column of that name.
 
 `mode` is for records that cannot be read: `PERMISSIVE` keeps them so, `DROPMALFORMED` leaves them out, `FAILFAST` ends the
 batch. Where there is no column for what is rescued, a value that does not fit makes its record one that cannot be read.

@@ -18,6 +18,7 @@ from pyspark.sql.functions import builtin
 from headrace.autoloader.reading.plan import METADATA
 from headrace.errors import PipelineError
 from headrace.spark.cloud_files import NAME
+from headrace.spark.plans import analyzed, items, node_kind, tree_text
 from headrace.sql.input_file import FIELDS, said_by
 
 # Whether files were read last whose rows have the hidden column.
@@ -62,32 +63,29 @@ def check_input_file(frame: DataFrame) -> None:
     Raises:
         PipelineError: ``AUTO_LOADER.INPUT_FILE``.
     """
-    plan: Any = frame._jdf.queryExecution().analyzed()  # noqa: SLF001 - plans have no public form in Python
-    if not any(name in plan.toString() for name in FIELDS):
+    plan = analyzed(frame)
+    text = tree_text(plan, frame.sparkSession)
+    if not any(name in text for name in FIELDS):
         return
     for node in _nodes(plan):
-        called = next((found for e in _items(node.expressions()) if (found := _function(e))), None)
+        called = next((found for e in items(node.expressions()) if (found := _function(e))), None)
         if called is not None and any(_reads_files(below) for below in _nodes(node)):
             raise PipelineError("AUTO_LOADER.INPUT_FILE", function=called, field=FIELDS[called])
 
 
 def _nodes(plan: Any) -> Iterator[Any]:
     yield plan
-    for child in (*_items(plan.children()), *_items(plan.subqueries())):
+    for child in (*items(plan.children()), *items(plan.subqueries())):
         yield from _nodes(child)
 
 
 def _function(expression: Any) -> str | None:
-    name = _CLASSES.get(str(expression.getClass().getSimpleName()))
-    return name or next((found for e in _items(expression.children()) if (found := _function(e))), None)
+    name = _CLASSES.get(node_kind(expression))
+    return name or next((found for e in items(expression.children()) if (found := _function(e))), None)
 
 
 def _reads_files(node: Any) -> bool:
-    kind = str(node.getClass().getSimpleName())
+    kind = node_kind(node)
     if kind == "StreamingRelationV2":
         return str(node.sourceName()) == NAME
     return kind == "DataSourceV2Relation" and NAME in str(node.table().name())
-
-
-def _items(sequence: Any) -> list[Any]:
-    return [sequence.apply(place) for place in range(sequence.size())]

@@ -121,7 +121,7 @@ def fingerprint(frame: DataFrame, reading: Reading, stubs: str, *extra: str) -> 
         stubs: the folder of the empty stand-ins, which is another one in each process.
         extra: what else the result depends on.
     """
-    plan = _tree_text(analyzed(frame).canonicalized(), frame.sparkSession).replace(stubs, "")
+    plan = tree_text(analyzed(frame).canonicalized(), frame.sparkSession).replace(stubs, "")
     # Names of tables are not part of a canonical plan, and ids of watermarks are made at random.
     digest = hashlib.sha256(_RANDOM_ID.sub("", plan).encode())
     names = [f"{name} {streaming}" for name, streaming in reading.inputs.items()]
@@ -130,7 +130,7 @@ def fingerprint(frame: DataFrame, reading: Reading, stubs: str, *extra: str) -> 
     return digest.hexdigest()[:32]
 
 
-def _tree_text(plan: Any, session: SparkSession) -> str:
+def tree_text(plan: Any, session: SparkSession) -> str:
     """All nodes with all their fields; the default form leaves out fields beyond the 25th."""
     key = "spark.sql.debug.maxToStringFields"
     before = session.conf.get(key)
