@@ -100,25 +100,27 @@ def lines():
 
 
 def test_a_socket_is_read_while_a_continuous_update_goes_on_and_each_update_says_what_it_is(project, lines):
-    pipeline = project(
-        f"""
+    text = f"""
         @dp.table(schema="value STRING", spark_conf={{"pipelines.trigger.interval": "100 ms"}})
         def said():
             return spark.readStream.format("socket").option("host", "127.0.0.1").option("port", {lines}).load()
         """
-    )
+    pipeline, other = project(text), project(text)
 
-    def warned(update_id):
-        said = pipeline.project.events().warnings(update_id)
+    def warned(of, update_id):
+        said = of.project.events().warnings(update_id)
         return [warning.message for warning in said if warning.code == "FLOW.FORGETFUL_SOURCE"]
 
-    triggered = pipeline.run()
+    triggered = other.run()
     with pipeline.continuing() as update:
         update.wait_until(lambda: len(pipeline.rows("said")) == 3)
 
     assert (triggered.state, triggered.written) == (UpdateState.COMPLETED, 0)
     assert update.result.state is UpdateState.COMPLETED
     assert sorted(row["value"] for row in pipeline.rows("said")) == ["one", "three", "two"]
-    (at_once,), (going_on,) = warned(triggered.outcome.update_id), warned(update.result.outcome.update_id)
+    (at_once,), (going_on,) = (
+        warned(other, triggered.outcome.update_id),
+        warned(pipeline, update.result.outcome.update_id),
+    )
     assert f"socket 127.0.0.1:{lines}, which keeps nothing" in at_once
     assert ("before it has read a line" in at_once, "before it has read a line" in going_on) == (True, False)

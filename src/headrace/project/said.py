@@ -100,7 +100,8 @@ def _forgetting(plan: Plan) -> Iterator[Warned]:
             if source.forgets and step.decision is Decision.START:
                 message = (
                     f'flow "{step.flow.name}" reads {source.detail}, which keeps nothing: what it sends is lost when a '
-                    f"batch fails and while no update runs{also}"
+                    f"batch fails and while no update runs{also}; before a further update, drop the flow's progress: "
+                    f"headrace run --continuous --reset-checkpoint {step.flow.name}"
                 )
                 yield Warned("FLOW.FORGETFUL_SOURCE", message, step.flow.name, str(step.flow.target))
 

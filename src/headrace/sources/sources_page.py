@@ -154,8 +154,9 @@ _SPARK = """
 - A triggered update takes from `rate` what its clock has made since the stream's first start, and from
   `rate-micro-batch` one batch.
 - `socket` is for trying things out, in a continuous update: it keeps nothing, so that what it sends is lost when a batch
-  fails and while no update runs. A triggered update connects, and ends before it has read a line. Every update says so
-  (`FLOW.FORGETFUL_SOURCE`).
+  fails and while no update runs. A triggered update connects, and ends before it has read a line. An update after another
+  one may wait for lines without end, unless it drops the flow's progress: `headrace run --continuous --reset-checkpoint
+  FLOW`. Every update says so (`FLOW.FORGETFUL_SOURCE`).
 """
 
 
