@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -18,24 +19,30 @@ the slowest run less the fastest, by the median. The last column but one is the 
 
 This page is written by `make bench ARGS="--publish"`; each scenario has the command that measures it again.
 """
+_SECTION = re.compile(r"^## (\w+)\n(.*?)(?=^## |\Z)", re.DOTALL | re.MULTILINE)
 
 
-def page(scenarios: Mapping[str, Mapping[str, Any]]) -> str:
+def page(scenarios: Mapping[str, Mapping[str, Any]], before: str = "") -> str:
     """The page as Markdown.
 
     Args:
         scenarios: as stored by the runner, by name.
+        before: the page as it was; what it says of other scenarios, which were measured elsewhere, stays.
     """
-    lines = [_HEAD]
-    for name, found in sorted(scenarios.items()):
-        lines += [f"## {name}", "", f"{found['about']}; {found['rows']:,} rows, {_rounds(found)}.", ""]
-        lines += [f'    make bench ARGS="--only {name} --repeats {found["repeats"]}"', ""]
-        rows = [
-            (line["measure"], line["contestant"], line["median_s"], f"{line['spread']:.0%}", line["ratio"], _runs(line))
-            for line in found["lines"]
-        ]
-        lines += _table(("measure", "contestant", "median", "spread", f"by {found['base']}", "runs"), rows)
-        lines += ["", f"{found['at'][:10]}; {_machine(found['machine'])}.", ""]
+    sections = {name: f"## {name}\n{text.rstrip()}\n" for name, text in re.findall(_SECTION, before)}
+    sections |= {name: _section(name, found) for name, found in scenarios.items()}
+    return "\n".join((_HEAD, *(sections[name] for name in sorted(sections))))
+
+
+def _section(name: str, found: Mapping[str, Any]) -> str:
+    lines = [f"## {name}", "", f"{found['about']}; {found['rows']:,} rows, {_rounds(found)}.", ""]
+    lines += [f'    make bench ARGS="--only {name} --repeats {found["repeats"]}"', ""]
+    rows = [
+        (line["measure"], line["contestant"], line["median_s"], f"{line['spread']:.0%}", line["ratio"], _runs(line))
+        for line in found["lines"]
+    ]
+    lines += _table(("measure", "contestant", "median", "spread", f"by {found['base']}", "runs"), rows)
+    lines += ["", f"{found['at'][:10]}; {_machine(found['machine'])}.", ""]
     return "\n".join(lines)
 
 

@@ -59,7 +59,8 @@ def main(words: Sequence[str]) -> int:
         at = datetime.now(timezone.utc).isoformat()
         results = _stored({name: {"at": at, "machine": machine, **found}})
         if chosen.publish:
-            PAGE.write_text(page(results), encoding="utf-8")
+            before = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
+            PAGE.write_text(page(results, before), encoding="utf-8")
     print(f"\nstored in {RESULTS / 'results.json'}")
     return 0
 

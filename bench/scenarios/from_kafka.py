@@ -132,7 +132,7 @@ def _contestant(name: str, table: str) -> Contestant:
 
 SCENARIO = Scenario(
     about=f"a Kafka topic of JSON with {_PARTITIONS} partitions into one new Delta table, by a process that is warm",
-    rows=3_000_000,
+    rows=1_500_000,
     make_data=make_data,
     expected_rows=lambda rows: rows,
     contestants=(

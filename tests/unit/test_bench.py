@@ -93,6 +93,17 @@ RESULT = {
 }
 
 
+def test_what_was_measured_elsewhere_stays_on_the_page(monkeypatch):
+    monkeypatch.syspath_prepend(BENCH)
+    page = import_module("page").page
+    sys.modules.pop("page")
+    before = page({"deep": RESULT, "rules": {**RESULT, "rows": 7}})
+
+    after = page({"deep": {**RESULT, "rows": 9}}, before)
+
+    assert after == page({"deep": {**RESULT, "rows": 9}, "rules": {**RESULT, "rows": 7}})
+
+
 def test_a_published_number_has_its_machine_and_the_command_that_measures_it_again(monkeypatch):
     monkeypatch.syspath_prepend(BENCH)
 
