@@ -57,10 +57,11 @@ def main(words: Sequence[str]) -> int:
         scenario: Scenario = import_module(f"scenarios.{name}").SCENARIO
         found = run_scenario(name, scenario, chosen.rows or scenario.rows, chosen.repeats)
         at = datetime.now(timezone.utc).isoformat()
-        results = _stored({name: {"at": at, "machine": machine, **found}})
+        measured = {name: {"at": at, "machine": machine, **found}}
+        _store(measured)
         if chosen.publish:
             before = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
-            PAGE.write_text(page(results, before), encoding="utf-8")
+            PAGE.write_text(page(measured, before), encoding="utf-8")
     print(f"\nstored in {RESULTS / 'results.json'}")
     return 0
 
@@ -132,14 +133,13 @@ def _as_stored(
     }
 
 
-def _stored(new: Mapping[str, Any]) -> dict[str, Any]:
-    """The newest results of every scenario that was run here, the new ones among them, once they are stored."""
+def _store(new: Mapping[str, Any]) -> None:
+    """Keep the newest results of every scenario that was run here."""
     file = RESULTS / "results.json"
     before = json.loads(file.read_text(encoding="utf-8"))["scenarios"] if file.exists() else {}
     # Those of an older form have no machine.
     results = {name: found for name, found in before.items() if "machine" in found} | dict(new)
     file.write_text(json.dumps({"scenarios": results}, indent=1) + "\n", encoding="utf-8")
-    return results
 
 
 def _machine() -> dict[str, Any]:

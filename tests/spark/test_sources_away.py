@@ -115,6 +115,47 @@ def test_an_update_that_begins_with_nothing_there_fails_those_flows_and_no_other
     assert set(found.values()) == {FlowState.FAILED}
 
 
+def test_a_folder_that_is_not_there_is_told_with_what_to_do_and_fails_its_own_flow(project, tmp_path):
+    pipeline = project(f"""
+        @dp.materialized_view
+        def prices():
+            return spark.read.parquet("{tmp_path}/prices")
+
+        @dp.materialized_view
+        def apart():
+            return spark.range(3)
+    """)
+
+    with pytest.raises(Problems) as found:
+        pipeline.project.validate()
+    outcome = pipeline.project.run()
+
+    (error,) = found.value
+    assert error.hint.startswith("Correct the path, or make the folder")
+    assert states(outcome) == {"prices": FlowState.FAILED, "apart": FlowState.COMPLETED}
+    assert outcome.error["params"]["condition"] == "PATH_NOT_FOUND"
+
+
+def test_a_file_that_the_schema_would_be_inferred_from_fails_its_own_flow(project, tmp_path):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.json").write_text('{"id": 1}\n')
+    (tmp_path / "in" / "b.json.xz").write_bytes(b"xz")
+    pipeline = project(f"""
+        @dp.table
+        def landed():
+            return spark.readStream.format("cloudFiles").option("cloudFiles.format", "json").load("{tmp_path}/in")
+
+        @dp.materialized_view
+        def apart():
+            return spark.range(3)
+    """)
+
+    outcome = pipeline.project.run()
+
+    assert states(outcome) == {"landed": FlowState.FAILED, "apart": FlowState.COMPLETED}
+    assert outcome.error["code"] == "AUTO_LOADER.SAMPLE"
+
+
 def test_a_database_that_is_down_is_tried_again_when_its_columns_are_given(project, outside):
     pipeline = shop(project, outside, schema='.schema("id BIGINT, name STRING")')
     pipeline.run()

@@ -32,7 +32,8 @@ _WHOLE = ("byte", "short", "integer", "long")
 _NUMBERS = {*_WHOLE, "float", "double"}
 _DIGITS: Mapping[str, tuple[int, int]] = {"byte": (3, 0), "short": (5, 0), "integer": (10, 0), "long": (20, 0)}
 _MOST_DIGITS = 38
-_LONG_NUMBER = re.compile(rb"[:\[,][ \t]*-?[0-9]{19}")
+# Those of 19 digits that begin with less than this fit into BIGINT.
+_LONG_NUMBER = re.compile(rb"[:\[,][ \t]*-?(?:9[2-9][0-9]{17}|[0-9]{20})")
 EMPTY_STRUCT: Mapping[str, Any] = {"type": "struct", "fields": []}
 
 

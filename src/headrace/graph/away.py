@@ -17,11 +17,14 @@ _CODES = frozenset(
     {
         "AUTO_LOADER.NOTHING_TO_INFER",
         "AUTO_LOADER.PATH_MISSING",
+        "AUTO_LOADER.SAMPLE",
         "AUTO_LOADER.STORE_FAILS",
+        "CONFLUENT.UNREACHABLE",
         "JDBC.BROKEN_OFF",
         "JDBC.READ",
         "JDBC.TABLE_MISSING",
         "JDBC.UNREACHABLE",
+        "KAFKA.UNREACHABLE",
     }
 )
 # The same as Spark and Delta say it of paths.

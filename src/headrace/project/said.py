@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import shlex
 from collections.abc import Iterator
 
 from headrace.events.types import DatasetDefined, Event, FlowDefined, Warned
@@ -101,7 +102,7 @@ def _forgetting(plan: Plan) -> Iterator[Warned]:
                 message = (
                     f'flow "{step.flow.name}" reads {source.detail}, which keeps nothing: what it sends is lost when a '
                     f"batch fails and while no update runs{also}; before a further update, drop the flow's progress: "
-                    f"headrace run --continuous --reset-checkpoint {step.flow.name}"
+                    f"headrace run --continuous --reset-checkpoint {shlex.quote(step.flow.name)}"
                 )
                 yield Warned("FLOW.FORGETFUL_SOURCE", message, step.flow.name, str(step.flow.target))
 

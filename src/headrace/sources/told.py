@@ -13,7 +13,16 @@ from headrace.errors import PipelineError, Problems, problems_of
 # Between what is for people and the same for programs.
 _MARK = "headrace.problem="
 # What may pass by itself: a server that does not answer, or give more, now.
-PASSING = frozenset({"JDBC.BROKEN_OFF", "JDBC.UNREACHABLE", "KINESIS.BUSY", "KINESIS.UNREACHABLE"})
+PASSING = frozenset(
+    {
+        "CONFLUENT.UNREACHABLE",
+        "JDBC.BROKEN_OFF",
+        "JDBC.UNREACHABLE",
+        "KAFKA.UNREACHABLE",
+        "KINESIS.BUSY",
+        "KINESIS.UNREACHABLE",
+    }
+)
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 

@@ -30,6 +30,7 @@ class ThreadedFlows:
         self._stop = threading.Event()
         self._abandoned = threading.Event()
         self._threads: dict[str, threading.Thread] = {}
+        self._ended: dict[str, threading.Event] = {}
         # Streams of a continuous update wait for input most of the time; views are work while they run.
         self._room = threading.Semaphore(around.max_parallel_flows)
 
@@ -39,8 +40,8 @@ class ThreadedFlows:
 
     def begin(self, step: FlowStep, table: TableStep | None, attempt: int) -> None:
         """Start a flow in a thread of its own."""
-        name = f"flow {step.flow.name} #{attempt}"
-        run = Attempt(
+        ended = threading.Event()
+        running = Attempt(
             self._around,
             self._preparation,
             step,
@@ -49,9 +50,15 @@ class ThreadedFlows:
             report=self._reports.put,
             tidy=self._maintenance.ask,
             signals=Signals(self._stop, self._room, self._patience_s),
-        ).run
-        thread = threading.Thread(target=run, name=name, daemon=True)
-        self._threads[step.flow.name] = thread
+        )
+
+        def run() -> None:
+            running.run()
+            # The thread itself takes a while to end: py4j closes its connection then.
+            ended.set()
+
+        thread = threading.Thread(target=run, name=f"flow {step.flow.name} #{attempt}", daemon=True)
+        self._threads[step.flow.name], self._ended[step.flow.name] = thread, ended
         thread.start()
 
     def wait(self, timeout_s: float | None) -> Sequence[Report]:
@@ -93,7 +100,7 @@ class ThreadedFlows:
     def close(self) -> None:
         """Leave nothing running: called when the update is over, however it ended."""
         # Flows first: one that still runs may ask for maintenance, and must not go on while that is waited for.
-        if any(thread.is_alive() for thread in self._threads.values()):
+        if not all(ended.is_set() for ended in self._ended.values()):
             self.abandon()
             self._interrupt()
             for thread in self._threads.values():
