@@ -86,6 +86,8 @@ def test_what_is_away_fails_its_own_flow_and_what_reads_from_it_while_the_others
     assert "fail       orders: database" in plan.describe()
     assert 'skip       newest: input "orders" was not updated' in plan.describe()
     assert (plan.inactive, plan.empty) == ((), False)
+    alone = pipeline.project.run(["newest"])
+    assert (alone.state, alone.error["code"]) == (UpdateState.FAILED, "JDBC.UNREACHABLE")
     with pytest.raises(Problems) as found:
         pipeline.project.validate()
     assert [error.code for error in found.value] == ["JDBC.UNREACHABLE", "FLOW.ANALYSIS"]

@@ -10,6 +10,7 @@ from py4j.protocol import Py4JNetworkError
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql.avro.functions import from_avro
 
+from headrace.errors import PipelineError
 from headrace.model.datasets import Flow, PythonQuery
 from headrace.model.location import Location
 from headrace.model.names import Naming, QualifiedName
@@ -37,6 +38,15 @@ def test_a_connection_that_the_users_function_lost_is_tried_again(flow):
 
     assert report.error.code == "FLOW.USER_CODE"
     assert retryable(report)
+
+
+@pytest.mark.parametrize("code", ["KAFKA.UNREACHABLE", "CONFLUENT.UNREACHABLE", "JDBC.UNREACHABLE"])
+def test_a_server_that_is_away_before_a_query_starts_is_tried_again(flow, code):
+    report = failed(
+        flow, PipelineError(code, flow="a", url="", database="", address="", reason="", servers=""), Path("/project")
+    )
+
+    assert (report.error.code, retryable(report)) == (code, True)
 
 
 @pytest.mark.parametrize("name", ["kafka", "avro"])

@@ -158,10 +158,16 @@ class Planning:
 
 
 def _away_steps(graph: ResolvedGraph, selected: Selected) -> tuple[AwayStep, ...]:
-    """What becomes of the flows that could not be resolved."""
+    """What becomes of the flows that could not be resolved.
+
+    Each error that keeps a selected flow from running fails one at least: where the flow that has met it is not
+    selected, those that it blocks.
+    """
+    chosen = [away for away in graph.away if away.target in selected.refresh]
+    told = [away.error for away in chosen if not away.blocked]
     return tuple(
         AwayStep(away, Decision.EXCLUDE, "not selected")
-        if away.target not in selected.refresh
-        else AwayStep(away, Decision.SKIP if away.blocked else Decision.FAIL, away.reason)
+        if away not in chosen
+        else AwayStep(away, Decision.SKIP if away.blocked and away.error in told else Decision.FAIL, away.reason)
         for away in graph.away
     )
