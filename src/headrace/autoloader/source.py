@@ -270,14 +270,15 @@ def _found(tree: Tree, options: LoaderOptions, place: Place) -> SchemaVersion:
         raise PipelineError("AUTO_LOADER.SCHEMA_LOCATION_MISSING")
     files = newest(tree, place.now_ns)
     data = inferred(files, options, place.time_zone)
-    if data is None and latest is not None:
-        return latest
-    if data is None:
+    if data is not None:
+        partitions = partition_columns(files, tree.base, options, place.time_zone)
+        names = {field["name"].casefold() for field in partitions}
+        fields = [field for field in data["fields"] if field["name"].casefold() not in names]
+        schema = _hinted({"type": "struct", "fields": [*fields, *partitions]}, options)
+    elif latest is not None:
+        schema = _hinted(latest.schema, options)
+    else:
         raise PipelineError("AUTO_LOADER.NOTHING_TO_INFER", path=tree.base, format=options.file_format)
-    partitions = partition_columns(files, tree.base, options, place.time_zone)
-    names = {field["name"].casefold() for field in partitions}
-    fields = [field for field in data["fields"] if field["name"].casefold() not in names]
-    schema = _hinted({"type": "struct", "fields": [*fields, *partitions]}, options)
     if latest is not None and latest.schema == schema:
         return latest
     number = latest.number + 1 if latest is not None else 0

@@ -72,7 +72,7 @@ def _leaves_out(tokens: Sequence[Token]) -> bool:
     pairs = closings(tokens)
     listed = {index + 1 for index in stars}
     compares = any(token.is_word(*_COMPARING) and index not in listed for index, token in enumerate(tokens))
-    return not compares and all(_is_selected(tokens, index, pairs) for index in stars)
+    return not compares and not _groups_by_all(tokens) and all(_is_selected(tokens, index, pairs) for index in stars)
 
 
 def _is_all(tokens: Sequence[Token], index: int) -> bool:
@@ -84,6 +84,23 @@ def _is_all(tokens: Sequence[Token], index: int) -> bool:
 
 
 def _is_selected(tokens: Sequence[Token], index: int, pairs: Mapping[int, int]) -> bool:
-    """Whether a star is one of the columns of a SELECT, and no argument of a function."""
+    """Whether a star is one of the columns of a SELECT: of no function, and of no query that stands for a value."""
     around = [opening for opening, closing in pairs.items() if opening < index < closing]
-    return not around or tokens[max(around) + 1].is_word("SELECT", "WITH", "FROM")
+    if not around:
+        return True
+    opening = max(around)
+    before = tokens[opening - 1] if opening else None
+    is_relation = (
+        before is None or before.is_word("FROM", "JOIN", "AS", "EXISTS", "LATERAL") or before.is_symbol(",", "(")
+    )
+    return is_relation and tokens[opening + 1].is_word("SELECT", "WITH", "FROM")
+
+
+def _groups_by_all(tokens: Sequence[Token]) -> bool:
+    """Whether all columns of the result are keys of groups."""
+    return any(
+        token.is_word("GROUP")
+        and tokens[index + 1].is_word("BY")
+        and (tokens[index + 2].is_word("ALL") or tokens[index + 2].is_symbol("*"))
+        for index, token in enumerate(tokens[:-2])
+    )

@@ -230,6 +230,7 @@ def test_a_schema_that_is_inferred_anew_is_another_version_once(tmp_path, data, 
     assert "old string" not in columns(source())
     file.unlink()
     assert columns(anew()) == columns(source())
+    assert columns(anew(**{"cloudFiles.schemaHints": "id DOUBLE"}))[0] == "id double"
     with pytest.raises(PipelineError, match="infer a schema"):
         anew(**{"cloudFiles.schemaLocation": str(tmp_path / "mine")})
 

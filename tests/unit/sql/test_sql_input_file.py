@@ -55,6 +55,8 @@ def test_the_column_is_named_by_a_name_and_not_by_a_path():
         "SELECT *, input_file_name() f FROM v UNION ALL SELECT * FROM w",
         "SELECT struct(*), input_file_name() f FROM v",
         "SELECT to_json(struct(1, *)), input_file_name() f FROM v",
+        "SELECT *, count(*) AS n FROM v WHERE input_file_name() LIKE 'x' GROUP BY ALL",
+        "SELECT id FROM w WHERE id IN (SELECT * FROM v WHERE input_file_name() LIKE 'x')",
     ],
 )
 def test_where_another_column_in_a_star_would_count_the_field_is_to_be_written(text):
