@@ -15,10 +15,14 @@ def next_positions(checkpoint: Path, source: int) -> dict[Partition, int]:
     the first batch begins.
     """
     progress = read_progress(checkpoint)
-    if progress is not None and progress.completed:
-        offsets = progress.offsets
-    else:
-        offsets = first_offsets(checkpoint, progress.batch_id - 1) if progress is not None and progress.batch_id else ()
+    if progress is not None and progress.completed and source < len(progress.offsets):
+        return positions_of(progress.offsets[source])
+    return positions_before(checkpoint, source, 0 if progress is None else progress.batch_id)
+
+
+def positions_before(checkpoint: Path, source: int, batch_id: int) -> dict[Partition, int]:
+    """The offsets that a batch begins with; nothing when the checkpoint does not say it."""
+    offsets = first_offsets(checkpoint, batch_id - 1) if batch_id else ()
     if source < len(offsets):
         return positions_of(offsets[source])
     try:

@@ -12,12 +12,12 @@ from typing import Any
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 
-from headrace.checkpoints.offsets import first_offsets, read_progress
-from headrace.checkpoints.topic_positions import next_positions
+from headrace.checkpoints.offsets import read_progress
+from headrace.checkpoints.topic_positions import next_positions, positions_before
 from headrace.errors import PipelineError
 from headrace.events.types import Warned
 from headrace.graph.resolved import ResolvedFlow
-from headrace.sources.kafka_offsets import Bounds, Lost, Partition, Positions, losses, positions_of
+from headrace.sources.kafka_offsets import Bounds, Lost, Partition, Positions, losses
 from headrace.sources.kafka_options import PASSED_ON, topics_named
 from headrace.spark.causes import chain
 from headrace.spark.kafka_failures import is_of_kafka, kafka_problem
@@ -115,9 +115,8 @@ def can_repeat_last_batch(
 ) -> bool:
     """Whether the broker still has all that the last batch of a checkpoint has read of topics."""
     progress = read_progress(checkpoint)
-    offsets = first_offsets(checkpoint, progress.batch_id - 1) if progress is not None and progress.batch_id else ()
     for source in sources:
-        read = positions_of(offsets[source.number]) if source.number < len(offsets) else {}
+        read = {} if progress is None else positions_before(checkpoint, source.number, progress.batch_id)
         gone, _ = _look(around.session, flow, source, read)
         if gone or not read:
             return False
