@@ -164,10 +164,12 @@ def _away_steps(graph: ResolvedGraph, selected: Selected) -> tuple[AwayStep, ...
     selected, those that it blocks.
     """
     chosen = [away for away in graph.away if away.target in selected.refresh]
-    told = [away.error for away in chosen if not away.blocked]
+    told = [away.error.to_json() for away in chosen if not away.blocked]
     return tuple(
         AwayStep(away, Decision.EXCLUDE, "not selected")
         if away not in chosen
-        else AwayStep(away, Decision.SKIP if away.blocked and away.error in told else Decision.FAIL, away.reason)
+        else AwayStep(
+            away, Decision.SKIP if away.blocked and away.error.to_json() in told else Decision.FAIL, away.reason
+        )
         for away in graph.away
     )
