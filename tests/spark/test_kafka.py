@@ -259,6 +259,22 @@ def test_a_topic_that_is_deleted_is_named_and_one_of_the_same_name_is_not_taken_
     assert values(pipeline) == ["a", "b", "c", "new"]
 
 
+def test_a_topic_that_was_made_anew_is_told_once_by_a_flow_that_goes_on(kafka, project):
+    topic = kafka.topic()
+    pipeline = project(reading(of(kafka, topic), failOnDataLoss="false"))
+    kafka.produce(topic, "a", "b", "c")
+    pipeline.run()
+    kafka.delete(topic)
+    kafka.create(topic)
+    kafka.produce(topic, "new")
+
+    passed, events = heard(pipeline)
+
+    (lost,) = [event for event in events if isinstance(event, Warned) and event.code == "KAFKA.OFFSETS_LOST"]
+    assert passed.state is UpdateState.COMPLETED
+    assert "the topic was made anew" in lost.message
+
+
 def everything_below(folder):
     return b"".join(file.read_bytes() for file in folder.rglob("*") if file.is_file() and file.suffix != ".py")
 

@@ -13,11 +13,11 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 
 from headrace.checkpoints.offsets import read_progress
-from headrace.checkpoints.topic_positions import next_positions, positions_before
+from headrace.checkpoints.topic_positions import next_positions, planned_positions, positions_before
 from headrace.errors import PipelineError
 from headrace.events.types import Warned
 from headrace.graph.resolved import ResolvedFlow
-from headrace.sources.kafka_offsets import Bounds, Lost, Partition, Positions, losses
+from headrace.sources.kafka_offsets import Bounds, Lost, Partition, Positions, Told, losses
 from headrace.sources.kafka_options import PASSED_ON, topics_named
 from headrace.spark.causes import chain
 from headrace.spark.kafka_failures import is_of_kafka, kafka_problem
@@ -69,23 +69,23 @@ def topic_sources(frame: DataFrame) -> tuple[TopicSource, ...]:
 
 def check_topics(
     around: Surroundings, flow: ResolvedFlow, sources: Iterable[TopicSource], checkpoint: Path
-) -> dict[int, dict[Partition, int]]:
+) -> dict[int, Told]:
     """Look whether the broker still has what the flow reads next, before it starts.
 
     Where the stream is told to go on without, offsets that are gone are said in a warning for each partition; what
-    comes back is the positions up to which this was done, by the number of the source.
+    comes back is what was said, by the number of the source.
 
     Raises:
         PipelineError: KAFKA.DATA_LOSS, KAFKA.NO_TOPIC, or why the broker does not answer.
     """
-    told: dict[int, dict[Partition, int]] = {}
+    told: dict[int, Told] = {}
     for source in sources:
         read = next_positions(checkpoint, source.number)
         gone, there = _look(around.session, flow, source, read)
         if gone and source.fails_on_loss:
             raise _data_loss(flow, gone)
         tell_lost(around, flow, gone)
-        told[source.number] = {place: bounds.first for place, bounds in there.items()}
+        told[source.number] = Told.of(read, planned_positions(checkpoint, source.number), there)
     return told
 
 
