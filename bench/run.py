@@ -90,7 +90,7 @@ def _take_part(contestant: Contestant, data: Path, expected: int) -> list[Sample
     work.mkdir(parents=True)
     contestant.prepare(work, data)
     samples: list[Sample] = []
-    for number, step in enumerate(contestant.steps(work, data)):
+    for step in contestant.steps(work, data):
         began = time.perf_counter()
         said = _ran(step.command, work, contestant.name)
         seconds = time.perf_counter() - began
@@ -98,8 +98,8 @@ def _take_part(contestant: Contestant, data: Path, expected: int) -> list[Sample
             samples += list(_measured(said, step.measure, contestant.name))
         else:
             samples.append(Sample(step.measure, contestant.name, seconds))
-        if number == 0 and (written := contestant.rows(work)) != expected:
-            raise BenchError(f"{contestant.name} wrote {written} rows instead of {expected}")
+        if (written := contestant.rows(work)) != expected:
+            raise BenchError(f"{contestant.name} has {written} rows after {step.measure}, not {expected}")
     return samples
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,7 +32,7 @@ class Contestant:
         name: how the tables call it.
         prepare: writes what the steps need into the folder; gets the folder of the data, too.
         steps: gets both folders.
-        rows: all rows that it wrote, looked at after its first step.
+        rows: all rows that it has written so far, looked at after each step; steps after the first add none.
         absent: why it cannot take part here, or None.
     """
 
@@ -53,6 +53,20 @@ class Scenario:
     expected_rows: Callable[[int], int]
     contestants: tuple[Contestant, ...]
     base: str = "headrace"
+
+
+def rows_of_each(tables: Iterable[Path]) -> int:
+    """The number of rows that each of some Delta tables has, which were made of the same events.
+
+    Raises:
+        ValueError: they have not the same number.
+    """
+    from deltalake import DeltaTable  # noqa: PLC0415 - processes that are measured import this module too
+
+    counts = {int(DeltaTable(str(table)).count()) for table in tables}
+    if len(counts) != 1:
+        raise ValueError(f"tables of the same events have {sorted(counts)} rows")
+    return counts.pop()
 
 
 def environment() -> dict[str, str]:

@@ -16,8 +16,7 @@ import pyarrow.csv as pcsv
 import pyarrow.json as pj
 import pyarrow.parquet as pq
 from data import SCHEMA, write_events
-from deltalake import DeltaTable
-from scenario import Contestant, Scenario, Step
+from scenario import Contestant, Scenario, Step, rows_of_each
 
 FORMS = ("json", "csv", "parquet", "text")
 _ARROW_SCHEMA = pa.schema(
@@ -88,8 +87,7 @@ def _contestant(reader: str, name: str) -> Contestant:
         return tuple(Step(f"{labels[form]}, warm", (*run, form, str(data)), cold=False) for form in FORMS)
 
     def rows(work: Path) -> int:
-        (counted,) = {int(DeltaTable(str(table)).count()) for table in (work / "tables").glob("whole-*")}
-        return counted
+        return rows_of_each((work / "tables").glob("whole-*"))
 
     return Contestant(name, prepare, steps, rows)
 

@@ -12,6 +12,7 @@ from pyspark.errors import StreamingQueryException
 
 from headrace.errors import Problems
 from headrace.spark.failures import whole_text
+from headrace.testing import Crashed, Point
 
 pytestmark = pytest.mark.spark
 
@@ -140,6 +141,25 @@ def test_a_full_refresh_infers_the_schema_anew(project, data, land):
     land("b.json", {"id": "two", "new": 2})
     pipeline.run()
     assert [(row["id"], row["new"]) for row in pipeline.rows("bronze")] == [("one", None), ("two", 2)]
+
+
+@pytest.mark.parametrize("point", [Point.RESET_BEGUN, Point.RESET_CLEARED, Point.RESET_DONE])
+def test_the_update_after_one_that_died_within_a_full_refresh_infers_the_schema_anew(project, data, land, point):
+    land("a.json", {"id": 1, "old": "x"})
+    pipeline = project(BRONZE.format(data=data))
+    pipeline.run()
+    land("a.json", {"id": "one"})
+    with pytest.raises(Crashed):
+        pipeline.crash_at(point).run(full_refresh=["bronze"], accept_data_loss=True)
+
+    previewed = pipeline.restart().project.preview("bronze")
+    finished = pipeline.restart().run()
+
+    assert list(previewed.rows.columns) == ["id", "_rescued_data"]
+    assert list(finished.rows("bronze")) == [{"id": "one", "_rescued_data": None}]
+    assert pipeline.plan().empty
+    land("a.json", {"id": 2.5})
+    assert pipeline.plan().empty
 
 
 def test_what_does_not_fit_is_rescued_and_a_rule_sets_it_aside(project, data, land):

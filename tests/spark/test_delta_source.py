@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from deltalake import DeltaTable
 
+from headrace.errors import Problems
 from headrace.model.outcome import UpdateState
 
 pytestmark = pytest.mark.spark
@@ -47,6 +48,25 @@ def copying(project, source):
 
 def ids(result):
     return sorted(row["id"] for row in result.rows("copy"))
+
+
+def test_an_option_that_delta_would_pass_over_is_refused_with_its_line_and_the_nearest_name(project, source):
+    pipeline = project(f"""
+        @dp.table
+        def copy():
+            return spark.readStream.format("delta").option("maxFilePerTrigger", 1).load("{source.path}")
+
+        @dp.materialized_view
+        def old():
+            return spark.read.load("{source.path}", "delta", version_as_of=1)
+    """)
+
+    with pytest.raises(Problems) as refused:
+        pipeline.project.validate()
+
+    said = {error.params["option"]: error.params["near"] for error in refused.value}
+    assert said == {"maxFilePerTrigger": "maxFilesPerTrigger", "version_as_of": "versionAsOf"}
+    assert all(error.location.file == "transformations/project.py" for error in refused.value)
 
 
 @pytest.mark.parametrize(

@@ -259,6 +259,42 @@ def test_a_topic_that_is_deleted_is_named_and_one_of_the_same_name_is_not_taken_
     assert values(pipeline) == ["a", "b", "c", "new"]
 
 
+def test_a_partition_that_is_assigned_and_not_there_is_named_with_those_that_are(kafka, project):
+    topic = kafka.topic(partitions=2)
+    assigned = {"kafka.bootstrap.servers": kafka.servers, "assign": json.dumps({topic: [1, 2, 7]})}
+    pipeline = project(reading(assigned))
+
+    failed = pipeline.run()
+    file = pipeline.folder / "transformations" / "project.py"
+    file.write_text(file.read_text().replace("[1, 2, 7]", "[1]"))
+    kafka.produce(topic, "a", partition=0)
+    kafka.produce(topic, "b", partition=1)
+    sound = pipeline.run()
+
+    error = failed.outcome.error
+    assert (error["code"], failed.flow("read").attempts) == ("KAFKA.NO_PARTITION", 1)
+    assert f'no partition 2 of "{topic}", 7 of "{topic}"' in error["message"]
+    assert f'There are 0 of "{topic}", 1 of "{topic}"' in error["detail"]
+    assert sound.state is UpdateState.COMPLETED
+    assert values(pipeline) == ["b"]
+
+
+def test_a_topic_that_was_made_anew_is_told_once_by_a_flow_that_goes_on(kafka, project):
+    topic = kafka.topic()
+    pipeline = project(reading(of(kafka, topic), failOnDataLoss="false"))
+    kafka.produce(topic, "a", "b", "c")
+    pipeline.run()
+    kafka.delete(topic)
+    kafka.create(topic)
+    kafka.produce(topic, "new")
+
+    passed, events = heard(pipeline)
+
+    (lost,) = [event for event in events if isinstance(event, Warned) and event.code == "KAFKA.OFFSETS_LOST"]
+    assert passed.state is UpdateState.COMPLETED
+    assert "the topic was made anew" in lost.message
+
+
 def everything_below(folder):
     return b"".join(file.read_bytes() for file in folder.rglob("*") if file.is_file() and file.suffix != ".py")
 

@@ -113,3 +113,18 @@ def test_a_published_number_has_its_machine_and_the_command_that_measures_it_aga
     assert '    make bench ARGS="--only deep --repeats 1"' in text
     assert "| cold | peer | 4.0 | 50% | 2.0 | 3.0, 5.0 |" in text
     assert "2026-01-01; cores 2, load before 0.1." in text
+
+
+def test_rows_are_counted_after_every_step(monkeypatch, tmp_path):
+    monkeypatch.syspath_prepend(BENCH)
+    run, scenario = import_module("run"), import_module("scenario")
+    monkeypatch.setattr(run, "RESULTS", tmp_path)
+    writing = (sys.executable, "-c", "open('rows', 'a').write('x')")
+    steps = (scenario.Step("first", writing), scenario.Step("again", writing))
+    twice = scenario.Contestant(
+        "twice", lambda *_: None, lambda *_: steps, lambda work: len((work / "rows").read_text())
+    )
+    work = scenario.Scenario("work", 1, lambda *_: None, lambda rows: rows, (twice,), base="twice")
+
+    with pytest.raises(run.BenchError, match="twice has 2 rows after again, not 1"):
+        run.run_scenario("twice", work, rows=1, repeats=1)

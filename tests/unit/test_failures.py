@@ -40,10 +40,21 @@ def test_a_connection_that_the_users_function_lost_is_tried_again(flow):
     assert retryable(report)
 
 
-@pytest.mark.parametrize("code", ["KAFKA.UNREACHABLE", "CONFLUENT.UNREACHABLE", "JDBC.UNREACHABLE"])
+@pytest.mark.parametrize(
+    "code",
+    [
+        "AUTO_LOADER.SAMPLE_BROKEN_OFF",
+        "AUTO_LOADER.STORE_FAILS",
+        "KAFKA.UNREACHABLE",
+        "CONFLUENT.UNREACHABLE",
+        "JDBC.UNREACHABLE",
+    ],
+)
 def test_a_server_that_is_away_before_a_query_starts_is_tried_again(flow, code):
     report = failed(
-        flow, PipelineError(code, flow="a", url="", database="", address="", reason="", servers=""), Path("/project")
+        flow,
+        PipelineError(code, flow="a", url="", database="", address="", reason="", servers="", path=""),
+        Path("/project"),
     )
 
     assert (report.error.code, retryable(report)) == (code, True)

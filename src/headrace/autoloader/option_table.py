@@ -137,8 +137,8 @@ _OPTIONS = (
     _generic("pathGlobFilter", Kind.TEXT, "A pattern that the names of files match"),
     _generic("fileNamePattern", Kind.TEXT, "As pathGlobFilter"),
     _generic("recursiveFileLookup", Kind.SWITCH, "Whether folders are only folders, and give no columns", "false"),
-    _generic("modifiedAfter", Kind.TIME, "Files that were changed later, alone"),
-    _generic("modifiedBefore", Kind.TIME, "Files that were changed earlier, alone"),
+    _generic("modifiedAfter", Kind.TIME, "Files that were changed later, alone; a time without a zone is of timeZone"),
+    _generic("modifiedBefore", Kind.TIME, "Files that were changed earlier, alone; likewise"),
     _generic(
         "ignoredPathSegmentRegex", Kind.TEXT, "Names of files and folders to leave out, by how they begin", "[._]"
     ),

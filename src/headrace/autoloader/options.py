@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from headrace.autoloader.ddl import InvalidDdl, NamedType, parse_named_types
@@ -16,7 +16,7 @@ from headrace.autoloader.reading.converters import PATTERNS
 from headrace.autoloader.reading.csv_lines import Dialect, InvalidDialect
 from headrace.autoloader.reading.patterns import date_pattern
 from headrace.autoloader.reading.plan import CORRUPT
-from headrace.autoloader.reading.values import Misfit, zone_of
+from headrace.autoloader.reading.values import Misfit, moment, zone_of
 from headrace.errors import PipelineError, Problems
 from headrace.model.triggers import InvalidInterval, parse_interval_s
 from headrace.settings.check import nearest
@@ -97,9 +97,9 @@ class _Reading:
         self._problems: list[PipelineError] = []
         self._values: dict[str, Any] = {}
         self._inert: list[str] = []
-        self._time_zone = time_zone
         texts = {name.casefold(): (name, _text(value)) for name, value in given.items() if value is not None}
         self._format = self._format_of(texts.get("cloudfiles.format", ("", ""))[1])
+        self._time_zone = texts.get("timezone", ("", time_zone))[1]
         strict = texts.get("cloudfiles.validateoptions", ("", "true"))[1].casefold() != "false"
         for folded, (name, text) in texts.items():
             # path is where to look, and the reader's own affair.
@@ -193,12 +193,14 @@ class _Reading:
         return self._time(text) if option.kind is Kind.TIME else text
 
     def _time(self, text: str) -> int:
-        from zoneinfo import ZoneInfo  # noqa: PLC0415 - most readers give no time
-
-        moment = datetime.fromisoformat(text.strip().replace("Z", "+00:00"))
-        if moment.tzinfo is None:
-            moment = moment.replace(tzinfo=ZoneInfo(self._time_zone))
-        return int(moment.astimezone(timezone.utc).timestamp() * 1e9)
+        """Nanoseconds since 1970; as in Spark, a text without a zone is of the option timeZone, or of the session's."""
+        # A zone that is none is a problem of its own.
+        zone = zone_of(self._time_zone) if _is_zone(self._time_zone) else timezone.utc
+        try:
+            since = moment(text, zone) - datetime(1970, 1, 1, tzinfo=timezone.utc)
+        except Misfit as error:
+            raise ValueError('it is no time, such as "2026-01-31T12:00:00+02:00"') from error
+        return since // timedelta(microseconds=1) * 1000
 
     def _check_together(self) -> None:
         values = self._values
@@ -293,10 +295,16 @@ _FIELDS: Mapping[str, str] = {
 
 
 def _check_zone(text: str) -> None:
+    if not _is_zone(text):
+        raise ValueError("it is a zone such as Europe/Berlin, or an offset such as +02:00")
+
+
+def _is_zone(text: str) -> bool:
     try:
         zone_of(text)
-    except Misfit as error:
-        raise ValueError("it is a zone such as Europe/Berlin, or an offset such as +02:00") from error
+    except Misfit:
+        return False
+    return True
 
 
 def _check_encoding(text: str) -> None:

@@ -24,7 +24,7 @@ from headrace.autoloader.reading.converters import Times, text_converter
 from headrace.autoloader.reading.csv_blocks import header_of, texts_at_once
 from headrace.autoloader.reading.csv_lines import Dialect, is_left_out, values_of
 from headrace.autoloader.reading.lines import line_blocks
-from headrace.autoloader.reading.opening import CorruptFile, judging, open_file
+from headrace.autoloader.reading.opening import CorruptFile, UnreadCompression, judging, open_file
 from headrace.autoloader.reading.parquet import parquet_schema
 from headrace.autoloader.reading.partitions import folder_values, same_keys
 from headrace.autoloader.reading.plain import FIXED
@@ -42,6 +42,8 @@ PARTITION = "headrace.partition"
 # The vendor takes 1,000 files or 50 GB, on a cluster; a schema that lacks a field evolves when it is met.
 SAMPLE_FILES = 1000
 SAMPLE_BYTES = 1024**3
+# What a file stays until somebody changes it; the errors of stores of objects have no kinds, and may pass.
+_LASTING = (PermissionError, IsADirectoryError, UnreadCompression)
 _ANYTHING = re.compile(r".*", re.DOTALL)
 # As PartitioningUtils.inferPartitionColumnValue has them: a month is no date, and a day no time.
 _PARTITION_TYPES: Mapping[str, re.Pattern[str]] = {
@@ -69,8 +71,8 @@ def inferred(
 
     Raises:
         PipelineError: ``AUTO_LOADER.FILE_COLUMN``: a file has a column of a type that Spark has none for, or two of one
-            name; ``AUTO_LOADER.NOT_INFERRED``: of ORC, where there are no hints either; ``AUTO_LOADER.SAMPLE``: a file
-            is there and cannot be had.
+            name; ``AUTO_LOADER.NOT_INFERRED``: of ORC, where there are no hints either; ``AUTO_LOADER.SAMPLE``,
+            ``AUTO_LOADER.SAMPLE_BROKEN_OFF``: a file is there and cannot be had, at all or now.
     """
     fixed = FIXED.get(options.file_format)
     if fixed is not None:
@@ -213,14 +215,16 @@ def _sampled(path: str) -> Iterator[None]:
     """Passes over a file that has gone, or whose contents cannot be read: the stream says so when it comes to it.
 
     Raises:
-        PipelineError: ``AUTO_LOADER.SAMPLE``: it cannot be had, which says nothing of the columns that it has.
+        PipelineError: ``AUTO_LOADER.SAMPLE``: it cannot be had, which says nothing of the columns that it has;
+            ``AUTO_LOADER.SAMPLE_BROKEN_OFF``: its store does not give it now.
     """
     try:
         yield
     except (FileNotFoundError, CorruptFile):
         return
     except OSError as error:
-        raise PipelineError("AUTO_LOADER.SAMPLE", path=path, reason=str(error).rstrip(".")) from error
+        code = "AUTO_LOADER.SAMPLE" if isinstance(error, _LASTING) else "AUTO_LOADER.SAMPLE_BROKEN_OFF"
+        raise PipelineError(code, path=path, reason=str(error).rstrip(".")) from error
 
 
 def _parquet_columns(path: str) -> pa.Schema:

@@ -16,6 +16,8 @@ from headrace.autoloader.ddl import JsonType
 from headrace.errors import PipelineError
 
 FOLDER = "_schemas"
+# Beside that folder while the versions in it are of rows that were cleared.
+_OUTDATED = "schemas_are_outdated"
 _HEADER = "v1"
 
 
@@ -61,6 +63,15 @@ class SchemaStore:
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise PipelineError("AUTO_LOADER.SCHEMA_UNREADABLE", file=str(file), reason=str(error)) from error
 
+    @property
+    def outdated(self) -> bool:
+        """Whether the rows that were read with the newest version were cleared, and none was inferred since."""
+        return (self._folder.parent / _OUTDATED).exists()
+
+    def settle(self) -> None:
+        """Let the newest version count again: it is the one to read with."""
+        (self._folder.parent / _OUTDATED).unlink(missing_ok=True)
+
     def add(self, schema: JsonType, number: int) -> bool:
         """Write a version under a number that is free, whole or not at all; False when another was first.
 
@@ -80,6 +91,12 @@ class SchemaStore:
         finally:
             whole.unlink(missing_ok=True)
         return True
+
+
+def outdate_schemas(folder: Path) -> None:
+    """Let each reader whose location lies in *folder* infer its schema anew, now or in another process."""
+    for schemas in folder.glob(f"*/{FOLDER}"):
+        (schemas.parent / _OUTDATED).touch()
 
 
 def _schema_of(text: str) -> JsonType:

@@ -48,7 +48,7 @@ class Place:
     time_zone: str = "UTC"
     tasks: int = 1
     stores: bool = True
-    # Whether a schema is inferred even where there is one: its rows are cleared.
+    # Whether a schema is inferred even where there is one: its rows are cleared by this update.
     anew: bool = False
     paths: Mapping[str, str] = field(default_factory=dict)
 
@@ -258,11 +258,11 @@ def _folder_keys(tree: Tree, options: LoaderOptions) -> set[str]:
 def _found(tree: Tree, options: LoaderOptions, place: Place) -> SchemaVersion:
     store = SchemaStore(place.schema_location) if place.schema_location else None
     latest = store.latest() if store else None
-    if latest is not None and not place.anew:
+    if store is not None and latest is not None and not (place.anew or store.outdated):
         # Fields that came into an avroSchema since; as with files, no type changes.
         named = inferred((), options) if "avroSchema" in options.format_options else None
         schema = _hinted(latest.schema if named is None else evolved(latest.schema, named), options)
-        if schema != latest.schema and place.stores and store is not None:
+        if schema != latest.schema and place.stores:
             store.add(schema, latest.number + 1)
             return SchemaVersion(latest.number + 1, schema)
         return SchemaVersion(latest.number, schema)
@@ -279,10 +279,17 @@ def _found(tree: Tree, options: LoaderOptions, place: Place) -> SchemaVersion:
         schema = _hinted(latest.schema, options)
     else:
         raise PipelineError("AUTO_LOADER.NOTHING_TO_INFER", path=tree.base, format=options.file_format)
+    version = _next_version(store, latest, schema, stores=place.stores)
+    if place.stores:
+        store.settle()
+    return version
+
+
+def _next_version(store: SchemaStore, latest: SchemaVersion | None, schema: JsonType, *, stores: bool) -> SchemaVersion:
     if latest is not None and latest.schema == schema:
         return latest
     number = latest.number + 1 if latest is not None else 0
-    if place.stores and not store.add(schema, number):
+    if stores and not store.add(schema, number):
         return store.read(number)
     return SchemaVersion(number, schema)
 

@@ -12,6 +12,7 @@ from headrace.checkpoints.loads import loads_of
 from headrace.checkpoints.offsets import read_progress
 from headrace.checkpoints.records import FlowRecord, read_record
 from headrace.graph.resolved import MadeWith, ResolvedFlow
+from headrace.model.datasets import Flow
 from headrace.model.names import Naming
 from headrace.plan.loads import Load
 from headrace.settings.storage import StorageLayout
@@ -44,11 +45,11 @@ class StoredRecords:
         self._pipeline_id = pipeline_id
         self._known_epoch = known_epoch
 
-    def record_file(self, flow: ResolvedFlow) -> Path:
+    def record_file(self, flow: Flow | ResolvedFlow) -> Path:
         """Where a flow's record lies."""
         return Path(self._layout.flow_state(self._naming, flow.target, flow.name))
 
-    def record(self, flow: ResolvedFlow) -> FlowRecord | None:
+    def record(self, flow: Flow | ResolvedFlow) -> FlowRecord | None:
         """A flow's record, or None when it never ran."""
         return read_record(self.record_file(flow))
 
@@ -70,7 +71,7 @@ class StoredRecords:
         """Where a flow's checkpoint of an epoch lies."""
         return Path(self._layout.checkpoint(self._naming, flow.target, flow.name, epoch))
 
-    def resetting(self, flow: ResolvedFlow) -> bool:
+    def resetting(self, flow: Flow | ResolvedFlow) -> bool:
         """True when a crash interrupted a reset of the flow."""
         record = self.record(flow)
         return record is not None and record.resetting

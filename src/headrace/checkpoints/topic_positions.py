@@ -20,6 +20,12 @@ def next_positions(checkpoint: Path, source: int) -> dict[Partition, int]:
     return positions_before(checkpoint, source, 0 if progress is None else progress.batch_id)
 
 
+def planned_positions(checkpoint: Path, source: int) -> dict[Partition, int]:
+    """Where a source of a checkpoint goes on once the batches that are planned are computed; nothing without any."""
+    progress = read_progress(checkpoint)
+    return positions_of(progress.offsets[source]) if progress is not None and source < len(progress.offsets) else {}
+
+
 def positions_before(checkpoint: Path, source: int, batch_id: int) -> dict[Partition, int]:
     """The offsets that a batch begins with; nothing when the checkpoint does not say it."""
     offsets = first_offsets(checkpoint, batch_id - 1) if batch_id else ()

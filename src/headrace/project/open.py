@@ -89,7 +89,8 @@ class Project(StoredProject):
         Raises:
             Problems: everything that is wrong with the project, at once.
         """
-        graph = self._resolver.resolve(self._planning.kept(Selection()), unusable(self.settings)).graph
+        kept, cleared = self._planning.kept(Selection()), self._planning.cleared(Selection())
+        graph = self._resolver.resolve(kept, cleared, unusable(self.settings)).graph
         self._planning.plan(graph, Selection())
         return graph
 
@@ -99,7 +100,7 @@ class Project(StoredProject):
         Raises:
             Problems: everything that is wrong with the code.
         """
-        return self._resolver.resolve(self._planning.kept(Selection())).graph
+        return self._resolver.resolve(self._planning.kept(Selection()), self._planning.cleared(Selection())).graph
 
     def plan(self, selection: Selection | None = None) -> Plan:
         """What :meth:`run` would do and why; nothing is written.
@@ -110,8 +111,8 @@ class Project(StoredProject):
         selection = selection or Selection()
         resolved = self._resolver.resolve(
             self._planning.kept(selection),
-            unusable(self.settings),
             self._planning.cleared(selection),
+            unusable(self.settings),
             leaves_out=True,
         )
         return self._planning.plan(resolved.graph, selection)
@@ -223,14 +224,14 @@ class Project(StoredProject):
 
     def _resolved_with(self, name: str) -> tuple[Resolved, QualifiedName]:
         """The project with the dataset of a name, whatever sources of others are away."""
-        kept = self._planning.kept(Selection())
-        resolved = self._resolver.resolve(kept, leaves_out=True)
+        kept, cleared = self._planning.kept(Selection()), self._planning.cleared(Selection())
+        resolved = self._resolver.resolve(kept, cleared, leaves_out=True)
         try:
             return resolved, dataset_name(resolved.graph, name, self.settings.naming)
         except PipelineError:
             if resolved.graph.away:
                 # It may be among those that were left out, of which this raises why.
-                self._resolver.resolve(kept)
+                self._resolver.resolve(kept, cleared)
             raise
 
     def _update(
@@ -244,7 +245,7 @@ class Project(StoredProject):
     ) -> Outcome:
         def resolved_for(selection: Selection) -> Resolved:
             kept, cleared = self._planning.kept(selection), self._planning.cleared(selection)
-            return self._resolver.resolve(kept, unusable(self.settings), cleared, leaves_out=leaves_out)
+            return self._resolver.resolve(kept, cleared, unusable(self.settings), leaves_out=leaves_out)
 
         # Whatever is wrong is found before anything is written, the lease included.
         resolved = resolved_for(selection)

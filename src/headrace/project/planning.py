@@ -13,7 +13,7 @@ from headrace.events.reader import EventReader
 from headrace.graph.resolve import Kept
 from headrace.graph.resolved import ResolvedFlow, ResolvedGraph
 from headrace.graph.select import Selected, Selection, cleared_names, select
-from headrace.model.datasets import Dataset
+from headrace.model.datasets import Dataset, Definitions
 from headrace.model.location import Location
 from headrace.model.names import InvalidName, QualifiedName
 from headrace.model.outcome import FlowCounts
@@ -25,6 +25,7 @@ from headrace.plan.steps import AwayStep, Decision, Plan
 from headrace.plan.triggers import with_triggers
 from headrace.project.backfill import with_load
 from headrace.project.rehearsal import Rehearsal
+from headrace.project.resolving import Cleared
 from headrace.runtime.seam import Point, Seam
 from headrace.settings.settings import Settings
 
@@ -62,18 +63,25 @@ class Planning:
 
     def kept(self, selection: Selection) -> Kept:
         """Finds the columns of tables that keep their rows in an update of the selection."""
-        cleared = self.cleared(selection)
+        asked = self._asked(selection)
 
         def kept(dataset: Dataset, flows: Sequence[ResolvedFlow]) -> Schema | None:
-            table = (
-                None if cleared(dataset) or any(map(self.state.resetting, flows)) else self.state.table(dataset.name)
-            )
+            table = None if asked(dataset) or any(map(self.state.resetting, flows)) else self.state.table(dataset.name)
             return None if table is None else table.schema
 
         return kept
 
-    def cleared(self, selection: Selection) -> Callable[[Dataset], bool]:
-        """Tells which datasets the selection clears."""
+    def cleared(self, selection: Selection) -> Cleared:
+        """Tells which datasets an update of the selection clears, and which ones a crash has kept one from clearing."""
+        asked = self._asked(selection)
+
+        def cleared(definitions: Definitions) -> frozenset[QualifiedName]:
+            begun = {flow.target for flow in definitions.flows if self.state.resetting(flow)}
+            return frozenset({*(dataset.name for dataset in definitions.datasets if asked(dataset)), *begun})
+
+        return cleared
+
+    def _asked(self, selection: Selection) -> Callable[[Dataset], bool]:
         names = cleared_names(selection, self._settings.naming)
         return lambda dataset: dataset.name in names or (selection.full_refresh_all and dataset.resettable)
 

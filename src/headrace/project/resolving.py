@@ -7,12 +7,13 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeAlias
 
 from headrace.errors import PipelineError, Problems
 from headrace.graph.build import build
 from headrace.graph.resolve import Kept, resolve
 from headrace.graph.resolved import ResolvedGraph
-from headrace.model.datasets import Dataset, Definitions, Kind, SqlQuery
+from headrace.model.datasets import Definitions, Kind, SqlQuery
 from headrace.model.hooks import EventHook
 from headrace.model.names import QualifiedName
 from headrace.model.views import ViewDefinition
@@ -30,6 +31,9 @@ from headrace.spark.catalog import Catalog
 from headrace.spark.entries import adopting_views, clear
 from headrace.spark.listeners import remove_listeners
 from headrace.spark.session import open_session
+
+# Which datasets of a project lose their rows.
+Cleared: TypeAlias = Callable[[Definitions], "frozenset[QualifiedName]"]
 
 
 @dataclass(frozen=True)
@@ -79,8 +83,8 @@ class Resolver:
     def resolve(
         self,
         kept: Kept,
+        cleared: Cleared,
         known: tuple[PipelineError, ...] = (),
-        cleared: Callable[[Dataset], bool] = lambda _dataset: False,
         *,
         leaves_out: bool = False,
     ) -> Resolved:
@@ -88,8 +92,8 @@ class Resolver:
 
         Args:
             kept: the columns of tables that keep their rows.
-            known: what is already known to be wrong, reported together with what is found here.
             cleared: which datasets lose their rows, so that schemas of what they read are inferred anew.
+            known: what is already known to be wrong, reported together with what is found here.
             leaves_out: leave out flows whose sources are away, instead of raising that.
 
         Raises:
@@ -98,15 +102,15 @@ class Resolver:
         files = source_files(self._settings)
         catalog = self.catalog()
         with adopting_views(catalog.session):
-            return self._resolved(catalog, files, kept, known, cleared, leaves_out=leaves_out)
+            return self._resolved(catalog, files, kept, cleared, known, leaves_out=leaves_out)
 
     def _resolved(
         self,
         catalog: Catalog,
         files: tuple[Path, ...],
         kept: Kept,
+        cleared: Cleared,
         known: tuple[PipelineError, ...],
-        cleared: Callable[[Dataset], bool],
         *,
         leaves_out: bool,
     ) -> Resolved:
@@ -132,7 +136,7 @@ class Resolver:
         )
         more += _stored_secrets(definitions, self._secrets)
         views = [dataset.name for dataset in definitions.datasets if dataset.kind.is_view]
-        catalog.cleared = frozenset(dataset.name for dataset in definitions.datasets if cleared(dataset))
+        catalog.cleared = cleared(definitions)
         catalog.know([dataset.name for dataset in definitions.datasets], views)
         modules = sorted({*source_modules(settings.root_path), *loaded.notebooks})
         analyzer = StubAnalyzer(catalog, definitions, settings.root, modules, self._parameters())

@@ -21,6 +21,7 @@ class Point(str, Enum):
     SEEDED = "seeded"  # the checkpoint of a flow's new epoch is stored, the flow is still in its old one
     FENCED = "fenced"  # the stream begins behind a load, the load is not recorded as done
     RESET_CLEARED = "reset cleared"  # both are cleared, the flows are still in their old epochs
+    RESET_DONE = "reset done"  # the flows are in their new epochs, none of them has begun
 
 
 Seam: TypeAlias = Callable[[Point], None]

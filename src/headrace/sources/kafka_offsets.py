@@ -92,6 +92,30 @@ def _losses(read: Positions, there: Mapping[Partition, Bounds]) -> Iterator[Lost
 
 
 @dataclass(frozen=True)
+class Told:
+    """What was said to be lost of a source before its query started.
+
+    Attributes:
+        firsts: the first offsets that were left, below which nothing is said again.
+        gone: of partitions that were said to be gone or made anew, where the next batch begins.
+    """
+
+    firsts: Positions
+    gone: Positions
+
+    @classmethod
+    def of(cls, read: Positions, planned: Positions, there: Mapping[Partition, Bounds]) -> Told:
+        """What :func:`losses` says of a stream that has *planned* batches further than it has *read*."""
+        firsts = {place: bounds.first for place, bounds in there.items()}
+        gone = {
+            place: planned.get(place, position)
+            for place, position in read.items()
+            if place not in there or there[place].end < position
+        }
+        return cls(firsts, gone)
+
+
+@dataclass(frozen=True)
 class Span:
     """What a batch took of a partition: from the first offset up to the one that was not taken."""
 
@@ -147,9 +171,13 @@ def lost_between(spans: Mapping[Partition, Span], rows: int, firsts: Positions) 
     )
 
 
-def gone_between(start: Any, end: Any) -> tuple[Lost, ...]:
-    """Partitions that a batch began with and did not end with, and those that went back: topics that were made anew."""
-    begins, ends = positions_of(start), positions_of(end)
+def gone_between(start: Any, end: Any, told: Positions) -> tuple[Lost, ...]:
+    """Partitions that a batch began with and did not end with, and those that went back: topics that were made anew.
+
+    Those that were *told* at the position where the batch begins are left out.
+    """
+    ends = positions_of(end)
+    begins = {place: at for place, at in positions_of(start).items() if told.get(place) != at}
     there = {place: Bounds(min(begins.get(place, at), at), at) for place, at in ends.items()}
     found = {(lost.topic, lost.partition): lost for lost in losses(begins, there)} if ends else {}
     return tuple(Lost(*place, None, lost.reason) for place, lost in found.items())

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headrace.model.triggers import parse_interval_s
+from headrace.sources.kafka_offsets import Partition
 from headrace.sources.option_reading import (
     GivenOptions,
     Kind,
@@ -173,6 +174,12 @@ def topics_named(options: Mapping[str, str]) -> frozenset[str]:
     except ValueError:
         names = []
     return frozenset(name.strip() for name in names if name.strip())
+
+
+def partitions_named(options: Mapping[str, str]) -> frozenset[Partition]:
+    """The partitions that the option ``assign`` of a source names; none when it names topics."""
+    text = next((text for name, text in options.items() if name.casefold() == "assign"), "{}")
+    return frozenset((topic, number) for topic, numbers in json.loads(text).items() for number in numbers)
 
 
 def without_effect(options: Mapping[str, str]) -> tuple[tuple[str, str], ...]:

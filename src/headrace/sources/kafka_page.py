@@ -58,6 +58,7 @@ its first start alone; from then on its checkpoint says where it goes on.
 | offsets were removed by retention before they were read | `KAFKA.DATA_LOSS` names topic, partition and how many, before anything is written, and the three ways on |
 | the same with `failOnDataLoss` `false` | the flow goes on with what is left; a warning `KAFKA.OFFSETS_LOST` for each partition says how many were lost |
 | the topic is gone | `KAFKA.NO_TOPIC` |
+| `assign` names a partition that is not there | `KAFKA.NO_PARTITION` names it, and those that are |
 | a topic was deleted and made anew under its name | `KAFKA.DATA_LOSS`, unless it has more offsets by then than were read: nothing tells the two apart then |
 | login, certificate or rights are wrong | `KAFKA.CREDENTIALS`, `KAFKA.CERTIFICATE`, `KAFKA.NOT_ALLOWED`, at once and without another try |
 

@@ -141,6 +141,11 @@ one. These options of Delta work, and are tested in pipelines:
 | `readChangeFeed` | each change is a row, with `_change_type`, `_commit_version` and `_commit_timestamp` |
 | `schemaTrackingLocation` | the stream follows renamed and dropped columns; a folder for this flow alone, to be deleted with a full refresh |
 
+`excludeRegex`, `failOnDataLoss`, `ignoreFileDeletion`, `streamingSourceTrackingId`, the three `allowSourceColumn...`, and of
+batches `versionAsOf`, `timestampAsOf`, `endingVersion` and `endingTimestamp`, go to Delta as they are, as does what begins
+with `fs.`, `delta.` or `spark.`. Another option of `format("delta")` is refused with the nearest name, because Delta would
+pass over it, and so is the vendor's `withEventTimeOrder`.
+
 A stream takes rows that are added. When rows of its source are deleted, updated, merged or overwritten, the flow fails
 with `FLOW.INPUT_CHANGED`, which names table, version and operation and lists the ways on. When columns were renamed or
 dropped it is `FLOW.INPUT_SCHEMA_CHANGED`. Columns that are added come with the next update.

@@ -9,7 +9,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from headrace.errors import PipelineError
 from headrace.graph.resolved import ResolvedFlow
-from headrace.sources.kafka_offsets import Lost, Partition, gone_between, lost_between, spans_of
+from headrace.sources.kafka_offsets import Lost, Told, gone_between, lost_between, spans_of
 from headrace.spark.surroundings import Surroundings
 from headrace.spark.topics import TopicSource, first_left, tell_lost
 
@@ -24,7 +24,7 @@ class LossTeller:
         flow: whose query runs.
         query: what runs.
         sources: those of its sources that read topics.
-        told: by the number of a source, up to where losses were said before the query started.
+        told: by the number of a source, what was said before the query started.
     """
 
     def __init__(
@@ -33,7 +33,7 @@ class LossTeller:
         flow: ResolvedFlow,
         query: StreamingQuery,
         sources: Iterable[TopicSource],
-        told: Mapping[int, Mapping[Partition, int]],
+        told: Mapping[int, Told],
     ) -> None:
         self._around = around
         self._flow = flow
@@ -55,8 +55,9 @@ class LossTeller:
 
     def _lost(self, source: TopicSource, batch: Any) -> tuple[Lost, ...]:
         start, end, rows = batch["startOffset"], batch["endOffset"], int(batch["numInputRows"])
-        spans = spans_of(start, end, self._told.get(source.number, {}))
-        gone = gone_between(start, end)
+        told = self._told[source.number]
+        spans = spans_of(start, end, told.firsts)
+        gone = gone_between(start, end, told.gone)
         if sum(max(span.end - span.start, 0) for span in spans.values()) <= rows:
             return gone
         try:

@@ -11,6 +11,7 @@ documented in docs/reference/patches.md:
   where they would be empty (``input_file.py``), also in scripts.
 - ``format("kafka")`` checks its options and takes readable times, and ``format("eventhubs")`` reads a hub as a topic
   (``kafka_reader.py``); ``read_kafka`` and ``read_kinesis`` in ``spark.sql`` are those formats. Also in scripts.
+- ``format("delta")`` refuses options that Delta would pass over (``delta_reader.py``).
 - The formats of ``headrace.sources``, such as ``format("synthetic")``, of the readers (``source_formats.py``), also in
   scripts.
 - ``spark.sql`` accepts queries alone, because statements would run whenever the pipeline is checked.
@@ -41,6 +42,7 @@ from pyspark.sql.streaming.readwriter import DataStreamReader, DataStreamWriter
 
 from headrace.errors import PipelineError
 from headrace.spark import auto_loader, input_file, source_formats
+from headrace.spark.delta_reader import reading_delta
 from headrace.spark.kafka_reader import reading_topics
 from headrace.spark.listeners import noted
 from headrace.spark.resolving import RESOLVING
@@ -105,6 +107,7 @@ def install() -> None:
         _wrap(reader, "schema", auto_loader.noting_schema)
         _wrap(reader, "load", auto_loader.reading)
         _wrap(reader, "load", reading_topics)
+        _wrap(reader, "load", reading_delta)
         _wrap(reader, "load", source_formats.reading)
     for owner in (SparkSession, DataFrameReader, DataStreamReader):
         _wrap(owner, "table", _respelled(SPELL_NAME))

@@ -9,6 +9,7 @@ from functools import partial
 
 from pyspark.sql import DataFrame
 
+from headrace.autoloader.schema_store import outdate_schemas
 from headrace.checkpoints.delta_log import is_made, table_state
 from headrace.checkpoints.inventory import flows_of
 from headrace.checkpoints.loads import retire_loads
@@ -141,11 +142,15 @@ class Preparation:
         around.fence()
         stored = flows_of(around.layout, around.naming, dataset.name)
         left = {flow.file: flow.record for flow in stored if flow.file not in records}
+        if dataset.name in around.catalog.cleared:
+            for name in {*(flow.name for flow in flows), *(flow.name for flow in stored)}:
+                outdate_schemas(around.catalog.auto_loader_folder(dataset.name, name))
         # Those of the code come last: while one of them says that it is being reset, the next update does it again.
         for file, record in (*left.items(), *records.items()):
             retire_loads(file.parent, around.naming.canonical)
             fresh = record.cleared(next_epoch(file, record), cut=cut)
             write_record(file, replace(fresh, resetting=self._reads_from_reset(dataset)))
+        around.at(Point.RESET_DONE)
 
     def _reads_from_reset(self, dataset: ResolvedDataset) -> bool:
         """True when a stream into the dataset reads what a later update is to reset, after which it cannot go on."""

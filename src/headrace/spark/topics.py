@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,12 +14,12 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 
 from headrace.checkpoints.offsets import read_progress
-from headrace.checkpoints.topic_positions import next_positions, positions_before
+from headrace.checkpoints.topic_positions import next_positions, planned_positions, positions_before
 from headrace.errors import PipelineError
 from headrace.events.types import Warned
 from headrace.graph.resolved import ResolvedFlow
-from headrace.sources.kafka_offsets import Bounds, Lost, Partition, Positions, losses
-from headrace.sources.kafka_options import PASSED_ON, topics_named
+from headrace.sources.kafka_offsets import Bounds, Lost, Partition, Positions, Told, losses
+from headrace.sources.kafka_options import PASSED_ON, partitions_named, topics_named
 from headrace.spark.causes import chain
 from headrace.spark.kafka_failures import is_of_kafka, kafka_problem
 from headrace.spark.plans import analyzed, items, node_kind
@@ -69,23 +70,23 @@ def topic_sources(frame: DataFrame) -> tuple[TopicSource, ...]:
 
 def check_topics(
     around: Surroundings, flow: ResolvedFlow, sources: Iterable[TopicSource], checkpoint: Path
-) -> dict[int, dict[Partition, int]]:
+) -> dict[int, Told]:
     """Look whether the broker still has what the flow reads next, before it starts.
 
     Where the stream is told to go on without, offsets that are gone are said in a warning for each partition; what
-    comes back is the positions up to which this was done, by the number of the source.
+    comes back is what was said, by the number of the source.
 
     Raises:
-        PipelineError: KAFKA.DATA_LOSS, KAFKA.NO_TOPIC, or why the broker does not answer.
+        PipelineError: KAFKA.DATA_LOSS, KAFKA.NO_TOPIC, KAFKA.NO_PARTITION, or why the broker does not answer.
     """
-    told: dict[int, dict[Partition, int]] = {}
+    told: dict[int, Told] = {}
     for source in sources:
         read = next_positions(checkpoint, source.number)
         gone, there = _look(around.session, flow, source, read)
         if gone and source.fails_on_loss:
             raise _data_loss(flow, gone)
         tell_lost(around, flow, gone)
-        told[source.number] = {place: bounds.first for place, bounds in there.items()}
+        told[source.number] = Told.of(read, planned_positions(checkpoint, source.number), there)
     return told
 
 
@@ -95,7 +96,8 @@ def explain_failure(
     """Ask the broker what has become of a topic, when a running query failed because of it: it knows better.
 
     Raises:
-        PipelineError: KAFKA.DATA_LOSS, KAFKA.NO_TOPIC; nothing when the broker does not answer, or says otherwise.
+        PipelineError: KAFKA.DATA_LOSS, KAFKA.NO_TOPIC, KAFKA.NO_PARTITION; nothing when the broker does not answer, or
+            says otherwise.
     """
     if not is_of_kafka(tuple(chain(error))):
         return
@@ -103,7 +105,7 @@ def explain_failure(
         try:
             gone, _ = _look(around.session, flow, source, next_positions(checkpoint, source.number))
         except PipelineError as problem:
-            if problem.code == "KAFKA.NO_TOPIC":
+            if problem.code in ("KAFKA.NO_TOPIC", "KAFKA.NO_PARTITION"):
                 raise
             continue
         if gone and source.fails_on_loss:
@@ -168,16 +170,34 @@ def _look(
     names = {*source.topics, *(topic for topic, _ in read)}
     with _asking(session, source.options, flow) as admin:
         partitions = _partitions(session, admin, names)
-        missing = sorted(source.topics - {topic for topic, _ in partitions})
-        if missing:
-            known = "; it was read before" if set(missing) & {topic for topic, _ in read} else ""
-            named = ", ".join(f'"{name}"' for name in missing)
-            place = flow.flow.location
-            raise PipelineError(
-                "KAFKA.NO_TOPIC", location=place, flow=flow.name, topics=named, known=known, name=flow.target
-            )
+        _check_there(flow, source, read, partitions)
         there = _bounds(session, admin, partitions & read.keys()) if read else {}
     return losses(read, there), there
+
+
+def _check_there(flow: ResolvedFlow, source: TopicSource, read: Positions, there: AbstractSet[Partition]) -> None:
+    """Refuse topics and partitions that the options name and the broker has not."""
+    missing = sorted(source.topics - {topic for topic, _ in there})
+    place = flow.flow.location
+    if missing:
+        known = "; it was read before" if set(missing) & {topic for topic, _ in read} else ""
+        named = ", ".join(f'"{name}"' for name in missing)
+        raise PipelineError(
+            "KAFKA.NO_TOPIC", location=place, flow=flow.name, topics=named, known=known, name=flow.target
+        )
+    absent = sorted(partitions_named(source.options) - there)
+    if absent:
+        topics = {topic for topic, _ in absent}
+        raise PipelineError(
+            "KAFKA.NO_PARTITION",
+            location=place,
+            missing=_listed(absent),
+            there=_listed(sorted(known for known in there if known[0] in topics)),
+        )
+
+
+def _listed(partitions: Iterable[Partition]) -> str:
+    return ", ".join(f'{number} of "{topic}"' for topic, number in partitions)
 
 
 def _data_loss(flow: ResolvedFlow, gone: Iterable[Lost]) -> PipelineError:

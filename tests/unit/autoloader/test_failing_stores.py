@@ -162,11 +162,12 @@ def test_a_schema_is_not_inferred_from_the_files_that_a_store_happens_to_give(na
             patch.setattr(opening, "store_of", lambda _: Store(file))
             return inferred(files, options)
 
-    refused = PermissionError(errno.EACCES, "access denied")
-    for file in (refused, lambda: Failing(FILES[name], 0, refused)):
-        with pytest.raises(PipelineError, match="cannot be had") as raised:
-            sampled(file)
-        assert raised.value.code == "AUTO_LOADER.SAMPLE"
+    for error in errors():
+        code = "AUTO_LOADER.SAMPLE" if isinstance(error, PermissionError) else "AUTO_LOADER.SAMPLE_BROKEN_OFF"
+        for file in (error, lambda error=error: Failing(FILES[name], 0, error)):
+            with pytest.raises(PipelineError) as raised:
+                sampled(file)
+            assert raised.value.code == code
     assert sampled(FileNotFoundError(errno.ENOENT, "gone")) is None
 
 

@@ -12,6 +12,7 @@ from headrace.errors import Problems
 from headrace.sources.kafka_offsets import (
     Bounds,
     Span,
+    Told,
     gone_between,
     lags,
     losses,
@@ -227,8 +228,17 @@ def test_what_was_told_before_the_stream_started_is_not_counted_again():
 def test_partitions_that_a_batch_does_not_end_with_are_gone():
     start, end = {"a": {"0": 2, "1": 7, "2": 9}}, {"a": {"0": 6, "1": 5}}
 
-    found = {(lost.partition, lost.offsets): lost.reason for lost in gone_between(start, end)}
+    found = {(lost.partition, lost.offsets): lost.reason for lost in gone_between(start, end, {})}
 
     assert set(found) == {(1, None), (2, None)}
     assert "made anew" in found[1, None]
-    assert gone_between(start, None) == ()
+    assert gone_between(start, None, {}) == ()
+
+
+def test_partitions_that_were_told_to_be_gone_are_not_told_by_the_batch_that_begins_there():
+    read, there = {("a", 0): 9, ("a", 1): 3, ("b", 0): 4}, {("a", 0): Bounds(0, 5), ("a", 1): Bounds(2, 7)}
+    told = Told.of(read, {**read, ("a", 0): 12}, there)
+    start, end = {"a": {"0": 12, "1": 3}, "b": {"0": 4}}, {"a": {"0": 5, "1": 1}}
+
+    assert [(lost.topic, lost.partition) for lost in gone_between(start, end, told.gone)] == [("a", 1)]
+    assert [lost.partition for lost in gone_between({"a": {"0": 5}}, {"a": {"0": 2}}, told.gone)] == [0]

@@ -8,6 +8,12 @@ from headrace.errors import PipelineError
 from headrace.sql.source_functions import source_calls
 
 
+def refusal(source):
+    with pytest.raises(PipelineError) as raised:
+        source_calls(f"SELECT * FROM {source}")
+    return raised.value
+
+
 @pytest.mark.parametrize(
     ("stands", "streams"),
     [("STREAM read_files('/a')", True), ("STREAM(read_files('/a'))", True), ("read_files('/a')", False)],
@@ -53,11 +59,10 @@ def test_topics_are_read_with_options_alone():
     ],
 )
 def test_what_reads_no_files_takes_named_literals_alone(text, says):
-    with pytest.raises(PipelineError) as raised:
-        source_calls(f"SELECT * FROM STREAM {text}")
+    error = refusal(f"STREAM {text}")
 
-    assert says in raised.value.params["reason"]
-    assert text.partition("(")[0] in raised.value.hint
+    assert says in error.params["reason"]
+    assert text.partition("(")[0] in error.hint
 
 
 @pytest.mark.parametrize(
@@ -70,11 +75,10 @@ def test_what_reads_no_files_takes_named_literals_alone(text, says):
     ],
 )
 def test_what_cannot_be_read_is_refused_with_the_reason(arguments, says):
-    with pytest.raises(PipelineError) as raised:
-        source_calls(f"SELECT * FROM read_files({arguments})")
+    error = refusal(f"read_files({arguments})")
 
-    assert raised.value.code == "SQL.SOURCE_ARGUMENT"
-    assert says in raised.value.params["reason"]
+    assert error.code == "SQL.SOURCE_ARGUMENT"
+    assert says in error.params["reason"]
 
 
 @pytest.mark.parametrize("text", ["SELECT read_files FROM t", "SELECT x.read_files(1)", "SELECT 'read_files(1)'"])

@@ -31,6 +31,10 @@ class CorruptFile(OSError):
     """The contents of a file are not what they should be, however often they are read; the message says why."""
 
 
+class UnreadCompression(OSError):
+    """A file is compressed in a way that is not read."""
+
+
 class _Noting(RawIOBase):
     """The bytes of a store, which keeps the error that it raised."""
 
@@ -146,9 +150,10 @@ def open_decompressed(path: str) -> OpenedFile | Decompressed:
 
     Raises:
         FileNotFoundError: it has gone.
-        OSError: the store cannot give it, or it is compressed in a way that is not read.
+        UnreadCompression: its compression is none of those that are read.
+        OSError: the store cannot give it.
     """
     if path.endswith(_UNREAD):
-        raise OSError(f"{path} is compressed in a way that is not read; gzip, bzip2, zstd and lz4 are")
+        raise UnreadCompression(f"{path} is compressed in a way that is not read; gzip, bzip2, zstd and lz4 are")
     codec = next((codec for ending, codec in _CODECS.items() if path.endswith(ending)), None)
     return open_file(path) if codec is None else Decompressed(path, codec)

@@ -1,0 +1,68 @@
+"""The options of Delta's readers: known by name alone, and Delta's own affair otherwise.
+
+Source: Delta 4.4's ``DeltaOptions`` (``DeltaReadOptions``, and the keys for time travel and change feeds), with what
+Spark's Parquet reader takes below it. Delta passes over an option that it does not know; here it is an error, because
+a limit that is misspelled is no limit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from headrace.errors import PipelineError, Problems
+from headrace.settings.check import nearest
+
+NAME = "delta"
+PAGE = "docs/reference/sources.md"
+_OPTIONS = (
+    "allowSourceColumnDrop",
+    "allowSourceColumnRename",
+    "allowSourceColumnTypeChange",
+    "datetimeRebaseMode",
+    "endingTimestamp",
+    "endingVersion",
+    "excludeRegex",
+    "failOnDataLoss",
+    "ignoreChanges",
+    "ignoreDeletes",
+    "ignoreFileDeletion",
+    "int96RebaseMode",
+    "maxBytesPerTrigger",
+    "maxFilesPerTrigger",
+    "mergeSchema",
+    "path",
+    "readChangeData",
+    "readChangeFeed",
+    "schemaLocation",
+    "schemaTrackingLocation",
+    "skipChangeCommits",
+    "startingTimestamp",
+    "startingVersion",
+    "streamingSourceTrackingId",
+    "timestampAsOf",
+    "versionAsOf",
+)
+_EVENT_TIME = "withEventTimeOrder"
+_KNOWN = frozenset(map(str.casefold, _OPTIONS))
+# Of the file system, of the table and of the session.
+_PASSED_ON = ("fs.", "dfs.", "delta.", "spark.")
+
+
+def check_delta_options(names: Iterable[str]) -> None:
+    """Refuse options that Delta would pass over; names in any case.
+
+    Raises:
+        Problems: SOURCE.OPTION_UNKNOWN for each, with the nearest name; SOURCE.OPTION_REFUSED for what the vendor's
+            Delta alone has.
+    """
+    unknown = [name for name in names if name.casefold() not in _KNOWN and not name.casefold().startswith(_PASSED_ON)]
+    if unknown:
+        raise Problems([_unknown(name) for name in unknown])
+
+
+def _unknown(name: str) -> PipelineError:
+    if name.casefold() == _EVENT_TIME.casefold():
+        reason, instead = "the vendor's Delta has it; the open one takes rows in the order of its files", "Remove it"
+        return PipelineError("SOURCE.OPTION_REFUSED", option=_EVENT_TIME, format=NAME, reason=reason, instead=instead)
+    near = nearest(name, _OPTIONS) or "none of a similar name"
+    return PipelineError("SOURCE.OPTION_UNKNOWN", option=name, near=near, format=NAME, page=PAGE)

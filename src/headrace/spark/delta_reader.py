@@ -1,0 +1,22 @@
+"""``format("delta")`` of the session's readers: Delta's own source, the names of its options checked."""
+
+from __future__ import annotations
+
+from functools import wraps
+from typing import Any
+
+from headrace.sources.delta_options import NAME, check_delta_options
+from headrace.spark.auto_loader import FOLDERS, GIVEN, NOTED_FORMAT
+
+
+def reading_delta(load: Any) -> Any:
+    """Of a reader's ``load``: in a query function, options that Delta does not know are refused."""
+
+    @wraps(load)
+    def loading(self: Any, path: Any = None, format: str | None = None, schema: Any = None, **options: Any) -> Any:  # noqa: A002 - Spark's name
+        noted = vars(self)
+        if FOLDERS.get() is not None and (format or noted.get(NOTED_FORMAT, "")).casefold() == NAME:
+            check_delta_options({**noted.get(GIVEN, {}), **options})
+        return load(self, path, format, schema, **options)
+
+    return loading
