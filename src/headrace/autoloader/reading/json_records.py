@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -37,6 +37,7 @@ from headrace.autoloader.reading.variants import variant_of
 _FITS: Any = object()
 # Of a path: the inside of a map.
 _MAP = ""
+_BYTE_ORDER_MARK = "\ufeff"
 Converted = tuple[Any, Any]
 Converter = Callable[[Any], Converted]
 
@@ -66,11 +67,13 @@ class JsonRecords:
         if self._single is not None:
             self._add_whole(text, self._single, rows)
             return
+        # Each record is read by itself, and so may have a mark of its encoding.
+        unmarked = text.removeprefix(_BYTE_ORDER_MARK)
         try:
-            record = read_json(text, self._leniency)
+            record = read_json(unmarked, self._leniency)
             needs_texts = isinstance(record, Members) and _holds_nested_text(record, self._data)
             if needs_texts:
-                record = read_json_exactly(text, self._leniency)
+                record = read_json_exactly(unmarked, self._leniency)
         except NotJson:
             record = None
         entries = record if isinstance(record, list) and not isinstance(record, Members) else [record]
@@ -115,6 +118,11 @@ class JsonRecords:
         """Whether a field of another case is another field."""
         return self._plan.case_sensitive
 
+    @property
+    def reads_not_numbers(self) -> bool:
+        """Whether what names no number, in quotes or not, is a value of a column of numbers."""
+        return self._leniency.not_numbers
+
     def met_misfit(self, value: Any) -> None:
         """Note a value that is none of its column's type."""
         self._misfit = self._misfit or written(value)
@@ -145,7 +153,7 @@ def _converter(kind: JsonType, times: Times, records: JsonRecords, path: tuple[s
     if isinstance(kind, dict):
         made = {"struct": _struct, "array": _array, "map": _map}[kind["type"]]
         return made(kind, times, records, path)
-    single = _scalar(kind, times)
+    single = _scalar(kind, times, JSON_NAMES if records.reads_not_numbers else {})
 
     def convert(value: Any) -> Converted:
         try:
@@ -224,19 +232,19 @@ def _map(kind: JsonType, times: Times, records: JsonRecords, path: tuple[str, ..
     return convert
 
 
-def _scalar(kind: str, times: Times) -> Callable[[Any], Any]:
+def _scalar(kind: str, times: Times, names: Mapping[str, float]) -> Callable[[Any], Any]:
     digits = decimal_of(kind)
     if digits:
         return lambda value: decimal(_digits(value), *digits)
     return {
-        "string": lambda value: value if type(value) is str else written(value),
+        "string": lambda value: str(value) if isinstance(value, str) else written(value),
         "boolean": _boolean,
         "byte": lambda value: whole(_number(value), kind),
         "short": lambda value: whole(_number(value), kind),
         "integer": lambda value: whole(_number(value), kind),
         "long": lambda value: whole(_number(value), kind),
-        "float": _floating,
-        "double": _floating,
+        "float": lambda value: _floating(value, names),
+        "double": lambda value: _floating(value, names),
         "date": lambda value: times.day(_text(value)),
         "timestamp": lambda value: (
             seconds(whole(value, "long")) if isinstance(value, Number) else times.moment(_text(value))
@@ -265,14 +273,14 @@ def _digits(value: Any) -> str:
     return value
 
 
-def _floating(value: Any) -> float:
+def _floating(value: Any, names: Mapping[str, float]) -> float:
     if isinstance(value, Number):
-        return floating(value, JSON_NAMES)
+        return floating(value, names)
     # Of texts, those alone that name what is no number.
     text = _text(value)
     if not text.lstrip("+-").isalpha():
         raise Misfit(text)
-    return floating(text, JSON_NAMES)
+    return floating(text, names)
 
 
 def _text(value: Any) -> str:
