@@ -146,7 +146,8 @@ def test_odd_lines_of_json_are_read_as_spark_reads_them(headrace_session, tmp_pa
     found = [row_behind_plain_ones(plan, line) for line in lines]
 
     spark = headrace_session.read.schema(columns).options(**options).json(str(path)).toArrow().to_pylist()[1:]
-    differing = [(a, b) for a, b in zip(found, spark, strict=True) if a != b and not _is_given_up(a, b)]
+    # Written out, what is no number is the same on either side.
+    differing = [(a, b) for a, b in zip(found, spark, strict=True) if repr(a) != repr(b) and not _is_given_up(a, b)]
     assert differing == []
 
 

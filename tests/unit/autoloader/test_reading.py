@@ -436,6 +436,20 @@ def test_what_spark_takes_for_no_json_is_rescued_whole(text):
     assert rescued(one(text, "a STRING", format_options=options))["_corrupt_record"] == text
 
 
+@pytest.mark.parametrize(("number", "spelled"), [("-0", "0.0"), ("-0.0", "-0.0"), ("0", "0.0"), ("-0e1", "-0.0")])
+def test_a_zero_is_below_zero_where_it_is_no_whole_number(number, spelled):
+    rows = rows_of(f'{{"a":1.5,"b":[0.5]}}\n{{"a":{number},"b":[{number}]}}', "a DOUBLE, b ARRAY<DOUBLE>")
+
+    assert (repr(rows[1]["a"]), repr(rows[1]["b"][0])) == (spelled, spelled)
+
+
+def test_a_comment_has_no_control_characters():
+    options = {"allowComments": "true"}
+
+    assert one('{/* \t */"a":1 /**/}//', "a INT", format_options=options)["a"] == 1
+    assert "_corrupt_record" in rescued(one('{/* \f */"a":1}', "a INT", format_options=options))
+
+
 @pytest.mark.parametrize("column", ['"a":{}', '"b":{{"c":[{}]}}'])
 @pytest.mark.parametrize(
     ("number", "options"), [("Inf", {}), ("-Inf", {}), ("NaN", {"allowNonNumericNumbers": "false"})]

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
@@ -173,8 +174,7 @@ class JsonBlocks:
             return days(array)
         if kind in ("timestamp", "timestamp_ntz"):
             return moments(array, self._plan.time_zone if kind == "timestamp" else None)
-        if pa.types.is_floating(array.type) and not pc.all(pc.is_finite(array), min_count=0).as_py():
-            # Arrow has more names for these than there are, and has them always.
+        if pa.types.is_floating(array.type) and _may_be_spelled_otherwise(array):
             raise NotVectorised
         return within_precision(array)
 
@@ -215,6 +215,12 @@ def _holds_floating(kind: pa.DataType) -> bool:
     if pa.types.is_nested(kind):
         return any(_holds_floating(kind.field(place).type) for place in range(kind.num_fields))
     return bool(pa.types.is_floating(kind))
+
+
+def _may_be_spelled_otherwise(array: pa.Array) -> bool:
+    """Whether there is a value whose spelling matters: a name, of which Arrow has more than Spark, or ``-0``."""
+    values = array.drop_null().to_numpy(zero_copy_only=False)
+    return not np.isfinite(values).all() or bool((np.signbit(values) & (values == 0)).any())
 
 
 def _is_plain(block: bytes) -> bool:

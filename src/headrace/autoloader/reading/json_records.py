@@ -275,7 +275,8 @@ def _digits(value: Any) -> str:
 
 def _floating(value: Any, names: Mapping[str, float]) -> float:
     if isinstance(value, Number):
-        return floating(value, names)
+        # A whole number is one before it is a float, and has no zero below zero.
+        return floating(value, names) + (0.0 if value.is_whole else -0.0)
     # Of texts, those alone that name what is no number.
     text = _text(value)
     if not text.lstrip("+-").isalpha():

@@ -20,7 +20,8 @@ _BARE_NAME = re.compile(r"[\w$@#*+\-\x7f-\U0010ffff]+")
 _HALF = re.compile(r"\\u[dD][89a-fA-F]")
 _FOUR_DIGITS = re.compile(r"[0-9a-fA-F]{4}")
 _SPACE = re.compile(r"[ \t\r\n]*")
-_SPACE_AND_COMMENTS = re.compile(r"(?:[ \t\r\n]+|/\*.*?\*/|//[^\n]*)*", re.DOTALL)
+_COMMENT = r"/\*[^\x00-\x08\x0b\x0c\x0e-\x1f]*?\*/|//[^\x00-\x08\x0a-\x0c\x0e-\x1f]*"
+_SPACE_AND_COMMENTS = re.compile(rf"(?:[ \t\r\n]+|{_COMMENT})*")
 _ESCAPES = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 
 
