@@ -218,7 +218,7 @@ _OPTIONS = (
     _later("enforceSchema", "Columns are found by the names in the first line", "Remove it", "csv"),
     _later(
         "emptyValue",
-        "Nothing in quotes is NULL, or nothing where nullValue says what is",
+        "Quotes around nothing are NULL, or empty where nullValue is set",
         "Use coalesce in the query",
         "csv",
     ),

@@ -443,6 +443,15 @@ def test_a_zero_is_below_zero_where_it_is_no_whole_number(number, spelled):
     assert (repr(rows[1]["a"]), repr(rows[1]["b"][0])) == (spelled, spelled)
 
 
+def test_a_line_of_a_comment_is_no_record():
+    options = {"allowComments": "true"}
+
+    rows = rows_of('// of numbers\n{"a":1}\n /* and */ \n\f\n/* more\n', "a INT", format_options=options)
+
+    assert [row["a"] for row in rows] == [1, None, None]
+    assert [rescued(row)["_corrupt_record"] for row in rows[1:]] == ["\f", "/* more"]
+
+
 def test_a_comment_has_no_control_characters():
     options = {"allowComments": "true"}
 

@@ -18,6 +18,7 @@ from headrace.autoloader.reading.json_scan import (
     Number,
     read_json,
     read_json_exactly,
+    says_nothing,
     written,
 )
 from headrace.autoloader.reading.plan import ReadPlan, UnknownFields, taken_names
@@ -58,17 +59,19 @@ class JsonRecords:
         self._convert = _struct(self._data, Times.of(plan.time_zone, plan.format_options), self, ())
 
     def add(self, text: str, rows: Rows) -> None:
-        """Make a row of one record; of an array, as Spark does it at the top, one of each object in it.
+        """Make a row of one record; of an array, as Spark does it at the top, one of each object; of nothing, none.
 
         Raises:
             UnknownFields: the record has fields that the schema lacks, and the stream is to end with that.
             MalformedRecord: it is no record, and the mode is FAILFAST.
         """
+        # Each record is read by itself, and so may have a mark of its encoding.
+        unmarked = text.removeprefix(_BYTE_ORDER_MARK)
+        if says_nothing(unmarked, self._leniency):
+            return
         if self._single is not None:
             self._add_whole(text, self._single, rows)
             return
-        # Each record is read by itself, and so may have a mark of its encoding.
-        unmarked = text.removeprefix(_BYTE_ORDER_MARK)
         try:
             record = read_json(unmarked, self._leniency)
             needs_texts = isinstance(record, Members) and _holds_nested_text(record, self._data)
@@ -301,8 +304,7 @@ def read_records(
     """
     records, rows = JsonRecords(plan, path), Rows(plan, path, bad)
     for text in texts:
-        if text.strip():
-            records.add(text, rows)
+        records.add(text, rows)
         if len(rows) >= most:
             records.end()
             yield rows.take()

@@ -117,6 +117,11 @@ def read_json_exactly(text: str, leniency: Leniency) -> Any:
         raise NotJson("it ends too early, or nests too deep") from error
 
 
+def says_nothing(text: str, leniency: Leniency) -> bool:
+    """Whether a text is nothing but spaces, and comments where they are allowed."""
+    return bool((_SPACE_AND_COMMENTS if leniency.comments else _SPACE).fullmatch(text))
+
+
 class _Scanner:
     def __init__(self, text: str, leniency: Leniency) -> None:
         self._text = text
