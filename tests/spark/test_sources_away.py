@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.errors import Problems
+from headrace.errors import PipelineError, Problems
 from headrace.model.outcome import FlowState, UpdateState
 
 pytestmark = pytest.mark.spark
@@ -168,3 +168,115 @@ def test_a_database_that_is_down_is_tried_again_when_its_columns_are_given(proje
     (orders,) = (flow for flow in outcome.flows if flow.flow == "orders")
     assert (orders.state, outcome.error["code"]) == (FlowState.FAILED, "JDBC.UNREACHABLE")
     assert orders.attempts > 1
+
+
+VIEWS = """
+    @dp.table
+    def apart():
+        return spark.readStream.format("synthetic").options(numRows=3, schema="event_id BIGINT").load()
+
+    @dp.materialized_view
+    def prices():
+        return spark.read.parquet("{folder}/prices")
+
+    dp.persisted_view("direct", "SELECT * FROM parquet.`{folder}/prices`")
+    dp.persisted_view("below", "SELECT * FROM prices")
+
+    @dp.temporary_view
+    def passing():
+        return spark.read.parquet("{folder}/prices")
+"""
+
+
+def test_a_persisted_view_whose_source_is_away_fails_by_itself_and_keeps_its_definition(project, outside):
+    (outside / "delta").rename(outside / "prices")
+    pipeline = project(VIEWS.format(folder=outside))
+    assert pipeline.run().state is UpdateState.COMPLETED
+    (outside / "prices").rename(outside / "prices.away")
+
+    plan = pipeline.plan()
+    outcome = pipeline.project.run()
+
+    assert plan.inactive == ()
+    assert 'skip       below: input "prices" was not updated' in plan.describe()
+    assert states(outcome) == {
+        "apart": FlowState.COMPLETED,
+        "prices": FlowState.FAILED,
+        "direct": FlowState.FAILED,
+        "below": FlowState.SKIPPED,
+    }
+    assert [said for said in pipeline.project.events().warnings(outcome.update_id) if "INACTIVE" in said.code] == []
+    alone = pipeline.project.run(["direct"])
+    assert (alone.state, states(alone)["direct"]) == (UpdateState.FAILED, FlowState.FAILED)
+    assert pipeline.project.status().error["params"]["condition"] == "PATH_NOT_FOUND"
+    assert pipeline.sql("SELECT * FROM below").to_json() == [{"event_id": 0}]
+    for ask in (pipeline.project.preview, pipeline.project.explain):
+        with pytest.raises(Problems) as found:
+            ask("passing")
+        assert len(found.value.errors) == 1
+
+    (outside / "prices.away").rename(outside / "prices")
+    assert pipeline.run().state is UpdateState.COMPLETED
+    assert pipeline.sql("SELECT * FROM direct").to_json() == [{"event_id": 0}]
+
+
+KEPT = """
+    @dp.table
+    def orders():
+        return spark.readStream.schema("id INT").json("{folder}/in")
+
+    @dp.table(table_properties={{"pipelines.reset.allowed": "{resettable}"}})
+    def priced():
+        return spark.readStream.table("orders").join(spark.read.format("delta").load("{folder}/delta"))
+
+    @dp.table
+    def apart():
+        return spark.readStream.schema("id INT").json("{folder}/in")
+"""
+
+
+@pytest.mark.parametrize(
+    ("resettable", "full_refresh"),
+    [
+        ("true", {"full_refresh_all": True}),
+        ("false", {"full_refresh_all": True}),
+        ("true", {"full_refresh": ["orders"]}),
+    ],
+)
+def test_nothing_is_cleared_that_a_flow_whose_source_is_away_needs(project, outside, resettable, full_refresh):
+    pipeline = project(KEPT.format(folder=outside, resettable=resettable))
+    (outside / "in").mkdir()
+    (outside / "in" / "1.json").write_text('{"id": 1}\n')
+    assert pipeline.run().state is UpdateState.COMPLETED
+    (outside / "delta").rename(outside / "delta.away")
+
+    with pytest.raises(Problems) as found:
+        pipeline.run(**full_refresh)
+    # What nobody needs that is away can be cleared.
+    others = pipeline.project.run(full_refresh=["apart"])
+
+    assert [error.params["condition"] for error in found.value] == ["PATH_NOT_FOUND"]
+    assert states(others)["apart"] is FlowState.COMPLETED
+    (outside / "delta.away").rename(outside / "delta")
+    (outside / "in" / "2.json").write_text('{"id": 2}\n')
+    result = pipeline.run()
+    assert result.state is UpdateState.COMPLETED, result.outcome.error
+    assert [row["id"] for row in result.rows("priced")] == [1, 2]
+
+
+def test_a_dataset_is_not_computed_without_the_rows_of_a_flow_whose_source_is_away(project, outside):
+    pipeline = shop(project, outside)
+    pipeline.run()
+    (outside / "delta").rename(outside / "delta.away")
+
+    for compute in (pipeline.project.preview, pipeline.project.recompute):
+        with pytest.raises(Problems) as found:
+            compute("both")
+        assert [error.params.get("condition") for error in found.value] == ["DELTA_SCHEMA_NOT_SET"]
+        with pytest.raises(PipelineError) as unknown:
+            compute("bth")
+        assert (unknown.value.code, unknown.value.hint) == ("DATASET.UNKNOWN", 'Did you mean "both"?')
+    assert len(pipeline.recomputed("orders")) == 1
+    explained = pipeline.project.explain("both")
+    assert [flow.flow.name for flow in explained.flows] == ["landed"]
+    assert [said.partition(":")[0] for said in explained.problems] == ['flow "copied" cannot run now']

@@ -12,6 +12,7 @@ from headrace.checkpoints.layouts import table_layout
 from headrace.errors import PipelineError
 from headrace.graph.select import Selection
 from headrace.model.schema import Schema
+from headrace.project.resolving import Resolving
 from headrace.spark.delta_tables import empty_frame
 from headrace.spark.set_aside import widen_quarantine
 from headrace.spark.target import make_quarantine
@@ -43,7 +44,7 @@ def cleared(project, tmp_path):
     pipeline = project(CLUSTERED.replace("{data}", str(data)))
     pipeline.run()
     opened = pipeline.project
-    resolved = opened._resolver.resolve(opened._planning.kept(Selection()))
+    resolved = opened._resolver.resolve(Resolving(opened._planning.kept(Selection())))
     dataset = next(iter(resolved.graph.datasets))
     path = opened.settings.layout.table(opened.settings.naming, dataset.name)
 

@@ -216,7 +216,12 @@ _OPTIONS = (
     _later("samplingRatio", "The newest files are read, up to a number and size", "Remove it", "csv", "json", "xml"),
     _later("dropFieldIfAllNull", "A column that has held NULL alone is text", "Leave it out in the query", "json"),
     _later("enforceSchema", "Columns are found by the names in the first line", "Remove it", "csv"),
-    _later("emptyValue", "A value of nothing is NULL, in quotes or not", "Use coalesce in the query", "csv"),
+    _later(
+        "emptyValue",
+        "Quotes around nothing are NULL, or empty where nullValue is set",
+        "Use coalesce in the query",
+        "csv",
+    ),
     *(
         _later(name, "Numbers are spelled as Spark spells them", "Read the column as STRING", "csv")
         for name in ("nanValue", "positiveInf", "negativeInf")

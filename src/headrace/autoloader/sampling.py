@@ -22,7 +22,8 @@ from headrace.autoloader.reading.avro_schema import avro_shape
 from headrace.autoloader.reading.columnar import check_distinct
 from headrace.autoloader.reading.converters import Times, text_converter
 from headrace.autoloader.reading.csv_blocks import header_of, texts_at_once
-from headrace.autoloader.reading.csv_lines import Dialect, is_left_out, values_of
+from headrace.autoloader.reading.csv_lines import Dialect, is_left_out
+from headrace.autoloader.reading.csv_long_separators import parser_of
 from headrace.autoloader.reading.lines import line_blocks
 from headrace.autoloader.reading.opening import CorruptFile, UnreadCompression, judging, open_file
 from headrace.autoloader.reading.parquet import parquet_schema
@@ -192,14 +193,16 @@ def _tables(files: Iterable[Split], options: LoaderOptions, encoding: str, most_
 
 def _texts(block: bytes, names: tuple[str, ...] | None, dialect: Dialect) -> pa.Table:
     if names is None:
-        first = next((line for line in block.decode("utf-8", "replace").split("\n") if line.strip()), "")
-        names = tuple(f"_c{place}" for place in range(len(values_of(first, dialect)))) if first else ()
+        lines = block.decode("utf-8", "replace").split("\n")
+        first = next((line for line in lines if not is_left_out(line, dialect)), "")
+        names = tuple(f"_c{place}" for place in range(len(parser_of(dialect).values(first)))) if first else ()
     distinct = len(set(names)) == len(names)
     table = texts_at_once(block, names, dialect) if block.strip() and distinct else None
     if table is not None:
         return table
     lines = [line for line in block.decode("utf-8", "replace").split("\n") if not is_left_out(line, dialect)]
-    rows = [values_of(line, dialect) for line in lines]
+    parser = parser_of(dialect)
+    rows = [parser.values(line) for line in lines]
     columns = {
         name: pa.array(
             [row[place] if place < len(row) and row[place] not in ("", dialect.null) else None for row in rows],

@@ -28,13 +28,14 @@ def reads_commits(table: TableState, checkpoint: Path) -> bool:
         return table.version < MOST_COMMITS and _only_added_to(table.path, table.version)
     if progress.batch_id > 0 or progress.completed:
         return False
-    ends = [offset for offset in first_offsets(checkpoint) if _is_of(offset, table.table_id)]
+    ends = [offset for offset in first_offsets(checkpoint) if is_of(offset, table.table_id)]
     if not ends or any(offset.get("isStartingVersion") for offset in ends):
         return False
     return _only_added_to(table.path, max(int(offset["reservoirVersion"]) for offset in ends) - 1)
 
 
-def _is_of(offset: Any, table_id: str) -> bool:
+def is_of(offset: Any, table_id: str) -> bool:
+    """True when a position is one in a Delta table of this id."""
     return isinstance(offset, dict) and offset.get("reservoirId") == table_id
 
 

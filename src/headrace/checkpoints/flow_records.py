@@ -11,6 +11,7 @@ from headrace.checkpoints.inventory import first_record, flows_of
 from headrace.checkpoints.loads import loads_of
 from headrace.checkpoints.offsets import read_progress
 from headrace.checkpoints.records import FlowRecord, read_record
+from headrace.graph.flows import GraphFlow
 from headrace.graph.resolved import MadeWith, ResolvedFlow
 from headrace.model.datasets import Flow
 from headrace.model.names import Naming
@@ -45,11 +46,11 @@ class StoredRecords:
         self._pipeline_id = pipeline_id
         self._known_epoch = known_epoch
 
-    def record_file(self, flow: Flow | ResolvedFlow) -> Path:
+    def record_file(self, flow: Flow | GraphFlow) -> Path:
         """Where a flow's record lies."""
         return Path(self._layout.flow_state(self._naming, flow.target, flow.name))
 
-    def record(self, flow: Flow | ResolvedFlow) -> FlowRecord | None:
+    def record(self, flow: Flow | GraphFlow) -> FlowRecord | None:
         """A flow's record, or None when it never ran."""
         return read_record(self.record_file(flow))
 
@@ -67,7 +68,7 @@ class StoredRecords:
         """The application id that a flow commits under in the epoch of its record."""
         return transaction_id(self._pipeline_id, record.identity, record.epoch)
 
-    def checkpoint(self, flow: ResolvedFlow, epoch: int) -> Path:
+    def checkpoint(self, flow: GraphFlow, epoch: int) -> Path:
         """Where a flow's checkpoint of an epoch lies."""
         return Path(self._layout.checkpoint(self._naming, flow.target, flow.name, epoch))
 

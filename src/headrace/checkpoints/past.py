@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from headrace.checkpoints.delta_log import committed_transaction, open_table, rows_in
+from headrace.checkpoints.first_reads import is_of
 from headrace.checkpoints.freshness import StoredState
 from headrace.checkpoints.inventory import StoredFlow, flows_of, stored_flows, stored_tables
+from headrace.checkpoints.offsets import read_progress
 from headrace.checkpoints.positions import described, start_at
 from headrace.checkpoints.renaming import NamesNow
 from headrace.checkpoints.replayable import (
@@ -21,6 +23,7 @@ from headrace.checkpoints.replayable import (
 )
 from headrace.checkpoints.views import stored_view, view_files
 from headrace.errors import PipelineError, raise_all
+from headrace.graph.away import AwayFlow
 from headrace.graph.build import QUARANTINE_SUFFIX
 from headrace.graph.resolved import Mode, ResolvedFlow, ResolvedGraph, Source, SourceKind
 from headrace.graph.starts import Start
@@ -134,6 +137,14 @@ class StoredPast:
         raise_all(problems)
         return tuple(found)
 
+    def streamed(self, flow: AwayFlow, name: QualifiedName) -> bool:
+        """True when the table of a dataset, as it is now, is one that the stream of a flow has read."""
+        record, table = self._state.record(flow), self._state.table(name)
+        if record is None or table is None:
+            return False
+        progress = read_progress(self._state.checkpoint(flow, record.epoch))
+        return progress is not None and any(is_of(offset, table.table_id) for offset in progress.offsets)
+
     def newest(self, flow: ResolvedFlow) -> float:
         """When the tables that a flow reads as streams were last committed to; 0 when it reads none."""
         sources = [source for source in flow.analysis.sources if source.kind is SourceKind.DATASET]
@@ -142,10 +153,9 @@ class StoredPast:
 
     def inactive(self, graph: ResolvedGraph) -> tuple[Inactive, ...]:
         """Tables, flows and persisted views that the code does not define; of a table that is none, no flow alone."""
-        absent = {away.target for away in graph.away}
-        known = (
-            {dataset.name for dataset in graph.datasets if dataset.kind.stored} | self._names.datasets.keys() | absent
-        )
+        defined = {dataset.name: dataset.kind for dataset in graph.datasets}
+        defined |= {name: dataset.kind for name, dataset in graph.absent.items()}
+        known = {name for name, kind in defined.items() if kind.stored} | self._names.datasets.keys()
         tables = {
             name: path
             for name, path in stored_tables(self._layout, self._naming)
@@ -153,15 +163,18 @@ class StoredPast:
         }
         found = [Inactive(str(name), path) for name, path in tables.items()]
         running = {(flow.target, flow.name) for flow in graph.stored_flows}
-        running |= {(away.target, away.name) for away in graph.away}
+        running |= {(away.target, away.name) for away in graph.away if away.dataset.kind.stored}
         found += [
             Inactive(str(self._names.of(flow)[0]), str(flow.file.parent), flow.name)
             for flow in stored_flows(self._layout, self._naming)
             if flow.ran and flow.dataset not in tables and self._names.of(flow) not in running
         ]
-        defined = {dataset.name for dataset in graph.datasets} | self._names.datasets.keys() | absent
         views = view_files(self._layout, self._naming)
-        found += [Inactive(str(name), str(file), view=True) for name, file in views if name not in defined]
+        found += [
+            Inactive(str(name), str(file), view=True)
+            for name, file in views
+            if name not in defined and name not in self._names.datasets
+        ]
         return tuple(found)
 
     def _reach(self, flow: ResolvedFlow, number: int, source: Source, read: Sequence[Epoch]) -> SourceReach:

@@ -6,11 +6,12 @@ say, is another thing: it may be back in a minute, and has nothing to do with fl
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from headrace.errors import PipelineError
-from headrace.model.datasets import Flow
-from headrace.model.names import QualifiedName
+from headrace.graph.flows import GraphFlow
+from headrace.model.datasets import Dataset
 
 # What is found out by asking the source itself.
 _CODES = frozenset(
@@ -40,31 +41,31 @@ def is_away(problem: PipelineError) -> bool:
 
 
 @dataclass(frozen=True)
-class AwayFlow:
+class AwayFlow(GraphFlow):
     """A flow that an update leaves out.
 
     Attributes:
         flow: which.
+        dataset: what it feeds, as declared.
         error: what is the matter with the source that is away.
         blocked: for a flow that does not read the source itself, why it cannot run; None for one that does.
     """
 
-    flow: Flow
+    dataset: Dataset
     error: PipelineError
     blocked: str | None = None
-
-    @property
-    def name(self) -> str:
-        """The flow's identity."""
-        return self.flow.name
-
-    @property
-    def target(self) -> QualifiedName:
-        """The dataset it feeds."""
-        return self.flow.target
 
     @property
     def reason(self) -> str:
         """Why it is left out, in a line."""
         place = f" ({self.error.location})" if self.error.location else ""
         return self.blocked or f"{self.error.message}{place}"
+
+
+def errors_of(flows: Iterable[AwayFlow]) -> list[PipelineError]:
+    """What is the matter with the sources of flows, each of it once: one source may keep many flows from running."""
+    found: list[PipelineError] = []
+    for flow in flows:
+        if all(flow.error.to_json() != known.to_json() for known in found):
+            found.append(flow.error)
+    return found

@@ -91,7 +91,7 @@ def resolve(
     found = _without_repeats((*problems, *resolution.problems))
     if found:
         raise Problems((*found, *_without_repeats(tuple(away.error for away in resolution.away.values()))))
-    away = tuple(away for away in resolution.away.values() if not graph.datasets[away.target].kind.is_view)
+    away = tuple(resolution.away.values())
     return ResolvedGraph(tuple(resolution.datasets.values()), tuple(resolution.flows), away)
 
 
@@ -117,7 +117,7 @@ class _Resolution:
         self.datasets: dict[QualifiedName, ResolvedDataset] = {}
         self.flows: list[ResolvedFlow] = []
         self.problems: list[PipelineError] = []
-        # By name; those of views too.
+        # By name.
         self.away: dict[str, AwayFlow] = {}
 
     def visit(self, name: QualifiedName) -> bool:
@@ -148,7 +148,7 @@ class _Resolution:
         dataset = dataset.with_kind(_decided_kind(dataset, complete))
         flows = [ResolvedFlow(flow, _mode(dataset, flow, analysis), analysis) for flow, analysis in complete]
         if missing and not self._goes_on(dataset, flows):
-            self._leave_out_with(missing[0], flows)
+            self._leave_out_with(dataset, missing[0], flows)
             return False
         wrong = [problem for flow in flows for problem in _flow_problems(dataset, flow, flows)]
         wrong += self._temporary_inputs(dataset, flows)
@@ -176,11 +176,11 @@ class _Resolution:
         appends = all(flow.mode in (Mode.APPEND, Mode.ONCE) for flow in flows)
         return dataset.kind is Kind.STREAMING_TABLE and appends and self._kept(dataset, flows) is not None
 
-    def _leave_out_with(self, missing: Flow, flows: list[ResolvedFlow]) -> None:
+    def _leave_out_with(self, dataset: Dataset, missing: Flow, flows: list[ResolvedFlow]) -> None:
         error = self.away[missing.name].error
         for flow in flows:
             said = f'flow "{missing.name}" into the same table could not be resolved'
-            self.away[flow.name] = AwayFlow(flow.flow, error, said)
+            self.away[flow.name] = AwayFlow(flow.flow, dataset, error, said)
 
     def _with_kept(self, dataset: Dataset, flows: list[ResolvedFlow], schema: Schema) -> Schema:
         """The columns that the table has once the flows have written: its own, in their order, and new ones."""
@@ -223,7 +223,7 @@ class _Resolution:
             except (PipelineError, Problems) as error:
                 found = problems_of(error)
                 if self._leaves_out and all(map(is_away, found)):
-                    self.away[flow.name] = AwayFlow(flow, found[0])
+                    self.away[flow.name] = AwayFlow(flow, self._graph.datasets[flow.target], found[0])
                 else:
                     self.problems.extend(found)
                 return None
@@ -234,7 +234,7 @@ class _Resolution:
         if cause is not None:
             is_view = self._graph.datasets[name].kind.is_view
             blocked = cause.blocked if is_view else f'input "{name}" was not updated'
-            self.away[flow.name] = AwayFlow(flow, cause.error, blocked)
+            self.away[flow.name] = AwayFlow(flow, self._graph.datasets[flow.target], cause.error, blocked)
 
     def _unknown(self, flow: Flow, missing: MissingInput) -> PipelineError:
         return PipelineError(

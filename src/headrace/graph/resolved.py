@@ -10,7 +10,8 @@ from typing import Any
 
 from headrace.cdc.feed import Feed
 from headrace.graph.away import AwayFlow
-from headrace.model.datasets import Dataset, Flow, Kind
+from headrace.graph.flows import GraphFlow
+from headrace.model.datasets import Dataset, Kind
 from headrace.model.names import QualifiedName
 from headrace.model.schema import Schema
 
@@ -117,22 +118,11 @@ class MadeWith:
 
 
 @dataclass(frozen=True)
-class ResolvedFlow:
+class ResolvedFlow(GraphFlow):
     """A flow whose query was called once on empty inputs of the right schema."""
 
-    flow: Flow
     mode: Mode
     analysis: Analysis
-
-    @property
-    def name(self) -> str:
-        """The flow's identity."""
-        return self.flow.name
-
-    @property
-    def target(self) -> QualifiedName:
-        """The dataset it feeds."""
-        return self.flow.target
 
     @property
     def made_with(self) -> MadeWith:
@@ -178,8 +168,8 @@ class ResolvedDataset:
 class ResolvedGraph:
     """All datasets and flows, inputs before what reads them.
 
-    ``away`` are flows that could not be resolved because a source is away, and those that need them; a dataset that has
-    no other flows is not among ``datasets``.
+    ``away`` are flows that could not be resolved because a source is away, and those that need them, views' too; a
+    dataset that has no other flows is not among ``datasets``, but ``absent``.
     """
 
     datasets: tuple[ResolvedDataset, ...]
@@ -192,6 +182,11 @@ class ResolvedGraph:
         return {dataset.name: dataset for dataset in self.datasets}
 
     @cached_property
+    def absent(self) -> dict[QualifiedName, Dataset]:
+        """Datasets of the code, as declared, of which nothing could be resolved because sources are away."""
+        return {away.target: away.dataset for away in self.away if away.target not in self.by_name}
+
+    @cached_property
     def by_flow(self) -> dict[str, ResolvedFlow]:
         """Flows by name."""
         return {flow.name: flow for flow in self.flows}
@@ -200,6 +195,10 @@ class ResolvedGraph:
     def stored_flows(self) -> tuple[ResolvedFlow, ...]:
         """The flows that an update runs: all but those of views."""
         return tuple(flow for flow in self.flows if flow.mode is not Mode.VIEW)
+
+    def away_into(self, name: QualifiedName) -> tuple[AwayFlow, ...]:
+        """The flows of a dataset that could not be resolved because sources are away."""
+        return tuple(away for away in self.away if away.target == name)
 
     def flows_into(self, name: QualifiedName) -> tuple[ResolvedFlow, ...]:
         """The flows that feed a dataset."""

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from headrace.errors import PipelineError, raise_all
+from headrace.graph.away import errors_of
 from headrace.graph.build import did_you_mean
 from headrace.graph.resolved import ResolvedGraph
 from headrace.graph.starts import EARLIEST, Start, start_of
+from headrace.model.datasets import Dataset
 from headrace.model.names import InvalidName, Naming, QualifiedName
 
 
@@ -47,40 +49,37 @@ def select(graph: ResolvedGraph, selection: Selection, naming: Naming) -> Select
 
     Raises:
         Problems: unknown names, names in both lists or beside a refresh of everything, a table that may not be reset, a
-            start that is none.
+            start that is none; why a source is away of a table that is to be cleared, or of a flow that is to start
+            elsewhere.
     """
-    stored = {dataset.name: dataset for dataset in graph.datasets if dataset.kind.stored}
-    # Persisted views: each refresh stores their definitions, and there are no rows to clear.
-    views = frozenset(dataset.name for dataset in graph.datasets if dataset.kind.kept) - frozenset(stored)
+    known = _known(graph)
+    stored = {name: dataset for name, dataset in known.items() if dataset.kind.stored}
     problems: list[PipelineError] = []
-    absent = frozenset(away.target for away in graph.away) - frozenset(graph.by_name)
     starts = _starts(selection.reset_checkpoint, graph, naming, problems)
     nothing = Selected(frozenset(), frozenset(), starts=starts, accept_data_loss=selection.accept_data_loss)
     if selection.full_refresh_all:
         if single := (*selection.refresh, *selection.full_refresh):
             problems.append(PipelineError("SELECTION.CONFLICT", names=", ".join(f'"{name}"' for name in single)))
-        raise_all(problems)
-        kept = frozenset(name for name, dataset in stored.items() if not dataset.dataset.resettable)
-        everything = frozenset(stored) | views | absent
-        return replace(nothing, refresh=everything, full_refresh=frozenset(stored) - kept, kept=kept)
-    full = _names(selection.full_refresh, graph, naming, problems)
-    refresh = _names(selection.refresh, graph, naming, problems)
+        kept = frozenset(name for name, dataset in stored.items() if not dataset.resettable)
+        cleared = frozenset(stored) - kept
+        raise_all(problems + _absent(graph, cleared))
+        return replace(nothing, refresh=frozenset(known), full_refresh=cleared, kept=kept)
+    full = _names(selection.full_refresh, known, naming, problems)
+    refresh = _names(selection.refresh, known, naming, problems)
     problems += [PipelineError("SELECTION.OVERLAP", name=name) for name in sorted(full & refresh)]
-    for name in sorted(full):
-        if name in stored and not stored[name].dataset.resettable:
-            problems.append(
-                PipelineError("SELECTION.NOT_RESETTABLE", location=stored[name].dataset.location, name=name)
-            )
-    # What is to be cleared has to be there to be computed again.
-    problems += [away.error for away in graph.away if away.target in full and away.target not in graph.by_name]
-    raise_all(problems)
+    # Persisted views: each refresh stores their definitions, and there are no rows to clear.
+    cleared = full & frozenset(stored)
+    for name in sorted(cleared):
+        if not stored[name].resettable:
+            problems.append(PipelineError("SELECTION.NOT_RESETTABLE", location=stored[name].location, name=name))
+    raise_all(problems + _absent(graph, cleared))
     if not full and not refresh:
-        return replace(nothing, refresh=frozenset(stored) | views | absent)
-    return replace(nothing, refresh=refresh | full, full_refresh=full - views)
+        return replace(nothing, refresh=frozenset(known))
+    return replace(nothing, refresh=refresh | full, full_refresh=cleared)
 
 
 def dataset_name(graph: ResolvedGraph, text: str, naming: Naming) -> QualifiedName:
-    """The dataset behind a spelling.
+    """The dataset behind a spelling, also one that is absent from the graph because its sources are away.
 
     Raises:
         PipelineError: DATASET.UNKNOWN.
@@ -89,8 +88,8 @@ def dataset_name(graph: ResolvedGraph, text: str, naming: Naming) -> QualifiedNa
         name = naming.canonical(text)
     except InvalidName:
         name = QualifiedName(text)
-    if name not in graph.by_name:
-        known = [str(dataset.name) for dataset in graph.datasets]
+    if name not in graph.by_name and name not in graph.absent:
+        known = [str(dataset) for dataset in (*graph.by_name, *graph.absent)]
         raise PipelineError("DATASET.UNKNOWN", name=text, suggestion=did_you_mean(text, known))
     return name
 
@@ -104,8 +103,19 @@ def cleared_names(selection: Selection, naming: Naming) -> frozenset[QualifiedNa
     return frozenset(found)
 
 
+def _known(graph: ResolvedGraph) -> dict[QualifiedName, Dataset]:
+    """What can be refreshed, whether or not its sources are away."""
+    datasets = {dataset.name: dataset.dataset for dataset in graph.datasets} | graph.absent
+    return {name: dataset for name, dataset in datasets.items() if dataset.kind.kept}
+
+
+def _absent(graph: ResolvedGraph, cleared: frozenset[QualifiedName]) -> list[PipelineError]:
+    """Why tables cannot be cleared: what is, has to be there to be computed again."""
+    return errors_of(away for away in graph.away if away.target in cleared and away.target in graph.absent)
+
+
 def _names(
-    texts: Iterable[str], graph: ResolvedGraph, naming: Naming, problems: list[PipelineError]
+    texts: Iterable[str], known: Mapping[QualifiedName, Dataset], naming: Naming, problems: list[PipelineError]
 ) -> frozenset[QualifiedName]:
     found = set()
     for text in texts:
@@ -113,14 +123,11 @@ def _names(
             name = naming.canonical(text)
         except InvalidName:
             name = QualifiedName(text)
-        dataset = graph.by_name.get(name)
-        if dataset is None and any(name == away.target for away in graph.away):
-            found.add(name)
-        elif dataset is None or not dataset.kind.kept:
-            known = [str(d.name) for d in graph.datasets if d.kind.kept]
-            problems.append(PipelineError("SELECTION.UNKNOWN", name=text, suggestion=did_you_mean(text, known)))
+        if name in known:
+            found.add(known[name].name)
         else:
-            found.add(dataset.name)
+            names = [str(other) for other in known]
+            problems.append(PipelineError("SELECTION.UNKNOWN", name=text, suggestion=did_you_mean(text, names)))
     return frozenset(found)
 
 
@@ -128,19 +135,19 @@ def _starts(
     texts: Iterable[str], graph: ResolvedGraph, naming: Naming, problems: list[PipelineError]
 ) -> dict[str, Start]:
     found: dict[str, Start] = {}
+    away = {flow.name: flow for flow in graph.away if flow.dataset.kind.stored}
+    known = [*(flow.name for flow in graph.stored_flows), *away]
     for text in texts:
         # A flow may have any name, also one with an equals sign in it.
-        whole = _flow_name(text, graph, naming)
+        whole = _flow_name(text, known, naming)
         named, equals, choice = (text, "", "") if whole is not None else text.rpartition("=")
         spelled = named if equals or whole else text
-        flow = whole or _flow_name(spelled, graph, naming)
+        flow = whole or _flow_name(spelled, known, naming)
         start = start_of(choice) if equals else EARLIEST
-        away = next((away for away in graph.away if away.name in (text, spelled)), None)
-        if away is not None:
-            problems.append(away.error)
-        elif flow is None:
-            known = [flow.name for flow in graph.stored_flows]
+        if flow is None:
             problems.append(PipelineError("RESET.UNKNOWN_FLOW", flow=spelled, suggestion=did_you_mean(spelled, known)))
+        elif flow in away:
+            problems.append(away[flow].error)
         elif start is None:
             problems.append(PipelineError("RESET.BAD_START", flow=flow, start=choice))
         elif found.setdefault(flow, start) != start:
@@ -148,9 +155,8 @@ def _starts(
     return found
 
 
-def _flow_name(text: str, graph: ResolvedGraph, naming: Naming) -> str | None:
-    """The name of a flow that is run; one without a name of its own has its dataset's, however that is spelled."""
-    names = {flow.name for flow in graph.stored_flows}
+def _flow_name(text: str, names: Collection[str], naming: Naming) -> str | None:
+    """The name of a flow among *names*; one without a name of its own has its dataset's, however that is spelled."""
     if text in names:
         return text
     try:

@@ -10,6 +10,7 @@ from headrace.graph.resolved import Mode, ResolvedFlow, ResolvedGraph
 from headrace.graph.select import Selected
 from headrace.graph.starts import StartKind
 from headrace.model.names import QualifiedName
+from headrace.plan.away import away_steps, stranded
 from headrace.plan.deployed import DeployedPast, DeployedState, read_anew
 from headrace.plan.kinds import changed_kinds
 from headrace.plan.loads import unloadable
@@ -30,6 +31,8 @@ def build_plan(graph: ResolvedGraph, state: DeployedState, past: DeployedPast, s
         Problems: a deployed table cannot take what is declared now, rows would be lost without having been given up,
             or a flow cannot start where it should.
     """
+    # Of full refreshes that were interrupted, which are finished now, nothing is asked again.
+    strands = stranded(graph, past, selected)
     due = unfinished(graph, state, selected)
     selected = replace(selected, full_refresh=selected.full_refresh | due.names)
     tables, problems = table_steps(graph, state, selected, due)
@@ -37,7 +40,7 @@ def build_plan(graph: ResolvedGraph, state: DeployedState, past: DeployedPast, s
     tables = cleared.tables
     changed, other_kind = changed_kinds(graph, past, selected)
     restarted, unable = restarts(graph, past, selected, selected.full_refresh)
-    problems += [*cleared.problems, *changed, *unable]
+    problems += [*cleared.problems, *changed, *unable, *strands]
     # Of flows that begin anew, and of tables that are refused as a whole, no more is asked.
     kept = selected.without(other_kind)
     problems += _lost_checkpoints(graph, state, kept)
@@ -56,7 +59,8 @@ def build_plan(graph: ResolvedGraph, state: DeployedState, past: DeployedPast, s
             moving.add(flow.target)
         steps.append(step)
     views = view_steps(graph, past, selected)
-    return Plan(graph, tuple(tables.values()), tuple(steps), losses=cleared.losses, views=views)
+    away = away_steps(graph, selected)
+    return Plan(graph, tuple(tables.values()), tuple(steps), losses=cleared.losses, views=views, away=away)
 
 
 def _restart(step: FlowStep, restart: Restart) -> FlowStep:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from headrace.graph.away import AwayFlow
 from headrace.graph.resolved import MadeWith, Mode, ResolvedFlow, ResolvedGraph
 from headrace.graph.starts import Start
 from headrace.model.datasets import Kind
@@ -118,6 +119,9 @@ class DeployedPast(Protocol):
 
     def left(self, graph: ResolvedGraph, name: QualifiedName) -> tuple[str, ...]:
         """Flows that have fed a dataset and are no longer in the code."""
+
+    def streamed(self, flow: AwayFlow, name: QualifiedName) -> bool:
+        """True when the table of a dataset, as it is now, is one that the stream of a flow has read."""
 
     def starting(self, flow: ResolvedFlow, start: Start, cleared: frozenset[QualifiedName]) -> tuple[SourceStart, ...]:
         """Where the reading of each source of a flow starts.

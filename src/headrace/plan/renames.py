@@ -86,17 +86,17 @@ def renames(
         view = dataset is not None and dataset.kind is Kind.PERSISTED_VIEW
         rename = Rename(Renamed.DATASET, str(old), str(new), new, old, view)
         known = [str(known.name) for known in graph.datasets if known.kind.kept]
-        problem = _refused(
-            rename, old in graph.by_name, dataset is not None and dataset.kind.kept, known, stored, place
-        )
+        old_defined = old in graph.by_name or old in graph.absent
+        problem = _refused(rename, old_defined, dataset is not None and dataset.kind.kept, known, stored, place)
         problems += [problem] if problem else []
         found += [rename] if problem is None and stored.pending(rename) else []
+    defined = graph.by_flow.keys() | {away.name for away in graph.away}
     for old_flow, new_flow in _flows(names.flows, place, problems).items():
         flow = graph.by_flow.get(new_flow)
         target = flow.target if flow is not None else QualifiedName(new_flow)
         rename = Rename(Renamed.FLOW, old_flow, new_flow, target, before.get(target, target))
         known = [known.name for known in graph.stored_flows]
-        problem = _refused(rename, old_flow in graph.by_flow, flow is not None, known, stored, place)
+        problem = _refused(rename, old_flow in defined, flow is not None, known, stored, place)
         problems += [problem] if problem else []
         found += [rename] if problem is None and flow is not None and stored.pending(rename) else []
     raise_all(problems)

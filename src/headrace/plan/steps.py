@@ -130,7 +130,11 @@ class AwayStep:
 
     away: AwayFlow
     decision: Decision
-    reason: str
+
+    @property
+    def reason(self) -> str:
+        """Why it is not run, in a line."""
+        return "not selected" if self.decision is Decision.EXCLUDE else self.away.reason
 
     def describe(self) -> str:
         """One line for the reader."""

@@ -79,7 +79,7 @@ class Explanation:
     flows: tuple[FlowExplanation, ...]
     table: TableFacts | None = None
     read_by: tuple[str, ...] = ()
-    # Why the next update would be refused, as far as this dataset is concerned.
+    # Why the next update would be refused, as far as this dataset is concerned, or would leave out flows of it.
     problems: tuple[str, ...] = ()
 
     @property

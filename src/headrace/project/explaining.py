@@ -35,6 +35,7 @@ def explanation(graph: ResolvedGraph, dataset: ResolvedDataset, planning: Planni
         problems = tuple(
             error.message for error in found if own & {error.params.get(key, "") for key in ("name", "flow")}
         )
+    problems += tuple(f'flow "{away.name}" cannot run now: {away.reason}' for away in graph.away_into(dataset.name))
     read_by = {str(flow.target): None for flow in graph.flows if dataset.name in {i.name for i in flow.analysis.inputs}}
     explained = tuple(_flow(graph, flow, plan, planning.state, settings) for flow in flows)
     return Explanation(dataset, explained, _facts(planning.state, dataset), tuple(read_by), problems)

@@ -10,8 +10,9 @@ from pathlib import Path
 
 from pyspark.errors import PySparkException
 
-from headrace.errors import PipelineError
+from headrace.errors import PipelineError, raise_all
 from headrace.events.types import Event
+from headrace.graph.away import errors_of
 from headrace.graph.resolved import ResolvedGraph
 from headrace.graph.select import Selection, dataset_name
 from headrace.model.names import QualifiedName
@@ -30,7 +31,7 @@ from headrace.project.planning import Planning
 from headrace.project.preview import Previewer
 from headrace.project.recompute import recomputed
 from headrace.project.rehearsal import REAL, Rehearsal
-from headrace.project.resolving import Resolved, Resolver
+from headrace.project.resolving import Resolved, Resolver, Resolving
 from headrace.project.stored import make_storage, unusable
 from headrace.project.update import Update, host_name
 from headrace.runtime.board import Board, left_of
@@ -89,8 +90,7 @@ class Project(StoredProject):
         Raises:
             Problems: everything that is wrong with the project, at once.
         """
-        kept, cleared = self._planning.kept(Selection()), self._planning.cleared(Selection())
-        graph = self._resolver.resolve(kept, cleared, unusable(self.settings)).graph
+        graph = self._resolved_for(Selection(), leaves_out=False).graph
         self._planning.plan(graph, Selection())
         return graph
 
@@ -100,7 +100,8 @@ class Project(StoredProject):
         Raises:
             Problems: everything that is wrong with the code.
         """
-        return self._resolver.resolve(self._planning.kept(Selection()), self._planning.cleared(Selection())).graph
+        kept, cleared = self._planning.kept(Selection()), self._planning.cleared(Selection())
+        return self._resolver.resolve(Resolving(kept, cleared)).graph
 
     def plan(self, selection: Selection | None = None) -> Plan:
         """What :meth:`run` would do and why; nothing is written.
@@ -109,13 +110,7 @@ class Project(StoredProject):
             Problems: everything that is wrong with the project, or with the selection.
         """
         selection = selection or Selection()
-        resolved = self._resolver.resolve(
-            self._planning.kept(selection),
-            self._planning.cleared(selection),
-            unusable(self.settings),
-            leaves_out=True,
-        )
-        return self._planning.plan(resolved.graph, selection)
+        return self._planning.plan(self._resolved_for(selection, leaves_out=True).graph, selection)
 
     def run(
         self,
@@ -192,7 +187,7 @@ class Project(StoredProject):
         """Rows of one dataset computed on the tables as they are now; nothing is written.
 
         Raises:
-            Problems: the project is wrong.
+            Problems: the project is wrong, or a source of the dataset is away.
             PipelineError: DATASET.UNKNOWN, or what a flow would fail with.
         """
         resolved, dataset = self._resolved_with(name)
@@ -203,10 +198,10 @@ class Project(StoredProject):
         """Kind, table, schema, flows, their checkpoints and positions, trigger and refresh effect of one dataset.
 
         Raises:
-            Problems: the project is wrong.
+            Problems: the project is wrong, or all sources of the dataset are away.
             PipelineError: DATASET.UNKNOWN.
         """
-        resolved, dataset = self._resolved_with(name)
+        resolved, dataset = self._resolved_with(name, partly=True)
         graph = resolved.graph
         return explanation(graph, graph.by_name[dataset], self._planning, self.settings)
 
@@ -216,23 +211,25 @@ class Project(StoredProject):
         What the streams of a dataset have brought over many updates is, in the end, these rows.
 
         Raises:
-            Problems: the project is wrong.
+            Problems: the project is wrong, or a source of the dataset is away.
             PipelineError: DATASET.UNKNOWN, RECOMPUTE.INPUT_MISSING.
         """
         resolved, dataset = self._resolved_with(name)
         return recomputed(resolved.graph, dataset, resolved.catalog, self._state)
 
-    def _resolved_with(self, name: str) -> tuple[Resolved, QualifiedName]:
-        """The project with the dataset of a name, whatever sources of others are away."""
+    def _resolved_with(self, name: str, *, partly: bool = False) -> tuple[Resolved, QualifiedName]:
+        """The project with all of the flows of a dataset, or *partly* with some, whatever other sources are away."""
         kept, cleared = self._planning.kept(Selection()), self._planning.cleared(Selection())
-        resolved = self._resolver.resolve(kept, cleared, leaves_out=True)
-        try:
-            return resolved, dataset_name(resolved.graph, name, self.settings.naming)
-        except PipelineError:
-            if resolved.graph.away:
-                # It may be among those that were left out, of which this raises why.
-                self._resolver.resolve(kept, cleared)
-            raise
+        resolved = self._resolver.resolve(Resolving(kept, cleared, leaves_out=True))
+        dataset = dataset_name(resolved.graph, name, self.settings.naming)
+        if not partly or dataset in resolved.graph.absent:
+            raise_all(errors_of(resolved.graph.away_into(dataset)))
+        return resolved, dataset
+
+    def _resolved_for(self, selection: Selection, *, leaves_out: bool) -> Resolved:
+        """The project for an update of the selection."""
+        kept, cleared = self._planning.kept(selection), self._planning.cleared(selection)
+        return self._resolver.resolve(Resolving(kept, cleared, unusable(self.settings), leaves_out))
 
     def _update(
         self,
@@ -243,12 +240,8 @@ class Project(StoredProject):
         *,
         leaves_out: bool,
     ) -> Outcome:
-        def resolved_for(selection: Selection) -> Resolved:
-            kept, cleared = self._planning.kept(selection), self._planning.cleared(selection)
-            return self._resolver.resolve(kept, cleared, unusable(self.settings), leaves_out=leaves_out)
-
         # Whatever is wrong is found before anything is written, the lease included.
-        resolved = resolved_for(selection)
+        resolved = self._resolved_for(selection, leaves_out=leaves_out)
         planned(resolved.graph, selection)
         make_storage(self.settings)
         host, terms = host_name(self._environ), self._rehearsal.terms
@@ -259,7 +252,7 @@ class Project(StoredProject):
         def again(board: Board) -> tuple[Resolved, Plan]:
             nonlocal left
             left = left_of(left, board)
-            now = resolved_for(left)
+            now = self._resolved_for(left, leaves_out=leaves_out)
             return now, planned(now.graph, left)
 
         with Ending(stop) as ending, Lease(file, host, time.time, terms=terms) as lease:

@@ -12,7 +12,7 @@ from headrace.checkpoints.renaming import NamesNow, RelocatedLayout, StoredRenam
 from headrace.events.reader import EventReader
 from headrace.graph.resolve import Kept
 from headrace.graph.resolved import ResolvedFlow, ResolvedGraph
-from headrace.graph.select import Selected, Selection, cleared_names, select
+from headrace.graph.select import Selection, cleared_names, select
 from headrace.model.datasets import Dataset, Definitions
 from headrace.model.location import Location
 from headrace.model.names import InvalidName, QualifiedName
@@ -21,7 +21,7 @@ from headrace.model.schema import Schema
 from headrace.plan.build import build_plan
 from headrace.plan.loads import Backfill
 from headrace.plan.renames import NewNames, Rename, renames
-from headrace.plan.steps import AwayStep, Decision, Plan
+from headrace.plan.steps import Plan
 from headrace.plan.triggers import with_triggers
 from headrace.project.backfill import with_load
 from headrace.project.rehearsal import Rehearsal
@@ -95,7 +95,7 @@ class Planning:
         selected = select(graph, selection, settings.naming)
         past = self._past()
         plan = build_plan(graph, self.state, past, selected.without(self._rehearsal.given))
-        plan = replace(plan, renames=self.renames(graph), away=_away_steps(graph, selected))
+        plan = replace(plan, renames=self.renames(graph))
         if not self._rehearsal.only:
             plan = replace(plan, inactive=past.inactive(graph))
         goes_on = settings.continuous if continuous is None else continuous
@@ -136,7 +136,7 @@ class Planning:
             canonical = self._settings.naming.canonical(name)
         except InvalidName:
             return False
-        return canonical not in graph.by_name and any(away.target == canonical for away in graph.away)
+        return canonical in graph.absent
 
     def _past(self) -> StoredPast:
         datasets = {old: new for new, old in self._before.items()}
@@ -163,21 +163,3 @@ class Planning:
         names = {(one, of) for one in flows for of in (dataset, before.get(dataset, dataset))}
         known = [epoch for name in names if (epoch := reader.last_epoch(*name)) is not None]
         return max(known, default=None)
-
-
-def _away_steps(graph: ResolvedGraph, selected: Selected) -> tuple[AwayStep, ...]:
-    """What becomes of the flows that could not be resolved.
-
-    Each error that keeps a selected flow from running fails one at least: where the flow that has met it is not
-    selected, those that it blocks.
-    """
-    chosen = [away for away in graph.away if away.target in selected.refresh]
-    told = [away.error.to_json() for away in chosen if not away.blocked]
-    return tuple(
-        AwayStep(away, Decision.EXCLUDE, "not selected")
-        if away not in chosen
-        else AwayStep(
-            away, Decision.SKIP if away.blocked and away.error.to_json() in told else Decision.FAIL, away.reason
-        )
-        for away in graph.away
-    )

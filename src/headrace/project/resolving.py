@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
 
+from pyspark.sql import SparkSession
+
 from headrace.errors import PipelineError, Problems
 from headrace.graph.build import build
 from headrace.graph.resolve import Kept, resolve
@@ -18,6 +20,7 @@ from headrace.model.hooks import EventHook
 from headrace.model.names import QualifiedName
 from headrace.model.views import ViewDefinition
 from headrace.project.files import load_files
+from headrace.project.loaded import Loaded
 from headrace.project.modules import ship_modules, source_modules
 from headrace.project.rehearsal import Rehearsal
 from headrace.project.scratch import scratch
@@ -47,6 +50,23 @@ class Resolved:
     graph: ResolvedGraph
     notices: tuple[tuple[str, str], ...] = ()
     hooks: tuple[EventHook, ...] = ()
+
+
+@dataclass(frozen=True)
+class Resolving:
+    """What there is to resolve a project for.
+
+    Attributes:
+        kept: the columns of tables that keep their rows.
+        cleared: which datasets lose their rows, so that schemas of what they read are inferred anew.
+        known: what is already known to be wrong, reported together with what is found.
+        leaves_out: leave out flows whose sources are away, instead of raising that.
+    """
+
+    kept: Kept
+    cleared: Cleared = lambda _definitions: frozenset()
+    known: tuple[PipelineError, ...] = ()
+    leaves_out: bool = False
 
 
 class Resolver:
@@ -80,21 +100,8 @@ class Resolver:
         remove_listeners()
         return catalog
 
-    def resolve(
-        self,
-        kept: Kept,
-        cleared: Cleared,
-        known: tuple[PipelineError, ...] = (),
-        *,
-        leaves_out: bool = False,
-    ) -> Resolved:
+    def resolve(self, wanted: Resolving) -> Resolved:
         """The graph, resolved on empty stand-ins that are registered in the catalog now.
-
-        Args:
-            kept: the columns of tables that keep their rows.
-            cleared: which datasets lose their rows, so that schemas of what they read are inferred anew.
-            known: what is already known to be wrong, reported together with what is found here.
-            leaves_out: leave out flows whose sources are away, instead of raising that.
 
         Raises:
             Problems: everything that is wrong with the project.
@@ -102,22 +109,13 @@ class Resolver:
         files = source_files(self._settings)
         catalog = self.catalog()
         with adopting_views(catalog.session):
-            return self._resolved(catalog, files, kept, cleared, known, leaves_out=leaves_out)
+            return self._resolved(catalog, self._loaded(catalog.session, files), wanted)
 
-    def _resolved(
-        self,
-        catalog: Catalog,
-        files: tuple[Path, ...],
-        kept: Kept,
-        cleared: Cleared,
-        known: tuple[PipelineError, ...],
-        *,
-        leaves_out: bool,
-    ) -> Resolved:
-        settings, session = self._settings, catalog.session
+    def _loaded(self, session: SparkSession, files: tuple[Path, ...]) -> Loaded:
+        settings = self._settings
         # First, because a UDF takes the list of shipped modules along when a query calls it for the first time.
         ship_modules(session, settings.root_path, scratch("modules"))
-        loaded = load_files(
+        return load_files(
             files,
             root=settings.root,
             import_root=settings.root_path,
@@ -127,6 +125,9 @@ class Resolver:
             parameters=settings.resolved_parameters(self._secrets, self._environ),
             needed=settings.dependencies,
         )
+
+    def _resolved(self, catalog: Catalog, loaded: Loaded, wanted: Resolving) -> Resolved:
+        settings = self._settings
         definitions = self._rehearsal.rewrite(loaded.definitions)
         graph, more = build(definitions, settings.naming)
         more += tuple(
@@ -136,15 +137,19 @@ class Resolver:
         )
         more += _stored_secrets(definitions, self._secrets)
         views = [dataset.name for dataset in definitions.datasets if dataset.kind.is_view]
-        catalog.cleared = cleared(definitions)
+        catalog.cleared = wanted.cleared(definitions)
         catalog.know([dataset.name for dataset in definitions.datasets], views)
         modules = sorted({*source_modules(settings.root_path), *loaded.notebooks})
         analyzer = StubAnalyzer(catalog, definitions, settings.root, modules, self._parameters())
         try:
-            only = self._rehearsal.only
-            wrong = (*known, *loaded.problems, *more)
             resolved = resolve(
-                graph, analyzer, self._path_of, problems=wrong, only=only, kept=kept, leaves_out=leaves_out
+                graph,
+                analyzer,
+                self._path_of,
+                problems=(*wanted.known, *loaded.problems, *more),
+                only=self._rehearsal.only,
+                kept=wanted.kept,
+                leaves_out=wanted.leaves_out,
             )
         except Problems as found:
             raise Problems([self._redacted(error) for error in found]) from None

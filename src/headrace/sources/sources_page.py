@@ -34,6 +34,10 @@ problem. Another flow into the same table goes on where the table is there, and 
 or cleared without the columns and rows of the one that fails. Once the source is back, the next update goes on where the
 last one stopped.
 
+A persisted view whose source is away fails too, or is skipped; its stored definition stays as it is. No table is cleared
+while a source of it is away, or of a stream that has read it: a full refresh that asks for that says what is away, and
+clears nothing else either. `headrace preview` computes no dataset without the rows of a flow whose source is away.
+
 What a flow meets while it runs is tried again first, if it may pass. So is a database that is away at the start where the
 columns are given (`.schema(...)`); otherwise nobody knows them, and its flow fails at once, in a continuous update until
 that is started anew.

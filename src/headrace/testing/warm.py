@@ -15,8 +15,9 @@ from headrace.spark.session import open_session, settable
 _SMALL = {
     "spark.master": "local[2]",
     "spark.driver.memory": "1g",
-    # Tests plan much and compute little: what Java's second compiler makes of it costs more than it saves. On 31 tests of
-    # updates the session took 177 s of CPU without it, 229 s with it. The first one alone sets aside too little for code.
+    # Tests plan much and compute little: what Java's second compiler makes of it costs more than it saves. On 31 tests
+    # of updates the session took 177 s of CPU without it, 229 s with it. The first one alone sets aside too little room
+    # for code.
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m",
     "spark.sql.shuffle.partitions": "2",
 }

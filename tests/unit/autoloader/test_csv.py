@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from headrace.autoloader.ddl import parse_struct
 from headrace.autoloader.reading.csv_blocks import CsvBlocks
-from headrace.autoloader.reading.csv_lines import Dialect, values_of
+from headrace.autoloader.reading.csv_lines import Dialect
+from headrace.autoloader.reading.csv_long_separators import parser_of
 from headrace.autoloader.reading.files import read_splits
 from headrace.autoloader.reading.plan import MalformedRecord, ReadPlan, UnknownFields
 from headrace.autoloader.reading.splits import Split, splits_of
@@ -18,6 +19,10 @@ from headrace.autoloader.source import Place, prepare
 from headrace.model.schema import type_text
 
 PATH = "/in/a.csv"
+
+
+def values_in(line, **options):
+    return parser_of(Dialect.of(options)).values(line)
 
 
 def plan_of(columns, **changes):
@@ -40,7 +45,7 @@ def rows_of(text, columns, names=None, **changes):
         ('5,a"b', ["5", 'a"b']),
         ('6,"a"b', ["6", '"a"b']),
         ("7, x ", ["7", " x "]),
-        ("8,", ["8", ""]),
+        ("8,", ["8", None]),
         ('9,""', ["9", ""]),
         ("10", ["10"]),
         ('12,"open', ["12", "open"]),
@@ -49,7 +54,7 @@ def rows_of(text, columns, names=None, **changes):
         ('15,"a\\nb"', ["15", "a\\nb"]),
         ('18,""x""', ["18", '""x""']),
         ('19,"x"y"', ["19", '"x"y"']),
-        ('20,"",', ["20", "", ""]),
+        ('20,"",', ["20", "", None]),
         ('21," x "', ["21", " x "]),
         ('"23","x"', ["23", "x"]),
         ('25,"a\\"', ["25", 'a"']),
@@ -63,14 +68,33 @@ def rows_of(text, columns, names=None, **changes):
     ],
 )
 def test_a_line_has_the_values_that_spark_finds(line, values):
-    assert values_of(line, Dialect()) == values
+    assert values_in(line) == values
 
 
 def test_other_separators_and_quotes_and_spaces():
-    assert values_of("a\tb", Dialect.of({"sep": "\\t"})) == ["a", "b"]
-    assert values_of("a||'b||c'", Dialect.of({"sep": "||", "quote": "'"})) == ["a", "b||c"]
-    trimmed = Dialect.of({"ignoreLeadingWhiteSpace": "true", "ignoreTrailingWhiteSpace": "true"})
-    assert values_of(' a , "b" ', trimmed) == ["a", "b"]
+    assert values_in("a\tb", sep="\\t") == ["a", "b"]
+    assert values_in("a||'b||c'", sep="||", quote="'") == ["a", "b||c"]
+    assert values_in(' a , "b" ', ignoreLeadingWhiteSpace="true", ignoreTrailingWhiteSpace="true") == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("line", "options", "values"),
+    [
+        ('"a"\\"b', {}, ['a"\\"b']),
+        ('"a"\\,b"c', {}, ['"a"\\b"c']),
+        ('"a', {"escape": ""}, ["a"]),
+        ('"",x', {"escape": ""}, ["", "x"]),
+        ('x,""', {"escape": ""}, ["x", '"']),
+        ('"a" b"', {}, ['"a" b""']),
+        ("\ta\x01,\tb", {"ignoreLeadingWhiteSpace": "true", "ignoreTrailingWhiteSpace": "true"}, ["a", "b"]),
+        ('"a" \t', {}, ["a"]),
+        ('x||"a|"', {"sep": "||"}, ["x", "a|"]),
+        ("aaab", {"sep": "aab"}, ["aaab"]),
+        ('""', {"nullValue": "-"}, [""]),
+    ],
+)
+def test_odd_lines_have_the_values_that_spark_finds(line, options, values):
+    assert values_in(line, **options) == values
 
 
 def test_types_are_read_as_spark_reads_them_and_the_rest_is_rescued():

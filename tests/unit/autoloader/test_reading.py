@@ -183,6 +183,7 @@ def test_modes_drop_a_record_that_cannot_be_read_or_end_with_it():
 def test_what_spark_allows_beside_json_is_allowed():
     assert one("{'a': 1}", "a INT")["a"] == 1
     assert one("{a: 1}", "a INT", format_options={"allowUnquotedFieldNames": "true"})["a"] == 1
+    assert one("{0a-b: 1}", "`0a-b` INT", format_options={"allowUnquotedFieldNames": "true"})["0a-b"] == 1
     assert one('{"a": /* one */ 1}', "a INT", format_options={"allowComments": "true"})["a"] == 1
     assert one('{"a": 007}', "a INT", format_options={"allowNumericLeadingZeros": "true"})["a"] == 7
 
@@ -401,11 +402,91 @@ def test_a_plan_travels_as_text():
     assert ReadPlan.from_json(plan.to_json()) == plan
 
 
+@pytest.mark.parametrize(
+    "number", ["1.2.3", "1.", "1.5e", "1.5e+", "-", "01", "-01.5", "1-2", "1.5.", "--1.5", "1e5e1"]
+)
+def test_what_begins_as_a_number_and_is_none_is_no_value_of_a_text_column_beside_numbers(number):
+    # The first block says that there are numbers with points.
+    reader = JsonBlocks(plan_of("a STRING, b STRING"), PATH)
+    list(reader.read(b'{"a":1.5,"b":"x"}\n'))
+
+    ((odd,),) = (batch.to_pylist() for batch in reader.read(f'{{"a":{number},"b":"y"}}\n'.encode()))
+
+    assert (odd["a"], odd["b"]) == (None, None)
+    assert rescued(odd)["_corrupt_record"] == f'{{"a":{number},"b":"y"}}'
+
+
+@pytest.mark.parametrize("number", ["1.5", "-0.0", "0.10", "1e5", "1E+05", "-12.50e-07", "0", "-1", "10"])
+def test_a_number_is_a_text_of_the_same_spelling_beside_other_numbers(number):
+    assert [row["a"] for row in rows_of(f'{{"a":1.5}}\n{{"a":{number} }}\n', "a STRING")] == ["1.5", number]
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "+Infinity", "-Infinity", "+INF", "-INF"])
+def test_a_bare_name_of_no_number_is_a_text_of_it(number):
+    assert one(f'{{"a":{number}}}', "a STRING") == {"a": number, "_rescued_data": None}
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['{"a":INF}', "{'a':'x\ty'}", '{"a":1.5e}', '{"a":tru}', '{"a":"\\u12"}', '{"a":"\\u 0e9"}', '{"a":1f}'],
+)
+def test_what_spark_takes_for_no_json_is_rescued_whole(text):
+    options = {"allowUnquotedControlChars": "true"}
+
+    assert rescued(one(text, "a STRING", format_options=options))["_corrupt_record"] == text
+
+
+@pytest.mark.parametrize(("number", "spelled"), [("-0", "0.0"), ("-0.0", "-0.0"), ("0", "0.0"), ("-0e1", "-0.0")])
+def test_a_zero_is_below_zero_where_it_is_no_whole_number(number, spelled):
+    rows = rows_of(f'{{"a":1.5,"b":[0.5]}}\n{{"a":{number},"b":[{number}]}}', "a DOUBLE, b ARRAY<DOUBLE>")
+
+    assert (repr(rows[1]["a"]), repr(rows[1]["b"][0])) == (spelled, spelled)
+
+
+def test_a_line_of_a_comment_is_no_record():
+    options = {"allowComments": "true"}
+
+    rows = rows_of('// of numbers\n{"a":1}\n /* and */ \n\f\n/* more\n', "a INT", format_options=options)
+
+    assert [row["a"] for row in rows] == [1, None, None]
+    assert [rescued(row)["_corrupt_record"] for row in rows[1:]] == ["\f", "/* more"]
+
+
+def test_a_comment_has_no_control_characters():
+    options = {"allowComments": "true"}
+
+    assert one('{/* \t */"a":1 /**/}//', "a INT", format_options=options)["a"] == 1
+    assert "_corrupt_record" in rescued(one('{/* \f */"a":1}', "a INT", format_options=options))
+
+
+@pytest.mark.parametrize("column", ['"a":{}', '"b":{{"c":[{}]}}'])
+@pytest.mark.parametrize(
+    ("number", "options"), [("Inf", {}), ("-Inf", {}), ("NaN", {"allowNonNumericNumbers": "false"})]
+)
+def test_a_name_of_no_number_that_spark_does_not_know_is_no_json(column, number, options):
+    text = f"{{{column.format(number)}}}"
+
+    row = one(text, "a DOUBLE, b STRUCT<c: ARRAY<DOUBLE>>", format_options=options)
+
+    assert rescued(row)["_corrupt_record"] == text
+
+
+@pytest.mark.parametrize(("number", "options"), [("INF", {}), ("NaN", {"allowNonNumericNumbers": "false"})])
+def test_a_name_of_no_number_in_quotes_that_spark_does_not_know_is_no_number(number, options):
+    row = one(f'{{"a":"{number}"}}', "a DOUBLE", format_options=options)
+
+    assert (row["a"], rescued(row)["a"]) == (None, number)
+
+
+def test_a_record_may_have_a_mark_of_its_encoding():
+    assert [row["a"] for row in rows_of('{"a":1}\n\ufeff{"a":2}\n', "a INT")] == [1, 2]
+
+
 def test_half_of_a_character_is_read_with_a_mark_in_its_place():
     row = one('{"a":"x\\ud83d","b\\ud83d":1}', "a STRING")
 
-    assert row["a"] == "x\ufffd"
-    assert rescued(row)["b\ufffd"] == 1
+    assert row["a"] == "x?"
+    assert rescued(row)["b?"] == 1
 
 
 def test_numbers_of_thousands_of_digits_and_brackets_without_end_are_rescued():

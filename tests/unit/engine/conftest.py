@@ -8,6 +8,8 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
+from headrace.errors import PipelineError
+from headrace.graph.away import AwayFlow
 from headrace.graph.resolved import Analysis, Input, Mode, ResolvedDataset, ResolvedFlow, ResolvedGraph, Source
 from headrace.model.datasets import Dataset, Flow, Kind, PythonQuery
 from headrace.model.location import Location
@@ -23,6 +25,7 @@ KINDS = {
     Mode.VIEW: Kind.TEMPORARY_VIEW,
 }
 HERE = Location("transformations/a.py", 1)
+DOWN = PipelineError("JDBC.UNREACHABLE", database="shop", reason="it is down")
 
 
 @dataclass
@@ -59,14 +62,20 @@ class Make:
         query = PythonQuery(lambda: None, Naming())
         return ResolvedFlow(Flow(name, QualifiedName(target or name), query, HERE), mode, seen)
 
-    def graph(self, *flows, schema="id integer", **declared):
-        """The graph of flows that are given in an order to run; *declared* holds for every dataset."""
+    def away(self, name, kind=Kind.TABLE, target=None, blocked=None, error=DOWN, **declared):
+        """A flow whose source is away; its target has its name unless said otherwise."""
+        target = QualifiedName(target or name)
+        flow = Flow(name, target, PythonQuery(lambda: None, Naming()), HERE)
+        return AwayFlow(flow, Dataset(target, kind, HERE, **declared), error, blocked)
+
+    def graph(self, *flows, schema="id integer", away=(), **declared):
+        """The graph of flows that are given in an order to run; *declared* holds for every dataset of theirs."""
         targets = {flow.target: KINDS[flow.mode] for flow in flows}
         datasets = [
             ResolvedDataset(Dataset(name, kind, HERE, **declared), self.schema(schema), f"/{name}")
             for name, kind in targets.items()
         ]
-        return ResolvedGraph(tuple(datasets), tuple(flows))
+        return ResolvedGraph(tuple(datasets), tuple(flows), tuple(away))
 
     def source(self, kind, detail):
         """A streaming source."""
@@ -89,6 +98,8 @@ class Past:
     gone_flows: dict[str, tuple[str, ...]] = field(default_factory=dict)
     starts: dict[str, tuple[SourceStart, ...]] = field(default_factory=dict)
     wrote_rows: set[str] = field(default_factory=set)
+    # Flows that are away, with the tables that they have read as streams.
+    read_by: dict[str, set[str]] = field(default_factory=dict)
 
     def rows(self, name):
         return self.held.get(str(name), (0, 0))
@@ -113,6 +124,9 @@ class Past:
 
     def left(self, _graph, name):
         return self.gone_flows.get(str(name), ())
+
+    def streamed(self, flow, name):
+        return str(name) in self.read_by.get(flow.name, ())
 
     def starting(self, flow, _start, _cleared):
         return self.starts.get(flow.name, ())

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.errors import PipelineError, Problems
+from headrace.errors import PipelineError, Problems, problems_of
 from headrace.graph.build import build, did_you_mean
 from headrace.graph.resolve import MissingInput, resolve
 from headrace.graph.resolved import Analysis, Input, Mode
-from headrace.graph.select import Selection, select
+from headrace.graph.select import Selection, dataset_name, select
 from headrace.model.datasets import Dataset, Definitions, Flow, Kind, PythonQuery
 from headrace.model.expectations import Action, Expectation
 from headrace.model.location import Location
@@ -367,7 +367,7 @@ def test_who_reads_a_view_of_a_source_that_is_away_fails_with_what_the_view_fail
 
     _, away = left_out(own(dataset("v", VIEW), dataset("t")), queries)
 
-    assert away == {"t": None}
+    assert away == {"v": None, "t": None}
 
 
 def test_what_is_wrong_with_the_project_is_a_problem_also_when_a_source_is_away():
@@ -403,9 +403,64 @@ def test_a_dataset_that_is_left_out_can_be_selected_but_neither_cleared_nor_rese
 
     assert sorted(map(str, select(graph, Selection(("a",)), Naming()).refresh)) == ["a"]
     assert sorted(map(str, select(graph, Selection(), Naming()).refresh)) == ["a", "b"]
-    everything = select(graph, Selection(full_refresh_all=True), Naming())
-    assert (len(everything.refresh), [str(name) for name in everything.full_refresh]) == (2, ["b"])
-    for selection in (Selection(full_refresh=("a",)), Selection(reset_checkpoint=("a=latest",))):
+    selections = (
+        Selection(full_refresh=("a",)),
+        Selection(full_refresh_all=True),
+        Selection(reset_checkpoint=("a=latest",)),
+        Selection(reset_checkpoint=("LIVE.A",)),
+    )
+    for selection in selections:
         with pytest.raises(Problems) as found:
             select(graph, selection, Naming())
         assert list(found.value) == [DOWN]
+
+
+def test_a_source_that_keeps_several_tables_from_being_cleared_is_told_once(make):
+    again = PipelineError(DOWN.code, **DOWN.params)
+    graph = make.graph(away=(make.away("a"), make.away("b", blocked='input "a" was not updated', error=again)))
+
+    with pytest.raises(Problems) as found:
+        select(graph, Selection(full_refresh_all=True), Naming())
+
+    assert [problem.code for problem in found.value] == ["JDBC.UNREACHABLE"]
+
+
+def test_everything_is_cleared_although_a_source_is_away_of_what_has_nothing_to_clear(make):
+    protected = make.away("kept", properties={"pipelines.reset.allowed": "false"})
+    away = (protected, make.away("v", Kind.PERSISTED_VIEW), make.away("passing", VIEW))
+
+    found = select(make.graph(make.flow("a"), away=away), Selection(full_refresh_all=True), Naming())
+
+    assert sorted(map(str, found.full_refresh)) == ["a"]
+    assert sorted(map(str, found.kept)) == ["kept"]
+    assert sorted(map(str, found.refresh)) == ["a", "kept", "v"]
+
+
+def test_a_persisted_view_whose_source_is_away_is_selected_as_any_other_and_a_temporary_one_is_not():
+    definitions = own(dataset("v", Kind.PERSISTED_VIEW), dataset("passing", VIEW))
+    graph, _ = left_out(definitions, Queries(raising={"v": DOWN, "passing": DOWN}))
+
+    for selection in (Selection(), Selection(("LIVE.V",)), Selection(full_refresh=("v",))):
+        found = select(graph, selection, Naming())
+        assert ([str(name) for name in found.refresh], found.full_refresh) == (["v"], frozenset())
+    with pytest.raises(Problems) as raised:
+        select(graph, Selection(("passing",)), Naming())
+    assert [problem.code for problem in raised.value] == ["SELECTION.UNKNOWN"]
+
+
+def test_a_name_that_is_near_one_whose_source_is_away_is_suggested_too(make):
+    graph = make.graph(make.flow("customers"), away=(make.away("orders"), make.away("passing", VIEW)))
+
+    hints = []
+    for ask in (
+        lambda: dataset_name(graph, "ordres", Naming()),
+        lambda: select(graph, Selection(("ordres",)), Naming()),
+        lambda: select(graph, Selection(reset_checkpoint=("ordres",)), Naming()),
+    ):
+        with pytest.raises((PipelineError, Problems)) as raised:
+            ask()
+        hints += [problem.hint for problem in problems_of(raised.value)]
+
+    assert len(hints) == 3
+    assert all(hint.startswith('Did you mean "orders"?') for hint in hints)
+    assert dataset_name(graph, "LIVE.passing", Naming()) == QualifiedName("passing")

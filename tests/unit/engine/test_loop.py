@@ -9,7 +9,6 @@ from itertools import pairwise
 import pytest
 
 from headrace.errors import InternalError, PipelineError
-from headrace.graph.away import AwayFlow
 from headrace.graph.resolved import Mode
 from headrace.graph.select import Selection
 from headrace.model.outcome import FlowState, UpdateState
@@ -121,27 +120,24 @@ def test_what_reads_a_failed_flow_is_skipped_down_to_the_last(play, make):
     assert (state_of(board), first_error(board)["code"]) == (UpdateState.FAILED, "GRAPH.EMPTY")
 
 
-def away_step(flow, decision):
-    return AwayStep(AwayFlow(flow.flow, ERROR), decision, "the database is down")
-
-
 def test_flows_whose_source_is_away_fail_and_what_reads_their_tables_is_skipped_while_others_run(play, make):
-    shop, reader, other = make.flow("shop", target="t"), make.flow("reader"), make.flow("other")
-    away = tuple(map(away_step, (shop, reader, other), (Decision.FAIL, Decision.SKIP, Decision.EXCLUDE)))
+    shop, reader, other = make.away("shop", target="t"), make.away("reader"), make.away("other")
+    away = tuple(map(AwayStep, (shop, reader, other), (Decision.FAIL, Decision.SKIP, Decision.EXCLUDE)))
     kafka, below = make.flow("kafka", target="t"), make.flow("below", "t")
 
     board, starter, moves = play(kafka, below, make.flow("apart"), away=away)
 
     assert [name for name, _, _ in starter.begun] == ["kafka", "apart"]
     ends = {"shop": "FAILED", "reader": "SKIPPED", "other": "EXCLUDED"}
+    assert board.statuses["other"].reason == "not selected"
     assert states(board) == {"kafka": "COMPLETED", "apart": "COMPLETED", "below": "SKIPPED", **ends}
-    assert (state_of(board), first_error(board)["code"]) == (UpdateState.FAILED, "GRAPH.EMPTY")
+    assert (state_of(board), first_error(board)["code"]) == (UpdateState.FAILED, "JDBC.UNREACHABLE")
     (failed,) = (move for move in moves if move.flow == "shop")
-    assert (failed.reason, failed.attempt) == ("the database is down", 0)
+    assert (failed.reason, failed.attempt) == (shop.error.message, 0)
 
 
 def test_an_update_of_which_every_source_is_away_ends(play, make):
-    board, starter, _ = play(away=(away_step(make.flow("shop"), Decision.FAIL),))
+    board, starter, _ = play(away=(AwayStep(make.away("shop"), Decision.FAIL),))
 
     assert (states(board), starter.begun) == ({"shop": "FAILED"}, [])
 
@@ -157,7 +153,9 @@ def test_a_flow_that_was_to_be_tried_again_fails_when_its_source_has_gone_away_m
         limit=1,
         max_retries=0,
     )
-    now = Plan(make.graph(done), (), (FlowStep(done, Decision.START, ""),), away=(away_step(flow, Decision.FAIL),))
+    now = Plan(
+        make.graph(done), (), (FlowStep(done, Decision.START, ""),), away=(AwayStep(make.away("a"), Decision.FAIL),)
+    )
 
     board = run(now, Starter(clock), clock, lambda _: None, limit=1, max_retries=0, before=before)
 

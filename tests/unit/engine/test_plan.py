@@ -12,7 +12,9 @@ from headrace.errors import Problems
 from headrace.graph.resolved import MadeWith, Mode
 from headrace.graph.select import Selected
 from headrace.graph.starts import Start, StartKind
+from headrace.model.datasets import Kind
 from headrace.model.names import QualifiedName
+from headrace.plan.away import away_steps
 from headrace.plan.build import build_plan
 from headrace.plan.deployed import News
 from headrace.plan.loads import Load, TableRange
@@ -20,6 +22,7 @@ from headrace.plan.notices import without_effect
 from headrace.plan.renames import Rename, Renamed
 from headrace.plan.steps import Decision
 
+A = QualifiedName("a")
 REST = News(started=False, reason="nothing new")
 
 
@@ -379,3 +382,37 @@ def test_a_plan_that_only_renames_is_not_empty(planned, make, there):
     plan = replace(plan, renames=(renamed,))
 
     assert (plan.empty, plan.to_json()["empty"], "nothing to do" in plan.describe()) == (False, False, False)
+
+
+def test_flows_whose_source_is_away_fail_and_those_that_need_them_are_skipped_and_temporary_views_are_not_told(make):
+    blocked = 'input "a" was not updated'
+    away = (make.away("a"), make.away("v", Kind.PERSISTED_VIEW, blocked=blocked), make.away("t", Kind.TEMPORARY_VIEW))
+    graph = make.graph(away=away)
+
+    def steps(*names):
+        chosen = Selected(frozenset(map(QualifiedName, names)), frozenset())
+        return {step.away.name: (step.decision.value, step.reason) for step in away_steps(graph, chosen)}
+
+    down = away[0].reason
+    assert steps("a", "v") == {"a": ("fail", down), "v": ("skip", blocked)}
+    # Somebody has to say what is the matter.
+    assert steps("v") == {"a": ("exclude", "not selected"), "v": ("fail", blocked)}
+
+
+def test_a_table_is_not_cleared_whose_reader_is_away(make, past, there):
+    graph = make.graph(make.flow("a", mode=Mode.APPEND), away=(make.away("b"), make.away("c")))
+    state, read = Deployed(there("a")), past(read_by={"b": {"a"}, "c": {"a"}})
+
+    with pytest.raises(Problems) as found:
+        build_plan(graph, state, read, Selected(frozenset({A}), frozenset({A})))
+    refreshed = build_plan(graph, state, read, Selected(frozenset({A}), frozenset()))
+    cleared = build_plan(graph, state, past(), Selected(frozenset({A}), frozenset({A})))
+
+    assert [problem.code for problem in found.value] == ["JDBC.UNREACHABLE"]
+    assert [step.change for step in refreshed.tables] == []
+    assert [step.change.value for step in cleared.tables] == ["reset"]
+    # An earlier full refresh that was interrupted is finished.
+    state.interrupted |= {"a"}
+    state.settled |= {"a"}
+    finished = build_plan(graph, state, read, Selected(frozenset({A}), frozenset()))
+    assert [step.change.value for step in finished.tables] == ["reset"]

@@ -296,6 +296,16 @@ def test_names_that_do_not_lead_from_one_thing_to_one_other_are_refused(make, da
     assert [error.code for error in found.value] == [code]
 
 
+def test_an_old_name_that_is_in_the_code_is_refused_also_while_its_source_is_away(make):
+    flow = make.flow("new_flow", target="new", mode=Mode.APPEND)
+    graph = make.graph(flow, away=(make.away("old"), make.away("old_flow", target="new")))
+
+    with pytest.raises(Problems) as found:
+        renames(NewNames({"old": "new"}, {"old_flow": "new_flow"}), graph, Naming(), Names("old", "old_flow"), HERE)
+
+    assert [error.code for error in found.value] == ["RENAME.STILL_DEFINED", "RENAME.STILL_DEFINED"]
+
+
 @pytest.fixture
 def table(tmp_path):
     """A table of three appends."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -129,6 +130,29 @@ def test_a_view_that_leaves_the_code_is_inactive_and_says_how_to_remove_it(graph
 
     assert (left.dataset, left.view, left.to_json()["path"]) == ("sales.gone", True, layout.view(Naming(), gone))
     assert f"until the file {left.path} is removed" in left.message
+
+
+def test_a_view_whose_source_is_away_is_in_the_code_and_its_definition_stays_as_it_is(make, tmp_path):
+    layout = StorageLayout(str(tmp_path))
+    apply_view_step(ViewStep(V, ViewChange.CREATE, "", DEFINED), layout, Naming())
+    past = StoredPast(layout, Naming(), StoredState(layout, Naming(), "p", lambda: 0.0, lambda _f, _d: None))
+    everything = Selected(frozenset({V}), frozenset())
+
+    for kind in (Kind.PERSISTED_VIEW, Kind.TEMPORARY_VIEW):
+        graph = make.graph(away=(make.away("v", kind),))
+        assert past.inactive(graph) == ()
+        assert view_steps(graph, past, everything) == ()
+
+
+def test_a_table_in_whose_place_there_is_a_view_is_inactive_also_while_the_source_of_the_view_is_away(make, tmp_path):
+    layout = StorageLayout(str(tmp_path))
+    (Path(layout.table(Naming(), V)) / "_delta_log").mkdir(parents=True)
+    past = StoredPast(layout, Naming(), StoredState(layout, Naming(), "p", lambda: 0.0, lambda _f, _d: None))
+
+    (left,) = past.inactive(make.graph(away=(make.away("v", Kind.PERSISTED_VIEW),)))
+
+    assert (left.dataset, left.view) == ("v", False)
+    assert past.inactive(make.graph(away=(make.away("v"),))) == ()
 
 
 def test_only_selected_views_are_stored_and_all_are_when_nothing_is_selected(graph):

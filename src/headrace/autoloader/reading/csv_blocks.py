@@ -7,6 +7,7 @@ another number of values, or a value that does not fit is read line by line.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
@@ -18,7 +19,8 @@ from headrace.autoloader.ddl import field_of
 from headrace.autoloader.reading.arrow_types import arrow_schema
 from headrace.autoloader.reading.bad_records import BadRecords
 from headrace.autoloader.reading.converters import Times, text_converter
-from headrace.autoloader.reading.csv_lines import Dialect, is_left_out, values_of
+from headrace.autoloader.reading.csv_lines import Dialect, is_left_out
+from headrace.autoloader.reading.csv_long_separators import parser_of
 from headrace.autoloader.reading.json_scan import Members
 from headrace.autoloader.reading.lines import line_blocks
 from headrace.autoloader.reading.plan import ReadPlan, UnknownFields, taken_names
@@ -33,6 +35,9 @@ _LEAST_BYTES = 64 * 1024
 _PARTS = 8
 _BOM = b"\xef\xbb\xbf"
 _LINE_FEED = 0x0A
+# A line that Spark passes over, and Arrow takes for a value: the first one, or another.
+_BLANK_FIRST = re.compile(rb"[\x00-\x09\x0b-\x20]+(?:\n|\Z)")
+_BLANK_LATER = re.compile(rb"\n[\x00-\x09\x0b-\x20]+(?:\n|\Z)")
 
 
 def csv_rows(plan: ReadPlan, split: Split) -> Iterator[pa.RecordBatch]:
@@ -78,7 +83,7 @@ def header_of(split: Split, dialect: Dialect, named: bool, skipped: int, encodin
         if not named:
             return Header(None, skipped)
         if not is_left_out(line, dialect):
-            return Header(_distinct(values_of(line, dialect)), lines)
+            return Header(_distinct([value or "" for value in parser_of(dialect).values(line)]), lines)
     return Header(() if named else None, lines)
 
 
@@ -93,8 +98,8 @@ def _distinct(names: Sequence[str]) -> tuple[str, ...]:
 def _first_lines(split: Split, encoding: str) -> Iterator[str]:
     whole = Split(split.path, split.size, split.mtime_ns, 0, split.size)
     for number, block in enumerate(line_blocks(whole, encoding=encoding, block_bytes=_LEAST_BYTES)):
-        text = block.removeprefix(_BOM) if number == 0 else block
-        yield from text.decode("utf-8", "replace").splitlines()
+        text = (block.removeprefix(_BOM) if number == 0 else block).replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        yield from text.removesuffix(b"\n").decode("utf-8", "replace").split("\n")
 
 
 class CsvBlocks:
@@ -120,6 +125,7 @@ class CsvBlocks:
         self._path = path
         self._bad = bad
         self._dialect = dialect
+        self._parser = parser_of(dialect)
         fields = [field for field in plan.data["fields"] if field["name"] != plan.corrupt_column]
         self._names = tuple(field["name"] for field in fields) if names is None else names
         known = {_folded(field["name"], plan): field for field in fields}
@@ -189,10 +195,10 @@ class CsvBlocks:
             yield rows.take()
 
     def _add(self, line: str, rows: Rows) -> None:
-        values = values_of(line, self._dialect)
+        values = self._parser.values(line)
         found, left, misfit = {}, Members(), ""
         for name, field, convert, text in zip(self._names, self._fields, self._converters, values, strict=False):
-            if text in (self._dialect.null, ""):
+            if text is None or text == self._dialect.null:
                 continue
             if field is None or convert is None:
                 left.append((name, text))
@@ -221,7 +227,7 @@ def texts_at_once(block: bytes, names: Sequence[str], dialect: Dialect) -> pa.Ta
             block.decode("utf-8")
         except UnicodeDecodeError:
             return None
-    if not _quotes_are_plain(block, dialect) or b"\n " in block or block[:1] in b" \t":
+    if not _quotes_are_plain(block, dialect) or _BLANK_FIRST.match(block) or _BLANK_LATER.search(block):
         return None
     try:
         return pcsv.read_csv(
@@ -241,9 +247,12 @@ def texts_at_once(block: bytes, names: Sequence[str], dialect: Dialect) -> pa.Ta
 
 
 def _quotes_are_plain(block: bytes, dialect: Dialect) -> bool:
-    """Whether each quote begins or ends a value, and no value in quotes goes over a line."""
+    """Whether each quote begins or ends a value, and what is in quotes is the value, on one line."""
     if dialect.quote.encode() not in block:
         return True
+    if b"\0" in block or ((dialect.null or not dialect.escape) and 2 * dialect.quote.encode() in block):
+        # Of what is in quotes, univocity takes some of these for marks of its own, and nothing for something.
+        return False
     letters = np.frombuffer(block + b"\n", dtype=np.uint8)
     quotes = np.flatnonzero(letters == ord(dialect.quote))
     if len(quotes) % 2:

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
@@ -28,7 +29,7 @@ from headrace.autoloader.reading.converters import PATTERNS
 from headrace.autoloader.reading.depth import nests_deep
 from headrace.autoloader.reading.json_records import read_records
 from headrace.autoloader.reading.plan import ReadPlan
-from headrace.autoloader.reading.quoting import with_quoted_numbers
+from headrace.autoloader.reading.quoting import NoNumber, with_quoted_numbers
 from headrace.autoloader.reading.times import NotVectorised, days, moments, within_precision
 
 # Rows of a batch that is made record by record, and bytes of a block that is no more cut.
@@ -111,7 +112,10 @@ class JsonBlocks:
     def _parsed(self, block: bytes) -> pa.Table | None:
         points = sorted({path[-1] for path, kind in self._spelled.items() if pa.types.is_floating(kind)})
         if points:
-            block = with_quoted_numbers(block, points)
+            try:
+                block = with_quoted_numbers(block, points)
+            except NoNumber:
+                return None
         if any(map(pa.types.is_integer, self._spelled.values())) and _MINUS_ZERO.search(block):
             # There may be a whole number that Arrow would spell otherwise.
             return None
@@ -170,11 +174,13 @@ class JsonBlocks:
             return days(array)
         if kind in ("timestamp", "timestamp_ntz"):
             return moments(array, self._plan.time_zone if kind == "timestamp" else None)
+        if pa.types.is_floating(array.type) and _may_be_spelled_otherwise(array):
+            raise NotVectorised
         return within_precision(array)
 
     def _made_nested(self, array: pa.Array, kind: Mapping[str, Any], path: Path) -> pa.Array:
         wanted = arrow_type(kind)
-        if array.type == wanted:
+        if array.type == wanted and not _holds_floating(wanted):
             return array
         mask = pc.is_null(array) if array.null_count else None
         if kind["type"] == "struct":
@@ -203,6 +209,18 @@ def _is_simple(kind: JsonType, patterns: AbstractSet[str]) -> bool:
     if kind["type"] == "struct":
         return bool(kind["fields"]) and all(_is_simple(field["type"], patterns) for field in kind["fields"])
     return kind["type"] == "array" and _is_simple(kind["elementType"], patterns)
+
+
+def _holds_floating(kind: pa.DataType) -> bool:
+    if pa.types.is_nested(kind):
+        return any(_holds_floating(kind.field(place).type) for place in range(kind.num_fields))
+    return bool(pa.types.is_floating(kind))
+
+
+def _may_be_spelled_otherwise(array: pa.Array) -> bool:
+    """Whether there is a value whose spelling matters: a name, of which Arrow has more than Spark, or ``-0``."""
+    values = array.drop_null().to_numpy(zero_copy_only=False)
+    return not np.isfinite(values).all() or bool((np.signbit(values) & (values == 0)).any())
 
 
 def _is_plain(block: bytes) -> bool:

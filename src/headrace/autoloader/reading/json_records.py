@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -18,6 +18,7 @@ from headrace.autoloader.reading.json_scan import (
     Number,
     read_json,
     read_json_exactly,
+    says_nothing,
     written,
 )
 from headrace.autoloader.reading.plan import ReadPlan, UnknownFields, taken_names
@@ -37,6 +38,7 @@ from headrace.autoloader.reading.variants import variant_of
 _FITS: Any = object()
 # Of a path: the inside of a map.
 _MAP = ""
+_BYTE_ORDER_MARK = "\ufeff"
 Converted = tuple[Any, Any]
 Converter = Callable[[Any], Converted]
 
@@ -57,20 +59,24 @@ class JsonRecords:
         self._convert = _struct(self._data, Times.of(plan.time_zone, plan.format_options), self, ())
 
     def add(self, text: str, rows: Rows) -> None:
-        """Make a row of one record; of an array, as Spark does it at the top, one of each object in it.
+        """Make a row of one record; of an array, as Spark does it at the top, one of each object; of nothing, none.
 
         Raises:
             UnknownFields: the record has fields that the schema lacks, and the stream is to end with that.
             MalformedRecord: it is no record, and the mode is FAILFAST.
         """
+        # Each record is read by itself, and so may have a mark of its encoding.
+        unmarked = text.removeprefix(_BYTE_ORDER_MARK)
+        if says_nothing(unmarked, self._leniency):
+            return
         if self._single is not None:
             self._add_whole(text, self._single, rows)
             return
         try:
-            record = read_json(text, self._leniency)
+            record = read_json(unmarked, self._leniency)
             needs_texts = isinstance(record, Members) and _holds_nested_text(record, self._data)
             if needs_texts:
-                record = read_json_exactly(text, self._leniency)
+                record = read_json_exactly(unmarked, self._leniency)
         except NotJson:
             record = None
         entries = record if isinstance(record, list) and not isinstance(record, Members) else [record]
@@ -115,6 +121,11 @@ class JsonRecords:
         """Whether a field of another case is another field."""
         return self._plan.case_sensitive
 
+    @property
+    def reads_not_numbers(self) -> bool:
+        """Whether what names no number, in quotes or not, is a value of a column of numbers."""
+        return self._leniency.not_numbers
+
     def met_misfit(self, value: Any) -> None:
         """Note a value that is none of its column's type."""
         self._misfit = self._misfit or written(value)
@@ -145,7 +156,7 @@ def _converter(kind: JsonType, times: Times, records: JsonRecords, path: tuple[s
     if isinstance(kind, dict):
         made = {"struct": _struct, "array": _array, "map": _map}[kind["type"]]
         return made(kind, times, records, path)
-    single = _scalar(kind, times)
+    single = _scalar(kind, times, JSON_NAMES if records.reads_not_numbers else {})
 
     def convert(value: Any) -> Converted:
         try:
@@ -224,19 +235,19 @@ def _map(kind: JsonType, times: Times, records: JsonRecords, path: tuple[str, ..
     return convert
 
 
-def _scalar(kind: str, times: Times) -> Callable[[Any], Any]:
+def _scalar(kind: str, times: Times, names: Mapping[str, float]) -> Callable[[Any], Any]:
     digits = decimal_of(kind)
     if digits:
         return lambda value: decimal(_digits(value), *digits)
     return {
-        "string": lambda value: value if type(value) is str else written(value),
+        "string": lambda value: str(value) if isinstance(value, str) else written(value),
         "boolean": _boolean,
         "byte": lambda value: whole(_number(value), kind),
         "short": lambda value: whole(_number(value), kind),
         "integer": lambda value: whole(_number(value), kind),
         "long": lambda value: whole(_number(value), kind),
-        "float": _floating,
-        "double": _floating,
+        "float": lambda value: _floating(value, names),
+        "double": lambda value: _floating(value, names),
         "date": lambda value: times.day(_text(value)),
         "timestamp": lambda value: (
             seconds(whole(value, "long")) if isinstance(value, Number) else times.moment(_text(value))
@@ -265,14 +276,15 @@ def _digits(value: Any) -> str:
     return value
 
 
-def _floating(value: Any) -> float:
+def _floating(value: Any, names: Mapping[str, float]) -> float:
     if isinstance(value, Number):
-        return floating(value, JSON_NAMES)
+        # A whole number is one before it is a float, and has no zero below zero.
+        return floating(value, names) + (0.0 if value.is_whole else -0.0)
     # Of texts, those alone that name what is no number.
     text = _text(value)
     if not text.lstrip("+-").isalpha():
         raise Misfit(text)
-    return floating(text, JSON_NAMES)
+    return floating(text, names)
 
 
 def _text(value: Any) -> str:
@@ -292,8 +304,7 @@ def read_records(
     """
     records, rows = JsonRecords(plan, path), Rows(plan, path, bad)
     for text in texts:
-        if text.strip():
-            records.add(text, rows)
+        records.add(text, rows)
         if len(rows) >= most:
             records.end()
             yield rows.take()

@@ -14,11 +14,14 @@ from typing import Any
 
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
 _PLAIN_NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?\Z")
-_NOT_NUMBERS = re.compile(r"NaN|[+-]?(?:Infinity|INF)")
-_BARE_NAME = re.compile(r"[A-Za-z_$][\w$]*")
+_NOT_NUMBERS = re.compile(r"NaN|[+-]?Infinity|[+-]INF")
+# As Jackson has it, digits and some signs may begin one too.
+_BARE_NAME = re.compile(r"[\w$@#*+\-\x7f-\U0010ffff]+")
 _HALF = re.compile(r"\\u[dD][89a-fA-F]")
+_FOUR_DIGITS = re.compile(r"[0-9a-fA-F]{4}")
 _SPACE = re.compile(r"[ \t\r\n]*")
-_SPACE_AND_COMMENTS = re.compile(r"(?:[ \t\r\n]+|/\*.*?\*/|//[^\n]*)*", re.DOTALL)
+_COMMENT = r"/\*[^\x00-\x08\x0b\x0c\x0e-\x1f]*?\*/|//[^\x00-\x08\x0a-\x0c\x0e-\x1f]*"
+_SPACE_AND_COMMENTS = re.compile(rf"(?:[ \t\r\n]+|{_COMMENT})*")
 _ESCAPES = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 
 
@@ -114,6 +117,11 @@ def read_json_exactly(text: str, leniency: Leniency) -> Any:
         raise NotJson("it ends too early, or nests too deep") from error
 
 
+def says_nothing(text: str, leniency: Leniency) -> bool:
+    """Whether a text is nothing but spaces, and comments where they are allowed."""
+    return bool((_SPACE_AND_COMMENTS if leniency.comments else _SPACE).fullmatch(text))
+
+
 class _Scanner:
     def __init__(self, text: str, leniency: Leniency) -> None:
         self._text = text
@@ -134,7 +142,8 @@ class _Scanner:
             elements.text = self._text[begin : self._at]
             return elements
         if letter == '"' or (letter == "'" and self._allows.single_quotes):
-            return self._string()
+            # As Jackson has it, a value in single quotes has none of them, whatever is allowed.
+            return self._string(self._allows.control_characters and letter == '"')
         for word, value in (("true", True), ("false", False), ("null", None)):
             if self._text.startswith(word, begin):
                 self._at += len(word)
@@ -168,14 +177,14 @@ class _Scanner:
     def _name(self) -> str:
         letter = self._text[self._at]
         if letter == '"' or (letter == "'" and self._allows.single_quotes):
-            return self._string()
+            return self._string(self._allows.control_characters)
         bare = _BARE_NAME.match(self._text, self._at) if self._allows.bare_names else None
         if bare is None:
             raise self._unexpected()
         self._at = bare.end()
         return bare.group()
 
-    def _string(self) -> str:
+    def _string(self, control_characters: bool) -> str:  # noqa: FBT001 - as the reader allows them
         text, quote = self._text, self._text[self._at]
         self._at += 1
         pieces = []
@@ -183,24 +192,24 @@ class _Scanner:
             self._at += 1
             if letter == "\\":
                 pieces.append(self._escaped())
-            elif letter < " " and not self._allows.control_characters:
+            elif letter < " " and not control_characters:
                 raise self._unexpected()
             else:
                 pieces.append(letter)
         self._at += 1
-        # Escapes may write one character as the two halves that UTF-16 has for it.
-        return "".join(pieces).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        # Escapes may write one character as the two halves that UTF-16 has for it; a half alone Java writes as "?".
+        whole = "".join(pieces).encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
+        return whole.encode("utf-8", "replace").decode()
 
     def _escaped(self) -> str:
         letter = self._text[self._at]
         self._at += 1
         if letter == "u":
-            digits = self._text[self._at : self._at + 4]
-            self._at += 4
-            try:
-                return chr(int(digits, 16))
-            except ValueError as error:
-                raise self._unexpected() from error
+            digits = _FOUR_DIGITS.match(self._text, self._at)
+            if digits is None:
+                raise self._unexpected()
+            self._at = digits.end()
+            return chr(int(digits.group(), 16))
         if letter in _ESCAPES or self._allows.any_escape or (letter == "'" and self._allows.single_quotes):
             return _ESCAPES.get(letter, letter)
         raise self._unexpected()

@@ -23,7 +23,7 @@ _WHOLE = re.compile(r"[+-]?\d+")
 _FLOATING = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?[dDfF]?")
 _INFINITIES = {"Infinity": math.inf, "+Infinity": math.inf, "-Infinity": -math.inf}
 # What stands for what is no number in each of the formats.
-JSON_NAMES: Mapping[str, float] = {"NaN": math.nan, **_INFINITIES, "INF": math.inf, "+INF": math.inf, "-INF": -math.inf}
+JSON_NAMES: Mapping[str, float] = {"NaN": math.nan, **_INFINITIES, "+INF": math.inf, "-INF": -math.inf}
 CSV_NAMES: Mapping[str, float] = {"NaN": math.nan, **_INFINITIES, "Inf": math.inf, "-Inf": -math.inf}
 _DATE = re.compile(r"([+-]?\d{4,7})(?:-(\d{1,2})(?:-(\d{1,2})(?:[ T].*)?)?)?", re.DOTALL)
 _TIME = re.compile(

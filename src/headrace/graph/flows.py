@@ -1,0 +1,25 @@
+"""A flow as it is in a graph, whether or not its query could be resolved."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from headrace.model.datasets import Flow
+from headrace.model.names import QualifiedName
+
+
+@dataclass(frozen=True)
+class GraphFlow:
+    """A flow by its name and by what it feeds."""
+
+    flow: Flow
+
+    @property
+    def name(self) -> str:
+        """The flow's identity."""
+        return self.flow.name
+
+    @property
+    def target(self) -> QualifiedName:
+        """The dataset it feeds."""
+        return self.flow.target
