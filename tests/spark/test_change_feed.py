@@ -70,7 +70,7 @@ def rows(result, name="users"):
     ("more", "events", "expected"),
     [
         ("stored_as_scd_type=1,", EVENTS, CURRENT),
-        ('apply_as_truncates="operation = \'TRUNCATE\'",', [*EVENTS, TRUNCATE], [CURRENT[1]]),
+        ("apply_as_truncates=\"operation = 'TRUNCATE'\",", [*EVENTS, TRUNCATE], [CURRENT[1]]),
         ("stored_as_scd_type=2,", EVENTS, VERSIONS),
         ('stored_as_scd_type="2", track_history_except_column_list=["city"],', EVENTS, OPEN_CITY),
     ],

@@ -289,15 +289,19 @@ def _flow_problems(dataset: Dataset, flow: ResolvedFlow, flows: list[ResolvedFlo
         code = "FLOW.STREAM_FOR_ONCE"
     elif flow.mode is Mode.APPEND and not streaming:
         code = "FLOW.BATCH_FOR_STREAMING_TABLE"
-    elif flow.mode is Mode.MERGE and any(other.mode is not Mode.MERGE for other in flows):
-        code = "CDC.NOT_ALONE"
-    elif flow.mode is Mode.MERGE and not _same_rows(flow, flows[0]):
-        code = "CDC.OTHER_ROWS"
+    elif flow.mode is Mode.MERGE:
+        code = _merge_problem(flow, flows)
     elif flow.mode is Mode.COMPLETE and len(flows) > 1:
         code = "FLOW.COMPLETE_NOT_ALONE"
     if code is None:
         return []
     return [PipelineError(code, location=flow.flow.location, flow=flow.name, dataset=dataset.name)]
+
+
+def _merge_problem(flow: ResolvedFlow, flows: list[ResolvedFlow]) -> str | None:
+    if any(other.mode is not Mode.MERGE for other in flows):
+        return "CDC.NOT_ALONE"
+    return None if _same_rows(flow, flows[0]) else "CDC.OTHER_ROWS"
 
 
 def _same_rows(flow: ResolvedFlow, other: ResolvedFlow) -> bool:

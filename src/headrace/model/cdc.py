@@ -57,3 +57,12 @@ class ApplyChanges:
     sets: Any = None
     scd_type: str = "1"
     tracked: Columns = ALL_COLUMNS
+
+
+def conflict(changes: ApplyChanges) -> tuple[str, str] | None:
+    """The argument that another one leaves no room for, and why; None when all of them go together."""
+    if changes.sets is not None and changes.null_keeps != NO_COLUMNS:
+        return "columns_to_update", "it says itself which columns an event sets, without ignore_null_updates"
+    if changes.truncates is not None and changes.scd_type != "1":
+        return "apply_as_truncates", "only a table that keeps the current rows can be truncated by an event"
+    return None

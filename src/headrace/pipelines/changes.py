@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from headrace.errors import PipelineError
-from headrace.model.cdc import ALL_COLUMNS, NO_COLUMNS, ApplyChanges, Columns
+from headrace.model.cdc import ALL_COLUMNS, NO_COLUMNS, ApplyChanges, Columns, conflict
 from headrace.model.datasets import Flow, PythonQuery
 from headrace.model.location import Location
 from headrace.pipelines.registry import Registry, current_reader, current_registry
@@ -91,19 +91,12 @@ def create_auto_cdc_flow(
             raise TypeError(f"create_auto_cdc_flow() got an unexpected keyword argument {argument!r}")
         if value:
             choices.refuse(argument, _LATER[argument])
-    if columns_to_update is not None and null_keeps != NO_COLUMNS:
-        choices.refuse("columns_to_update", "it says itself which columns an event sets, without ignore_null_updates")
     scd_type = str(stored_as_scd_type).strip().casefold()
     if scd_type not in ("1", "2"):
         choices.refuse("stored_as_scd_type", f"it is {stored_as_scd_type!r}, and may be 1 or 2")
-    if apply_as_truncates is not None and scd_type == "2":
-        choices.refuse("apply_as_truncates", "only a table that keeps the current rows can be truncated by an event")
     keys = (keys,) if isinstance(keys, str) else tuple(keys)
     if not keys:
         choices.refuse("keys", "at least one column has to tell rows apart")
-    found = registry.name(target, location)
-    if found is None or choices.refused:
-        return
     changes = ApplyChanges(
         source=source,
         keys=keys,
@@ -116,6 +109,12 @@ def create_auto_cdc_flow(
         scd_type=scd_type,
         tracked=tracked,
     )
+    wrong = conflict(changes)
+    if wrong is not None:
+        choices.refuse(*wrong)
+    found = registry.name(target, location)
+    if found is None or choices.refused:
+        return
     query = PythonQuery(lambda: current_reader("create_auto_cdc_flow").read_stream(source), registry.naming)
     own = name or flow_name or str(found)
     registry.add_flow(Flow(own, found, query, location, append=True, changes=changes))

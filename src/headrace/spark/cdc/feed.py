@@ -130,12 +130,12 @@ def _changes(flow: Flow) -> ApplyChanges:
 
 
 def _expression(value: Any) -> Column:
-    return F.expr(value) if isinstance(value, str) else value  # type: ignore[no-any-return]
+    return F.expr(value) if isinstance(value, str) else value
 
 
 def _condition(value: Any) -> Column:
     """A condition that is false where it is NULL, or was not given."""
-    return F.lit(False) if value is None else F.coalesce(_expression(value), F.lit(False))  # noqa: FBT003
+    return F.lit(False) if value is None else F.coalesce(_expression(value), F.lit(False))
 
 
 def _key(flow: Flow, key: Any, source: DataFrame) -> str:

@@ -6,7 +6,7 @@ columns, NULL for a delete), ``sets`` (array of column names, NULL for all) and 
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType, VariantType
 
@@ -50,7 +50,9 @@ def folded(events: DataFrame, shape: Shape) -> DataFrame:
         rows = rows.withColumn("state", F.when(~F.col("deleted"), state))
     tracked = [name for name in names if name in shape.begins_versions]
     if tracked:
-        values = [comparable(F.col("state").getField(name), types[name]).alias(f"c{n}") for n, name in enumerate(tracked)]
+        values = [
+            comparable(F.col("state").getField(name), types[name]).alias(f"c{n}") for n, name in enumerate(tracked)
+        ]
         rows = rows.withColumn("tracked", F.struct(*values))
         changed = ~F.col("tracked").eqNullSafe(F.lag("tracked").over(by_key))
     else:
@@ -131,7 +133,7 @@ def _unordered(kind: DataType) -> bool:
     return isinstance(kind, (MapType, VariantType))
 
 
-def _told(rows: DataFrame, shape: Shape, version: Window) -> Column:
+def _told(rows: DataFrame, shape: Shape, version: WindowSpec) -> Column:
     """Whether the rows of the target will say as much as an event does, so that it need not be remembered.
 
     A delete is told by the end of a version, where ends are kept. An upsert is told by the version that it begins, if

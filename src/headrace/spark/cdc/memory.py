@@ -56,7 +56,7 @@ class Memory:
         unfinished: list[Column] = []
         for (transaction,) in found.select("transaction").distinct().collect():
             newest = committed_transaction(self._target, transaction)
-            later = F.lit(True) if newest is None else F.col("batch_id") > newest  # noqa: FBT003 - a literal column
+            later = F.lit(True) if newest is None else F.col("batch_id") > newest
             unfinished.append((F.col("transaction") == transaction) & later)
         if unfinished and not found.filter(reduce(Column.__or__, unfinished)).isEmpty():
             delete_from(session, self._path, reduce(Column.__or__, unfinished))

@@ -107,11 +107,11 @@ class Merging:
         beginnings = current.filter("begun IS NOT NULL").select(
             "key",
             F.col("begun").alias("sequence"),
-            F.lit(False).alias("deleted"),  # noqa: FBT003 - a literal column
+            F.lit(False).alias("deleted"),
             F.col("state").alias("row"),
             F.lit(None).cast(sets).alias("sets"),
             F.lit(TARGET).alias("origin"),
-            F.lit(False).alias("truncates"),  # noqa: FBT003 - the same
+            F.lit(False).alias("truncates"),
         )
         if self.feed.shape.scd_type is ScdType.ONE:
             return beginnings
@@ -119,23 +119,23 @@ class Merging:
         ends = gone.join(beginnings.select("key", "sequence"), ["key", "sequence"], "left_anti").select(
             "key",
             "sequence",
-            F.lit(True).alias("deleted"),  # noqa: FBT003 - the same
+            F.lit(True).alias("deleted"),
             F.lit(None).cast(row).alias("row"),
             F.lit(None).cast(sets).alias("sets"),
             F.lit(TARGET).alias("origin"),
-            F.lit(False).alias("truncates"),  # noqa: FBT003 - the same
+            F.lit(False).alias("truncates"),
         )
         return beginnings.unionByName(ends)
 
     def _to_remember(self, after: DataFrame, events: DataFrame) -> DataFrame:
         """What the target will not tell, and is not remembered yet."""
         shape = self.feed.shape
-        told = F.col("told") if shape.scd_type is ScdType.TWO or self.feed.told_by_rows else F.lit(False)  # noqa: FBT003
+        told = F.col("told") if shape.scd_type is ScdType.TWO or self.feed.told_by_rows else F.lit(False)
         missing = after.filter(~told & (F.col("origin") != REMEMBERED))
         if shape.scd_type is ScdType.ONE and shape.whole_rows:
             # Whole rows that were followed by others say nothing any more.
             missing = missing.filter(F.col("lasts") & F.col("ended").isNull())
-        missing = missing.withColumn("truncates", F.lit(False)).select(*events.columns)  # noqa: FBT003
+        missing = missing.withColumn("truncates", F.lit(False)).select(*events.columns)
         return missing.unionByName(events.filter("truncates"))
 
     def _changes(self, after: DataFrame, current: DataFrame) -> DataFrame:
@@ -161,7 +161,7 @@ class Merging:
     def _merge(self, changes: DataFrame, batch_id: int) -> None:
         shape = self.feed.shape
         session = changes.sparkSession
-        matches: Column = F.lit(True)  # noqa: FBT003 - a literal column
+        matches: Column = F.lit(True)
         for name in shape.keys:
             matches = matches & (F.col(f"t.{quoted(name)}") == F.col(f"s.key.{quoted(name)}"))
         values = {quoted(name): F.col(f"s.state.{quoted(name)}") for name in shape.columns}
