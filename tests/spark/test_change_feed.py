@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
+
+from headrace.model.outcome import UpdateState
 
 pytestmark = pytest.mark.spark
 
@@ -86,3 +90,24 @@ def test_the_documented_events_lead_to_the_documented_rows(project, more, events
     result = pipeline.run()
 
     assert rows(result) == expected
+
+
+SQL = """
+    CREATE STREAMING TABLE events AS SELECT * FROM STREAM read_files('{landing}', format => 'json',
+      schema => 'userId STRING, name STRING, city STRING, operation STRING, sequenceNum INT');
+    CREATE STREAMING TABLE users;
+    CREATE FLOW user_changes AS AUTO CDC INTO users FROM STREAM(events) KEYS (userId)
+      APPLY AS DELETE WHEN operation = 'DELETE' SEQUENCE BY sequenceNum COLUMNS * EXCEPT (operation, sequenceNum)
+      STORED AS SCD TYPE 2;
+    """
+
+
+def test_sql_says_the_same(project, tmp_path):
+    pipeline = project(files={"transformations/users.sql": SQL.format(landing=tmp_path / "landing")})
+    (tmp_path / "landing").mkdir()
+    (tmp_path / "landing" / "1.json").write_text("\n".join(map(json.dumps, as_rows(EVENTS))))
+
+    result = pipeline.run()
+
+    assert rows(result) == VERSIONS
+    assert pipeline.run().outcome.state is UpdateState.COMPLETED

@@ -14,7 +14,7 @@ from headrace.cdc.shape import ScdType, Shape
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
 COLUMNS = ("example", "key", "sequence", "city", "rank")
-EXAMPLES, BATCHES = 25, 4
+EXAMPLES, BATCHES = 25, 3
 KEYS = ("example", "key")
 
 FLOWS = """
@@ -62,7 +62,6 @@ SHOWN = 'except_column_list=["operation", "sets"]'
 WITHOUT_SEQUENCE = ("example", "key", "city", "rank")
 KINDS = [
     Kind("current", SHOWN, shape(COLUMNS)),
-    Kind("hidden", HIDDEN, shape(WITHOUT_SEQUENCE)),
     Kind(
         "kept",
         f'{HIDDEN}, ignore_null_updates_column_list=["city"]',

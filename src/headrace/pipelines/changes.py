@@ -71,43 +71,21 @@ def create_auto_cdc_flow(
     registry = current_registry("create_auto_cdc_flow")
     location = registry.here()
     choices = _Choices(registry, location)
-    columns = choices.of("column_list", column_list, "except_column_list", except_column_list, ALL_COLUMNS)
-    tracked = choices.of(
-        "track_history_column_list",
-        track_history_column_list,
-        "track_history_except_column_list",
-        track_history_except_column_list,
-        ALL_COLUMNS,
-    )
-    null_keeps = choices.of(
-        "ignore_null_updates_column_list",
-        ignore_null_updates_column_list,
-        "ignore_null_updates_except_column_list",
-        ignore_null_updates_except_column_list,
-        ALL_COLUMNS if ignore_null_updates else NO_COLUMNS,
-    )
-    for argument, value in later.items():
-        if argument not in _LATER:
-            raise TypeError(f"create_auto_cdc_flow() got an unexpected keyword argument {argument!r}")
-        if value:
-            choices.refuse(argument, _LATER[argument])
-    scd_type = str(stored_as_scd_type).strip().casefold()
-    if scd_type not in ("1", "2"):
-        choices.refuse("stored_as_scd_type", f"it is {stored_as_scd_type!r}, and may be 1 or 2")
-    keys = (keys,) if isinstance(keys, str) else tuple(keys)
-    if not keys:
-        choices.refuse("keys", "at least one column has to tell rows apart")
+    kept = ALL_COLUMNS if ignore_null_updates else NO_COLUMNS
+    kept_lists = ignore_null_updates_column_list, ignore_null_updates_except_column_list
+    tracked_lists = track_history_column_list, track_history_except_column_list
+    choices.refuse_later(later)
     changes = ApplyChanges(
         source=source,
-        keys=keys,
+        keys=choices.keys(keys),
         sequence_by=sequence_by,
         deletes=apply_as_deletes,
         truncates=apply_as_truncates,
-        columns=columns,
-        null_keeps=null_keeps,
+        columns=choices.of("column_list", (column_list, except_column_list), ALL_COLUMNS),
+        null_keeps=choices.of("ignore_null_updates_column_list", kept_lists, kept),
         sets=columns_to_update,
-        scd_type=scd_type,
-        tracked=tracked,
+        scd_type=choices.scd_type(stored_as_scd_type),
+        tracked=choices.of("track_history_column_list", tracked_lists, ALL_COLUMNS),
     )
     wrong = conflict(changes)
     if wrong is not None:
@@ -121,20 +99,50 @@ def create_auto_cdc_flow(
 
 
 class _Choices:
-    """Arguments that choose columns, of which only one of two may be given."""
+    """Arguments as they are understood; what cannot be taken is a problem of the project."""
 
     def __init__(self, registry: Registry, location: Location) -> None:
         self._registry = registry
         self._location = location
         self.refused = False
 
-    def of(self, listing: str, listed: Any, excepting: str, excepted: Any, otherwise: Columns) -> Columns:
-        """The columns that one of two arguments chooses."""
+    def of(self, listing: str, lists: tuple[Any, Any], otherwise: Columns) -> Columns:
+        """The columns that one of two arguments chooses: *listing*, or the one that excepts columns."""
+        listed, excepted = lists
         if listed is not None and excepted is not None:
+            excepting = listing.replace("column_list", "except_column_list")
             self.refuse(excepting, f"{listing} is given too, and only one of them can be")
         if listed is not None:
             return Columns(_names(listed), all_but=False)
         return Columns(_names(excepted)) if excepted is not None else otherwise
+
+    def keys(self, given: Any) -> tuple[Any, ...]:
+        """The columns that tell rows apart."""
+        keys = (given,) if isinstance(given, str) else tuple(given)
+        if not keys:
+            self.refuse("keys", "at least one column has to tell rows apart")
+        return keys
+
+    def scd_type(self, given: int | str) -> str:
+        """How much of the past is kept."""
+        scd_type = str(given).strip().casefold()
+        if scd_type == "bitemporal":
+            self.refuse("stored_as_scd_type", "tables with two times are not there yet; keep the history with 2")
+        elif scd_type not in ("1", "2"):
+            self.refuse("stored_as_scd_type", f"it is {given!r}, and may be 1 or 2")
+        return scd_type
+
+    def refuse_later(self, given: Mapping[str, Any]) -> None:
+        """Refuse arguments that do not work yet.
+
+        Raises:
+            TypeError: for one that there is not.
+        """
+        for argument, value in given.items():
+            if argument not in _LATER:
+                raise TypeError(f"create_auto_cdc_flow() got an unexpected keyword argument {argument!r}")
+            if value:
+                self.refuse(argument, _LATER[argument])
 
     def refuse(self, argument: str, reason: str) -> None:
         """Record that an argument cannot be taken."""

@@ -66,7 +66,7 @@ def folded(events: DataFrame, shape: Shape) -> DataFrame:
     rows = rows.withColumn("begun", F.min("sequence").over(version))
     rows = rows.withColumn("lasts", F.col("sequence") == F.max("sequence").over(version))
     rows = rows.withColumn("told", _told(rows, shape, version))
-    return rows.drop("fresh", "life", "tracked", "bounds")
+    return rows.drop("fresh", "hides", "life", "tracked", "bounds")
 
 
 def versions(rows: DataFrame, shape: Shape) -> DataFrame:
@@ -78,7 +78,10 @@ def versions(rows: DataFrame, shape: Shape) -> DataFrame:
 
 
 def without_ties(events: DataFrame, shape: Shape) -> DataFrame:
-    """One event for each key and sequence: a delete wins, then the greatest row."""
+    """One event for each key and sequence: a delete wins, then the greatest row.
+
+    ``hides`` says that one of them is remembered, so that the target will not be asked about the sequence.
+    """
     row_type = _row_type(events)
     weight = F.struct(
         F.col("deleted"),
@@ -98,8 +101,8 @@ def without_ties(events: DataFrame, shape: Shape) -> DataFrame:
         F.max_by(parts, F.col("weight")).alias("any"),
         F.max_by(own, own_weight).alias("own"),
     )
-    best = grouped.select("key", "sequence", F.when(F.col("hides"), F.col("own")).otherwise(F.col("any")).alias("best"))
-    return best.select("key", "sequence", "best.*")
+    best = F.when(F.col("hides"), F.col("own")).otherwise(F.col("any"))
+    return grouped.select("key", "sequence", "hides", best.alias("best")).select("key", "sequence", "hides", "best.*")
 
 
 def comparable(value: Column, kind: DataType) -> Column:
@@ -136,15 +139,17 @@ def _unordered(kind: DataType) -> bool:
 def _told(rows: DataFrame, shape: Shape, version: WindowSpec) -> Column:
     """Whether the rows of the target will say as much as an event does, so that it need not be remembered.
 
-    A delete is told by the end of a version, where ends are kept. An upsert is told by the version that it begins, if
-    it sets every column and nothing after it has changed the row since.
+    Nothing is told of a sequence of which something is remembered. A delete is told by the end of a version, where ends
+    are kept. An upsert is told by the version that it begins, if it sets every column and nothing after it has changed
+    the row since.
     """
     types = _row_type(rows)
     if shape.scd_type is ScdType.ONE:
-        return ~F.col("deleted") & F.lit(shape.whole_rows)
+        return ~F.col("deleted") & ~F.col("hides") & F.lit(shape.whole_rows)
     left = F.max_by("state", "sequence").over(version)
     same = comparable(F.col("row"), types).eqNullSafe(comparable(left, types))
-    return F.when(F.col("deleted"), ~F.col("fresh")).otherwise(F.col("begins") & F.col("sets").isNull() & same)
+    told = F.when(F.col("deleted"), ~F.col("fresh")).otherwise(F.col("begins") & F.col("sets").isNull() & same)
+    return told & ~F.col("hides")
 
 
 def _sets(name: str, shape: Shape) -> Column:

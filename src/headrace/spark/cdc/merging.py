@@ -64,9 +64,9 @@ class Merging:
             after = keep(folded(known, self.feed.shape))
             missing = self._to_remember(after, events)
             if not missing.isEmpty():
-                self.at(Point.TO_SET_ASIDE)
                 self.fence()
                 memory.add(missing, self.transaction, batch_id)
+                self.at(Point.REMEMBERED)
             self.at(Point.TO_WRITE)
             self.fence()
             self._merge(keep(self._changes(versions(after, self.feed.shape), current)), batch_id)
