@@ -80,7 +80,7 @@ class StoredState(StoredRecords):
         A flow without rules commits under an id that lies in its checkpoint, so its record, or else the event log,
         tells that it ran. One with rules has left its transactions in the table, even if both are gone.
         """
-        if flow.mode not in (Mode.APPEND, Mode.COMPLETE):
+        if not flow.mode.streams:
             return None
         progress = self.progress_of(flow)
         checkpoint = self.checkpoint(flow, progress.epoch)

@@ -37,6 +37,7 @@ from headrace.settings.storage import StorageLayout
 _KINDS = {
     Mode.APPEND: Kind.STREAMING_TABLE,
     Mode.COMPLETE: Kind.STREAMING_TABLE,
+    Mode.MERGE: Kind.STREAMING_TABLE,
     Mode.ONCE: Kind.STREAMING_TABLE,
     Mode.REPLACE: Kind.MATERIALIZED_VIEW,
 }
@@ -104,7 +105,7 @@ class StoredPast:
 
     def reach(self, flow: ResolvedFlow) -> tuple[SourceReach, ...]:
         """The sources of a flow, and what of what it read is gone; nothing for flows that begin anew each time."""
-        if flow.mode not in (Mode.APPEND, Mode.COMPLETE):
+        if not flow.mode.streams:
             return ()
         record = self._state.progress_of(flow)
         # A checkpoint that was seeded behind a load names the files whose rows are in the table.

@@ -269,6 +269,8 @@ def _mode(dataset: Dataset, flow: Flow, analysis: Analysis) -> Mode:
         return Mode.REPLACE
     if flow.once:
         return Mode.ONCE
+    if flow.changes is not None:
+        return Mode.MERGE
     return Mode.COMPLETE if analysis.complete else Mode.APPEND
 
 
@@ -287,11 +289,29 @@ def _flow_problems(dataset: Dataset, flow: ResolvedFlow, flows: list[ResolvedFlo
         code = "FLOW.STREAM_FOR_ONCE"
     elif flow.mode is Mode.APPEND and not streaming:
         code = "FLOW.BATCH_FOR_STREAMING_TABLE"
+    elif flow.mode is Mode.MERGE:
+        code = _merge_problem(flow, flows)
     elif flow.mode is Mode.COMPLETE and len(flows) > 1:
         code = "FLOW.COMPLETE_NOT_ALONE"
     if code is None:
         return []
     return [PipelineError(code, location=flow.flow.location, flow=flow.name, dataset=dataset.name)]
+
+
+def _merge_problem(flow: ResolvedFlow, flows: list[ResolvedFlow]) -> str | None:
+    if any(other.mode is not Mode.MERGE for other in flows):
+        return "CDC.NOT_ALONE"
+    return None if _same_rows(flow, flows[0]) else "CDC.OTHER_ROWS"
+
+
+def _same_rows(flow: ResolvedFlow, other: ResolvedFlow) -> bool:
+    """True when the events of two flows can be ordered with each other and become rows in the same way."""
+    one, two = flow.analysis.feed, other.analysis.feed
+    if one is None or two is None:
+        return False
+    first, second = (feed.shape for feed in (one, two))
+    same = (first.keys, first.scd_type, first.columns) == (second.keys, second.scd_type, second.columns)
+    return same and one.sequence_type == two.sequence_type
 
 
 def _merged_schema(dataset: Dataset, flows: list[ResolvedFlow]) -> Schema:

@@ -8,6 +8,7 @@ from enum import Enum
 from functools import cached_property
 from typing import Any
 
+from headrace.cdc.feed import Feed
 from headrace.graph.away import AwayFlow
 from headrace.graph.flows import GraphFlow
 from headrace.model.datasets import Dataset, Kind
@@ -20,9 +21,15 @@ class Mode(str, Enum):
 
     APPEND = "append"  # a stream that adds rows
     COMPLETE = "complete"  # a stream whose whole result replaces the table in each batch
+    MERGE = "merge"  # a stream of change events that are merged into the table
     ONCE = "once"  # a batch that is appended exactly once
     REPLACE = "replace"  # a batch that replaces the table in one commit
     VIEW = "view"  # nothing is stored
+
+    @property
+    def streams(self) -> bool:
+        """True for a flow that goes on where it stopped, by a checkpoint."""
+        return self in (Mode.APPEND, Mode.COMPLETE, Mode.MERGE)
 
 
 @dataclass(frozen=True)
@@ -98,6 +105,8 @@ class Analysis:
     fingerprint: str = ""
     # None when the same inputs always give the same result, otherwise why not.
     unrepeatable: str | None = None
+    # How events become rows, for a flow that applies changes; ``schema`` is then that of its target.
+    feed: Feed | None = None
 
 
 @dataclass(frozen=True)

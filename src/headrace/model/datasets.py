@@ -8,6 +8,7 @@ from enum import Enum
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
+from headrace.model.cdc import ApplyChanges
 from headrace.model.expectations import Expectation
 from headrace.model.location import Location
 from headrace.model.names import Naming, QualifiedName
@@ -134,6 +135,8 @@ class Flow:
     spark_conf: Mapping[str, str] = field(default_factory=lambda: _EMPTY)
     # True when declared by @append_flow or CREATE FLOW, which need a streaming table as target.
     append: bool = False
+    # How the events that the query reads change the target, for a flow that does not add them as rows.
+    changes: ApplyChanges | None = None
 
 
 @dataclass(frozen=True)

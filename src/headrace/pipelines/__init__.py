@@ -3,6 +3,7 @@
 While a project's files load, ``from pyspark import pipelines as dp`` and ``import dlt`` give the same functions.
 """
 
+from headrace.pipelines.changes import create_auto_cdc_flow
 from headrace.pipelines.decorators import (
     append_flow,
     create_streaming_table,
@@ -27,9 +28,7 @@ from headrace.pipelines.hooks import on_event_hook
 from headrace.pipelines.unsupported import refusing
 from headrace.pipelines.views import persisted_view
 
-apply_changes = refusing("apply_changes")
 apply_changes_from_snapshot = refusing("apply_changes_from_snapshot")
-create_auto_cdc_flow = refusing("create_auto_cdc_flow")
 create_auto_cdc_from_snapshot_flow = refusing("create_auto_cdc_from_snapshot_flow")
 create_sink = refusing("create_sink")
 foreach_batch_sink = refusing("foreach_batch_sink")
@@ -37,6 +36,7 @@ replace_flow = refusing("replace_flow")
 update_flow = refusing("update_flow")
 
 # The vendor's older spellings.
+apply_changes = create_auto_cdc_flow
 create_table = table
 create_view = view
 create_target_table = create_streaming_table

@@ -148,7 +148,7 @@ def _flow_step(
     if step is not None:
         return FlowStep(flow, Decision.START, step.reason)
     upstream = [given.name for given in graph.stored_inputs(flow) if given.name in moving]
-    if flow.mode in (Mode.APPEND, Mode.COMPLETE):
+    if flow.mode.streams:
         upstream = [name for name in _streamed(graph, flow) if name in moving]
     if upstream and flow.mode is not Mode.ONCE:
         return FlowStep(flow, Decision.START, f"reads {_listed(upstream)}, updated first", conditional=True)

@@ -46,7 +46,7 @@ def _with_empty_state(flow: ResolvedFlow) -> str:
 def _changes(before: MadeWith, now: MadeWith) -> Iterator[str]:
     """What differs between a checkpoint and its query, in words."""
     modes = {before.mode, now.mode}
-    if len(modes) > 1 and modes <= {Mode.APPEND, Mode.COMPLETE}:
+    if len(modes) > 1 and all(mode.streams for mode in modes):
         yield f"a batch was one that {_effect(before.mode)}, and is now one that {_effect(now.mode)}"
     old_digests = [known.digest for known in before.operators]
     new_digests = [known.digest for known in now.operators]
@@ -76,4 +76,5 @@ def _listed(operators: Iterable[StatefulOperator]) -> str:
 
 
 def _effect(mode: Mode) -> str:
-    return "replaces the table" if mode is Mode.COMPLETE else "adds rows to the table"
+    said = {Mode.COMPLETE: "replaces the table", Mode.MERGE: "changes rows of the table"}
+    return said.get(mode, "adds rows to the table")

@@ -13,6 +13,7 @@ from headrace.model.type_changes import SchemaChange, schema_change
 _EFFECTS = {
     Mode.APPEND: "adds what is new in its sources; a full refresh clears the table and reads them from the start",
     Mode.COMPLETE: "replaces the table with the whole aggregate in each batch; add a watermark to append instead",
+    Mode.MERGE: "merges change events into the table; a full refresh clears it and reads its source from the start",
     Mode.ONCE: "appends its rows exactly once, and again after a full refresh",
     Mode.REPLACE: "replaces the table in one commit when its inputs, code or settings changed, otherwise does nothing",
     Mode.VIEW: "stores no rows; computed by what reads it",

@@ -20,7 +20,6 @@ from headrace.project.explain import Explanation, FlowExplanation, TableFacts
 from headrace.project.planning import Planning
 from headrace.settings.settings import Settings
 
-_STREAMS = (Mode.APPEND, Mode.COMPLETE)
 _LONGEST_OFFSET = 200
 
 
@@ -60,7 +59,7 @@ def _flow(
     epoch = state.progress_of(flow).epoch
     found = trigger_of(graph, flow, continuous=settings.continuous, interval_s=settings.trigger_interval_s)
     trigger = found.describe()
-    if flow.mode not in _STREAMS:
+    if not flow.mode.streams:
         return FlowExplanation(flow, epoch, None, coming, trigger)
     checkpoint = state.checkpoint(flow, epoch)
     positions = tuple(_positions(flow, state, checkpoint, settings.naming))

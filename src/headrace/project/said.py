@@ -17,6 +17,7 @@ from headrace.settings.settings import Settings
 _FLOW_TYPES = {
     Mode.APPEND: "APPEND",
     Mode.COMPLETE: "COMPLETE",
+    Mode.MERGE: "AUTO_CDC",
     Mode.ONCE: "APPEND",
     Mode.REPLACE: "MATERIALIZED_VIEW",
     Mode.VIEW: "VIEW",

@@ -160,6 +160,7 @@ class Update:
             at=self.at,
             fence=self.lease.check,
             term=self.lease.number,
+            locks={dataset.name: threading.Lock() for dataset in self.resolved.graph.datasets},
             grace_s=settings.stop_grace_s,
             max_parallel_flows=settings.max_parallel_flows,
         )

@@ -74,6 +74,10 @@ class StorageLayout:
         """The Delta table of a dataset."""
         return self._join("tables", *_dataset_parts(naming, name))
 
+    def memory(self, naming: Naming, name: QualifiedName) -> str:
+        """Where the change events lie that a table cannot tell of."""
+        return self._join("system", "cdc", *_dataset_parts(naming, name))
+
     def quarantine(self, naming: Naming, name: QualifiedName) -> str:
         """The Delta table of the rows that a dataset's expectations set aside."""
         return f"{self.table(naming, name)}_quarantine"

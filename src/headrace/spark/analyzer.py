@@ -21,6 +21,7 @@ from headrace.model.datasets import Dataset, Definitions, Flow
 from headrace.model.names import QualifiedName
 from headrace.model.schema import Schema
 from headrace.spark.catalog import Catalog
+from headrace.spark.cdc.feed import feed_of, target_schema
 from headrace.spark.delta_tables import empty_frame
 from headrace.spark.failures import definition_problem, first_line, user_location
 from headrace.spark.input_file import check_input_file
@@ -114,6 +115,7 @@ class StubAnalyzer:
         dataset = self._datasets.get(flow.target)
         rules = [f"{e.name} {e.action.value} {e.text}" for e in dataset.expectations] if dataset else []
         rules += _sorted(dataset.column_comments) if dataset else []
+        rules += [str(flow.changes)] if flow.changes is not None else []
         code = self._code_digest() if reading.python else ""
         views = [self._views.get(name, "") for name in reading.inputs]
         identity = fingerprint(
@@ -122,9 +124,11 @@ class StubAnalyzer:
         if dataset is not None and dataset.kind.is_view:
             self._views[dataset.name] = identity
         complete = streaming and not flow.once and needs_complete_mode(frame)
+        feed = feed_of(flow, frame) if flow.changes is not None else None
+        schema = Schema.from_json(frame.schema.json()) if feed is None else target_schema(feed, frame)
         keeps_state = streaming and reading.keeps_state
         return Analysis(
-            schema=Schema.from_json(frame.schema.json()).nullable,
+            schema=schema.nullable,
             streaming=streaming,
             inputs=reading.as_inputs,
             sources=tuple(reading.sources) if streaming else (),
@@ -133,6 +137,7 @@ class StubAnalyzer:
             operators=stateful_operators(frame, complete=complete) if keeps_state else (),
             fingerprint=identity,
             unrepeatable=reading.unrepeatable,
+            feed=feed,
         )
 
     def _target_columns(self, flow: Flow) -> tuple[str, ...]:

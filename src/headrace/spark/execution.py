@@ -29,6 +29,8 @@ from headrace.model.triggers import Trigger, TriggerKind
 from headrace.plan.loads import Load
 from headrace.runtime.ports import Canceled, Completed, Report
 from headrace.runtime.seam import Point
+from headrace.spark.cdc.feed import rules_of
+from headrace.spark.cdc.merging import Merging
 from headrace.spark.commit_counter import CommitCounter
 from headrace.spark.confs import CHECKPOINT_CONFS
 from headrace.spark.lag import LagTeller
@@ -109,7 +111,7 @@ class Execution:
 
     def run(self) -> Report:
         """Run the flow to its end; raises what made it fail."""
-        if self._flow.mode in (Mode.APPEND, Mode.COMPLETE):
+        if self._flow.mode.streams:
             return self._stream(self._flow)
         return self._batch(self._flow)
 
@@ -184,7 +186,7 @@ class Execution:
         write_record(around.state.record_file(flow), record)
         clear_drafts_of_batches(checkpoint)
         dataset = around.graph.by_name[flow.target]
-        own_sink = flow.mode is Mode.COMPLETE or self._needs_own_sink(dataset, checkpoint, record)
+        own_sink = flow.mode in (Mode.COMPLETE, Mode.MERGE) or self._needs_own_sink(dataset, checkpoint, record)
         if own_sink and broken_off:
             record = self._counted(record, query_id_of(checkpoint))
         confs = {**record.confs, **flow.flow.spark_conf}
@@ -349,7 +351,21 @@ class Execution:
             cluster_by=dataset.cluster_by,
             rescued_column=rescued_column(flow),
         )
-        return Target(place, Rules(dataset.expectations), around.emit, around.known_counts, around.at, around.fence)
+        rules, merging = Rules(dataset.expectations), None
+        feed = flow.analysis.feed
+        if feed is not None:
+            rules = Rules(rules_of(flow.flow, feed, dataset.expectations))
+            merging = Merging(
+                flow.flow,
+                feed,
+                place.table,
+                around.layout.memory(around.naming, flow.target),
+                place.transaction,
+                around.at,
+                around.fence,
+                around.locks[flow.target],
+            )
+        return Target(place, rules, around.emit, around.known_counts, around.at, around.fence, merging)
 
 
 class _Look:

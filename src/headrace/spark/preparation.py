@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable
 from dataclasses import replace
-from functools import partial
+from functools import partial, reduce
 
 from pyspark.sql import DataFrame
 
@@ -18,10 +18,12 @@ from headrace.expectations.compile import Rules
 from headrace.graph.resolved import Mode, ResolvedDataset, ResolvedFlow
 from headrace.model.expectations import Action
 from headrace.model.names import QualifiedName
+from headrace.model.schema import Schema
 from headrace.plan.reach import Restart
 from headrace.plan.steps import TableChange, TableStep
 from headrace.runtime.seam import Point
 from headrace.spark.alterations import change_columns, cluster_table, describe_table
+from headrace.spark.cdc.memory import clear_memory
 from headrace.spark.delta_tables import empty_frame
 from headrace.spark.frames import flow_frame, register_views
 from headrace.spark.restarts import begin_epoch
@@ -86,16 +88,23 @@ class Preparation:
 
     def _prepare_quarantine(self, dataset: ResolvedDataset) -> None:
         around = self._around
-        if Rules(dataset.dataset.expectations).with_action(Action.QUARANTINE):
+        merges = any(flow.mode is Mode.MERGE for flow in around.graph.flows_into(dataset.name))
+        if merges or Rules(dataset.dataset.expectations).with_action(Action.QUARANTINE):
             path = around.layout.quarantine(around.naming, dataset.name)
             if not is_made(path):
                 make_quarantine(around.session, path, self._empty(dataset), around.term)
             elif any(flow.mode is not Mode.REPLACE for flow in around.graph.flows_into(dataset.name)):
-                widen = partial(widen_quarantine, around.session, path, dataset.schema)
+                widen = partial(widen_quarantine, around.session, path, self._judged(dataset))
                 written_once(path, around.term, around.fence, widen)
 
     def _empty(self, dataset: ResolvedDataset) -> DataFrame:
-        return empty_frame(self._around.session, dataset.schema.nullable)
+        return empty_frame(self._around.session, self._judged(dataset).nullable)
+
+    def _judged(self, dataset: ResolvedDataset) -> Schema:
+        """The columns of the rows that a dataset's rules judge: its own, or those of the events that change it."""
+        feeds = [flow.analysis.feed for flow in self._around.graph.flows_into(dataset.name)]
+        schemas = [Schema.from_json(feed.source_json) for feed in feeds if feed is not None]
+        return reduce(Schema.merged, schemas) if schemas else dataset.schema
 
     def _mark(self, name: QualifiedName) -> None:
         """Record that a table is being reset, and that its readers of this update must be: the next one does the rest.
@@ -131,6 +140,9 @@ class Preparation:
             empty = self._empty(dataset)
             clear = partial(make_quarantine, around.session, quarantine, empty)
             written_once(quarantine, around.term, around.fence, clear)
+        memory = around.layout.memory(around.naming, dataset.name)
+        if is_made(memory):
+            written_once(memory, around.term, around.fence, partial(clear_memory, around.session, memory))
         around.at(Point.RESET_ASIDE)
         around.fence()
         path = around.table_path(dataset.name)

@@ -79,6 +79,7 @@ class Target:
         known_counts: the counts of a batch that are in the event log already, or None.
         at: is told each point that a crash could part from the next.
         fence: returns while this update may commit, raises once another has taken over.
+        merge: commits the rows of a batch that passed, as its transaction, where they are not added as they are.
     """
 
     def __init__(
@@ -89,6 +90,7 @@ class Target:
         known_counts: Callable[[str, int, int], FlowCounts | None],
         at: Seam,
         fence: Callable[[], None],
+        merge: Callable[[DataFrame, int], None] | None = None,
     ) -> None:
         self._place = place
         self._rules = rules
@@ -96,6 +98,8 @@ class Target:
         self._known_counts = known_counts
         self._at = at
         self._fence = fence
+        self._merges = merge is not None
+        self._commit = merge or self._add
         self._fresh = True
         self._masks: list[Column] = []
         self._tallies: list[Column] = []
@@ -168,7 +172,7 @@ class Target:
             rows.unpersist()
         return counts
 
-    def _commit(self, rows: DataFrame, batch_id: int) -> None:
+    def _add(self, rows: DataFrame, batch_id: int) -> None:
         writer = rows.write.format("delta").mode("overwrite" if self._place.replaces else "append")
         writer = writer.option("txnAppId", self._place.transaction).option("txnVersion", str(batch_id))
         clusters_anew = False
@@ -263,6 +267,9 @@ class Target:
         if not rules.expectations:
             return FlowCounts(rows_written=written if written is not None else frame.count())
         counts = self._aggregated(self._judged(frame))
+        if self._merges:
+            # What a merge changes says nothing of the events that it was given.
+            return replace(counts, recovered=not _repeatable(frame, rules))
         quarantined = quarantined_rows(place.quarantine, place.identity, place.epoch, batch_id)
         same = (written, quarantined) == (counts.rows_written, counts.rows_quarantined)
         if written is None or (same and _repeatable(frame, rules)):

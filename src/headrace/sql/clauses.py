@@ -35,7 +35,7 @@ def clauses(cursor: Cursor, problems: list[PipelineError]) -> Clauses:
     found = Clauses()
     if not cursor.done and cursor.rest[0].is_symbol("("):
         found.columns = column_list(cursor, problems)
-    while not cursor.done and not cursor.ahead("AS"):
+    while not cursor.done and not cursor.ahead("AS") and not cursor.ahead("FLOW", "AUTO", "CDC"):
         _clause(cursor, found, problems)
     return found
 

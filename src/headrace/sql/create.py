@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from headrace.model.datasets import PRIVATE_PROPERTY, Dataset, Flow, Kind, SqlQuery
 from headrace.model.location import Location
 from headrace.model.names import QualifiedName, quoted
+from headrace.sql.changes import changes_from, changes_into
 from headrace.sql.clauses import Clauses, clauses
 from headrace.sql.columns import plain_name
 from headrace.sql.cursor import Cursor
@@ -124,7 +125,8 @@ def _dataset(state: FileState, cursor: Cursor, kind: Kind, *, private: bool = Fa
         _refuse_stored(state, found, location)
     body = None
     line = 0
-    if cursor.accept("AS"):
+    fed = kind is Kind.STREAMING_TABLE and cursor.accept("FLOW", "AUTO", "CDC")
+    if not fed and cursor.accept("AS"):
         line = cursor.location.line
         body = _query(state, cursor)
     elif kind is not Kind.STREAMING_TABLE:
@@ -144,6 +146,8 @@ def _dataset(state: FileState, cursor: Cursor, kind: Kind, *, private: bool = Fa
         ),
         None,
     )
+    if fed:
+        changes_from(state, cursor, name)
     if body is not None:
         # What stands before the body in its renamed form is a line of its own.
         query = SqlQuery(_renamed(body, name, found), state.naming, line=line - bool(found.columns.named))
@@ -175,6 +179,9 @@ def _flow(state: FileState, cursor: Cursor) -> None:
     name = plain_name(cursor, "the name of the flow")
     comment = cursor.string("a comment in quotes") if cursor.accept("COMMENT") else None
     cursor.expect("AS")
+    if cursor.accept("AUTO", "CDC") or cursor.accept("APPLY", "CHANGES"):
+        changes_into(state, cursor, name, comment)
+        return
     if _refused(state, cursor, FLOWS):
         return
     cursor.expect("INSERT", "INTO")

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from headrace.errors import PipelineError, Problems, problems_of
 from headrace.model.location import Location
 from headrace.model.names import InvalidName, check_part, split_name
+from headrace.sql.changes import changes_into
 from headrace.sql.create import create
 from headrace.sql.cursor import Cursor
 from headrace.sql.lexer import Kind, unquoted
@@ -18,7 +19,10 @@ from headrace.sql.state import Declarations, FileState
 from headrace.sql.statements import Statement, read_statements
 
 _CONF_PREFIXES = ("pipelines.", "spark.")
-_USAGE = "CREATE STREAMING TABLE, CREATE MATERIALIZED VIEW, CREATE TEMPORARY VIEW, CREATE VIEW, CREATE FLOW, SET or USE"
+_USAGE = (
+    "CREATE STREAMING TABLE, CREATE MATERIALIZED VIEW, CREATE TEMPORARY VIEW, CREATE VIEW, CREATE FLOW, "
+    "APPLY CHANGES, SET or USE"
+)
 _SET_USAGE = "SET key = value"
 _USE_USAGE = "USE CATALOG name, USE SCHEMA name or USE catalog.schema"
 _NONE: Mapping[str, str] = MappingProxyType({})
@@ -72,6 +76,8 @@ def _declare(state: FileState, statement: Statement) -> None:
         create(state, cursor)
     elif cursor.ahead("USE"):
         _use(state, cursor)
+    elif cursor.accept("APPLY", "CHANGES") or cursor.accept("AUTO", "CDC"):
+        changes_into(state, cursor)
     elif (refused := found_ahead(STATEMENTS, cursor)) is not None:
         state.problems.append(unsupported(*refused, cursor.location))
     else:

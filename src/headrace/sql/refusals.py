@@ -20,7 +20,8 @@ class Refusal:
 
 Words = tuple[str, ...]
 
-_CDC = Refusal("Change data capture is not there yet", "Merge the changes in a program of your own")
+BITEMPORAL = Refusal("Tables with two times are not there yet", "Write STORED AS SCD TYPE 2")
+ONCE_CHANGES = Refusal("Loads that run once are not there yet", "Read the same rows as a stream of their own")
 _ELSEWHERE = "A pipeline file declares datasets and flows, and loading it changes no data"
 _BY_HAND = Refusal(_ELSEWHERE, "Remove the statement, and run it with `headrace sql --write` when it is needed")
 _BY_SCRIPT = Refusal(_ELSEWHERE, "Remove the statement, and run it where the pipeline is administered")
@@ -37,7 +38,6 @@ _KEYS = Refusal("Keys are not enforced", "Remove it, and state the rule as CONST
 _COMPUTED = Refusal("A column's value comes from the query alone", "Compute the column in the query")
 
 STATEMENTS: Mapping[Words, Refusal] = {
-    ("APPLY", "CHANGES"): _CDC,
     ("INSERT",): _WRITTEN_BY_FLOWS,
     ("DROP",): Refusal(_ELSEWHERE, "Remove the dataset's definition from the files"),
     ("ALTER",): Refusal(_ELSEWHERE, "Change the dataset's definition"),
@@ -94,7 +94,6 @@ CLAUSES: Mapping[Words, Refusal] = {
 
 # These end the statement: what follows them is a grammar of its own.
 FLOW_CLAUSES: Mapping[Words, Refusal] = {
-    ("FLOW", "AUTO", "CDC"): _CDC,
     ("FLOW", "REPLACE", "USING"): Refusal(
         "Replace flows are not there yet", "Use a materialized view that keeps the latest row of each key"
     ),
@@ -103,8 +102,6 @@ FLOW_CLAUSES: Mapping[Words, Refusal] = {
 }
 
 FLOWS: Mapping[Words, Refusal] = {
-    ("AUTO", "CDC"): _CDC,
-    ("APPLY", "CHANGES"): _CDC,
     ("INSERT", "OVERWRITE"): Refusal("A flow appends", "Write INSERT INTO, or a materialized view"),
 }
 

@@ -1,0 +1,24 @@
+"""What is known of a flow that applies changes, once its source was looked at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from headrace.cdc.shape import Shape
+
+
+@dataclass(frozen=True)
+class Feed:
+    """How the events of a source become rows of a target.
+
+    Attributes:
+        shape: of the rows.
+        sequence_type: Spark's JSON of the type that events are ordered by.
+        source_json: Spark's JSON of the source's columns, which a quarantine keeps.
+        told_by_rows: the sequence of a row can be computed from its columns.
+    """
+
+    shape: Shape
+    sequence_type: str
+    source_json: str
+    told_by_rows: bool

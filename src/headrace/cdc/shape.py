@@ -1,0 +1,46 @@
+"""How change events become rows: the part of a flow's declaration that its result depends on, with every name known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+START_AT, END_AT = "__START_AT", "__END_AT"
+
+
+class ScdType(str, Enum):
+    """How much of the past a table keeps: the current row of each key, or every version of it."""
+
+    ONE = "1"
+    TWO = "2"
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The columns of a target and how events change them.
+
+    Attributes:
+        keys: columns that tell rows apart.
+        columns: those of the target in its order, without ``__START_AT`` and ``__END_AT``; some keys may be hidden.
+        scd_type: how much of the past is kept.
+        tracked: columns whose change begins a new version; the others are updated in the version that is open.
+        null_keeps: columns in which a NULL leaves what was there.
+        partial: events say themselves which columns they set; each leaves the others as they were.
+    """
+
+    keys: tuple[str, ...]
+    columns: tuple[str, ...]
+    scd_type: ScdType = ScdType.ONE
+    tracked: tuple[str, ...] = ()
+    null_keeps: frozenset[str] = frozenset()
+    partial: bool = False
+
+    @property
+    def whole_rows(self) -> bool:
+        """True when each event sets every column, so that the newest alone says what a row is."""
+        return not self.partial and not self.null_keeps
+
+    @property
+    def begins_versions(self) -> tuple[str, ...]:
+        """The columns whose change begins a new version: none where only the current row is kept."""
+        return self.tracked if self.scd_type is ScdType.TWO else ()

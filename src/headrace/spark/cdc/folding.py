@@ -1,0 +1,169 @@
+"""Change events of some keys to the rows that they lead to, by Spark: what ``headrace.cdc.history`` defines.
+
+A frame of events has the columns ``key`` (struct), ``sequence``, ``deleted`` (boolean), ``row`` (struct of the target's
+columns, NULL for a delete), ``sets`` (array of column names, NULL for all) and ``origin``, one of the constants below.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, Window, WindowSpec
+from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType, VariantType
+
+from headrace.cdc.shape import ScdType, Shape
+from headrace.model.names import quoted
+
+# Where an event was taken from: the batch, the table that remembers events, or the rows of the target.
+BATCH, REMEMBERED, TARGET = 0, 1, 2
+
+
+def folded(events: DataFrame, shape: Shape) -> DataFrame:
+    """The events that count, each with the version of the row that it belongs to.
+
+    Args:
+        events: all that is known of some keys; an event that is remembered hides what the target says of its sequence.
+        shape: how events become rows.
+
+    Returns:
+        The events without ties, and of each ``begins`` (it begins a version), ``begun`` and ``ended`` (the sequences of
+        its version), ``version`` (its number within the key), ``lasts`` (it is the last of its version), ``state``
+        (struct: the row after it) and ``told`` (the target will say as much as the event).
+    """
+    names = shape.columns
+    types = {field.name: field.dataType for field in _row_type(events).fields}
+    by_key = Window.partitionBy("key").orderBy("sequence")
+    until_now = by_key.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    rows = without_ties(events, shape)
+    rows = rows.withColumn("fresh", F.coalesce(F.lag("deleted").over(by_key), F.lit(True)))
+    if shape.whole_rows:
+        rows = rows.withColumn("state", F.col("row"))
+    else:
+        rows = rows.withColumn("life", F.sum(F.col("deleted").cast("int")).over(until_now))
+        in_life = Window.partitionBy("key", "life").orderBy("sequence")
+        in_life = in_life.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+        # Inside of a struct a NULL that was set is told from one that was not.
+        kept = [
+            F.last(F.when(_sets(name, shape), F.struct(_of_row(name).alias("value"))), ignorenulls=True).over(in_life)
+            for name in names
+        ]
+        state = F.struct(*[value.getField("value").alias(name) for value, name in zip(kept, names, strict=True)])
+        rows = rows.withColumn("state", F.when(~F.col("deleted"), state))
+    tracked = [name for name in names if name in shape.begins_versions]
+    if tracked:
+        values = [
+            comparable(F.col("state").getField(name), types[name]).alias(f"c{n}") for n, name in enumerate(tracked)
+        ]
+        rows = rows.withColumn("tracked", F.struct(*values))
+        changed = ~F.col("tracked").eqNullSafe(F.lag("tracked").over(by_key))
+    else:
+        changed = F.lit(False)
+    rows = rows.withColumn("begins", ~F.col("deleted") & (F.col("fresh") | changed))
+    rows = rows.withColumn("bounds", F.col("deleted") | F.col("begins"))
+    rows = rows.withColumn("version", F.sum(F.col("bounds").cast("int")).over(until_now))
+    after = by_key.rowsBetween(1, Window.unboundedFollowing)
+    rows = rows.withColumn("ended", F.first(F.when(F.col("bounds"), F.col("sequence")), ignorenulls=True).over(after))
+    version = Window.partitionBy("key", "version")
+    rows = rows.withColumn("begun", F.min("sequence").over(version))
+    rows = rows.withColumn("lasts", F.col("sequence") == F.max("sequence").over(version))
+    rows = rows.withColumn("told", _told(rows, shape, version))
+    return rows.drop("fresh", "hides", "life", "tracked", "bounds")
+
+
+def versions(rows: DataFrame, shape: Shape) -> DataFrame:
+    """The rows of the target: ``key``, ``state`` (struct), ``begun``, ``ended`` (NULL for what is open)."""
+    found = rows.filter(F.col("lasts") & ~F.col("deleted"))
+    if shape.scd_type is ScdType.ONE:
+        found = found.filter(F.col("ended").isNull())
+    return found.select("key", "state", "begun", "ended")
+
+
+def without_ties(events: DataFrame, shape: Shape) -> DataFrame:
+    """One event for each key and sequence: a delete wins, then the greatest row.
+
+    ``hides`` says that one of them is remembered, so that the target will not be asked about the sequence.
+    """
+    row_type = _row_type(events)
+    weight = F.struct(
+        F.col("deleted"),
+        *[
+            comparable(F.col("row").getField(name), row_type[name].dataType).alias(f"c{n}")
+            for n, name in enumerate(shape.columns)
+        ],
+        F.array_sort("sets").alias("sets"),
+        (F.col("origin") == REMEMBERED).alias("remembered"),
+    )
+    weighed = events.withColumn("weight", weight)
+    parts = F.struct("deleted", "row", "sets", "origin")
+    own = F.when(F.col("origin") != TARGET, parts)
+    own_weight = F.when(F.col("origin") != TARGET, F.col("weight"))
+    grouped = weighed.groupBy("key", "sequence").agg(
+        F.max(F.col("origin") == REMEMBERED).alias("hides"),
+        F.max_by(parts, F.col("weight")).alias("any"),
+        F.max_by(own, own_weight).alias("own"),
+    )
+    best = F.when(F.col("hides"), F.col("own")).otherwise(F.col("any"))
+    return grouped.select("key", "sequence", "hides", best.alias("best")).select("key", "sequence", "hides", "best.*")
+
+
+def comparable(value: Column, kind: DataType) -> Column:
+    """A value that can be compared and ordered, equal exactly where the given one is: maps become sorted entries."""
+    if not _unordered(kind):
+        return value
+    if isinstance(kind, StructType):
+        parts = [comparable(value.getField(field.name), field.dataType).alias(field.name) for field in kind.fields]
+        return F.when(value.isNotNull(), F.struct(*parts))
+    if isinstance(kind, ArrayType):
+        inner = kind.elementType
+        return F.transform(value, lambda element: comparable(element, inner))
+    if isinstance(kind, MapType):
+        key, inner = kind.keyType, kind.valueType
+        entries = F.transform(
+            F.map_entries(value),
+            lambda entry: F.struct(
+                comparable(entry.getField("key"), key).alias("key"),
+                comparable(entry.getField("value"), inner).alias("value"),
+            ),
+        )
+        return F.array_sort(entries)
+    return F.to_json(value)
+
+
+def _unordered(kind: DataType) -> bool:
+    if isinstance(kind, StructType):
+        return any(_unordered(field.dataType) for field in kind.fields)
+    if isinstance(kind, ArrayType):
+        return _unordered(kind.elementType)
+    return isinstance(kind, (MapType, VariantType))
+
+
+def _told(rows: DataFrame, shape: Shape, version: WindowSpec) -> Column:
+    """Whether the rows of the target will say as much as an event does, so that it need not be remembered.
+
+    Nothing is told of a sequence of which something is remembered. A delete is told by the end of a version, where ends
+    are kept. An upsert is told by the version that it begins, if it sets every column and nothing after it has changed
+    the row since.
+    """
+    types = _row_type(rows)
+    if shape.scd_type is ScdType.ONE:
+        return ~F.col("deleted") & ~F.col("hides") & F.lit(shape.whole_rows)
+    left = F.max_by("state", "sequence").over(version)
+    same = comparable(F.col("row"), types).eqNullSafe(comparable(left, types))
+    told = F.when(F.col("deleted"), ~F.col("fresh")).otherwise(F.col("begins") & F.col("sets").isNull() & same)
+    return told & ~F.col("hides")
+
+
+def _sets(name: str, shape: Shape) -> Column:
+    said = ~F.col("deleted")
+    if shape.partial and name not in shape.keys:
+        said = said & (F.col("sets").isNull() | F.array_contains("sets", name))
+    return said & _of_row(name).isNotNull() if name in shape.null_keeps else said
+
+
+def _of_row(name: str) -> Column:
+    return F.col(f"row.{quoted(name)}")
+
+
+def _row_type(events: DataFrame) -> StructType:
+    found = events.schema["row"].dataType
+    assert isinstance(found, StructType)  # noqa: S101 - what a frame of events is
+    return found

@@ -1,0 +1,84 @@
+"""An update that dies while it merges changes leaves what the next one makes whole."""
+
+from __future__ import annotations
+
+import pytest
+from deltalake import DeltaTable
+
+from headrace.model.outcome import UpdateState
+from headrace.testing import Crashed, Point
+
+pytestmark = pytest.mark.spark
+
+TEXT = """
+    @dp.table(schema="id INT, city STRING, version INT, operation STRING")
+    def events():
+        return spark.readStream.schema("id INT").json("unused")
+
+    dp.create_streaming_table("cities", expect_all_or_drop={"a city": "city <> 'nowhere'"})
+    dp.create_auto_cdc_flow(
+        target="cities",
+        source="events",
+        keys=["id"],
+        sequence_by="version",
+        apply_as_deletes="operation = 'delete'",
+        column_list=["id", "city"],
+        stored_as_scd_type=2,
+    )
+    """
+
+
+def event(number, city, version, operation="upsert"):
+    return {"id": number, "city": city, "version": version, "operation": operation}
+
+
+BATCHES = [
+    [event(1, "Oslo", 1), event(1, "Oslo", 3), event(2, "Rome", 2), event(None, "Bern", 1), event(3, "nowhere", 1)],
+    [event(1, "Bern", 2), event(2, None, 3, "delete"), event(2, None, 5, "delete")],
+    [event(2, "Oslo", 4), event(1, "Oslo", None), event(1, "Oslo", 3)],
+]
+VERSIONS = [
+    (1, "Bern", 2, 3),
+    (1, "Oslo", 1, 2),
+    (1, "Oslo", 3, None),
+    (2, "Oslo", 4, 5),
+    (2, "Rome", 2, 3),
+]
+
+
+@pytest.mark.parametrize(
+    ("point", "skip"),
+    [(Point.REMEMBERED, 0), (Point.WRITTEN, 0)],
+)
+def test_rows_and_counts_are_as_without_a_crash(project, point, skip):
+    pipeline = project(TEXT)
+    pipeline.given("events", *BATCHES[:2])
+    with pytest.raises(Crashed):
+        pipeline.crash_at(point, skip=skip).run("cities")
+    pipeline = pipeline.restart()
+    pipeline.run("cities")
+    pipeline.given("events", BATCHES[2])
+
+    result = pipeline.run("cities")
+
+    assert result.state is UpdateState.COMPLETED
+    assert sorted((tuple(row.values()) for row in pipeline.rows("cities")), key=str) == VERSIONS
+    counts = pipeline.project.events().flow_totals()["cities"]
+    assert (counts.rows_written, counts.rows_quarantined, counts.rows_dropped) == (8, 2, 1)
+    broken = {(row["row"]["city"], *row["broken"]) for row in pipeline.rows("cities_quarantine")}
+    assert broken == {("Bern", "cdc.null_key"), ("Oslo", "cdc.null_sequence")}
+
+
+def test_a_full_refresh_forgets_what_was_remembered(project):
+    pipeline = project(TEXT).given("events", [event(1, None, 5, "delete")])
+    pipeline.run("cities")
+    pipeline.given("events", [event(1, "Oslo", 1)])
+    pipeline.run("cities")
+    memory = pipeline.folder / "storage" / "system" / "cdc" / "default" / "cities"
+    before = DeltaTable(memory).to_pyarrow_table().num_rows
+
+    pipeline.run(full_refresh=["cities"])
+
+    # Now that both come in one batch, the row tells of the delete.
+    assert (before, DeltaTable(memory).to_pyarrow_table().num_rows) == (1, 0)
+    assert [tuple(row.values()) for row in pipeline.rows("cities")] == [(1, "Oslo", 1, 5)]

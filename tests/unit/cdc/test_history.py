@@ -1,0 +1,130 @@
+"""Laws of the rows that change events lead to."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headrace.cdc.events import Change, Event
+from headrace.cdc.history import Version, history, table
+from headrace.cdc.shape import ScdType, Shape
+
+COLUMNS = ("id", "city", "rank")
+ONE = Shape(("id",), COLUMNS)
+TWO = Shape(("id",), COLUMNS, ScdType.TWO, tracked=COLUMNS)
+SHAPES = [
+    ONE,
+    TWO,
+    replace(TWO, tracked=("id", "rank")),
+    replace(ONE, null_keeps=frozenset({"city"})),
+    replace(TWO, null_keeps=frozenset({"city", "rank"})),
+    replace(ONE, partial=True),
+    replace(TWO, partial=True),
+]
+
+
+@st.composite
+def events(draw, changes=(Change.UPSERT, Change.DELETE)):
+    change = draw(st.sampled_from(changes))
+    sequence = draw(st.integers(1, 9))
+    if change is Change.TRUNCATE:
+        return Event((), sequence, change)
+    key = draw(st.integers(1, 5))
+    if change is Change.DELETE:
+        return Event((key,), sequence, change)
+    row = {
+        "id": key,
+        "city": draw(st.sampled_from([None, "Oslo", "Rome"])),
+        "rank": draw(st.sampled_from([None, 1, 2])),
+    }
+    sets = draw(st.sampled_from([None, frozenset({"city"}), frozenset({"rank"}), frozenset()]))
+    return Event((key,), sequence, change, row, sets)
+
+
+many = st.lists(events(), max_size=80)
+
+
+@given(given_events=st.lists(events(tuple(Change)), max_size=80), data=st.data())
+def test_the_rows_are_the_same_in_any_order_and_however_often_events_come(given_events, data):
+    shape = data.draw(st.sampled_from([shape for shape in SHAPES if shape.scd_type is ScdType.ONE]))
+    shuffled = data.draw(st.permutations(given_events))
+    again = data.draw(st.lists(st.sampled_from(given_events), max_size=20)) if given_events else []
+
+    assert table([*shuffled, *again], shape) == table(given_events, shape)
+
+
+@given(given_events=many, data=st.data())
+def test_versions_are_the_same_in_any_order(given_events, data):
+    shape = data.draw(st.sampled_from([shape for shape in SHAPES if shape.scd_type is ScdType.TWO]))
+
+    assert table(data.draw(st.permutations(given_events)), shape) == table(given_events, shape)
+
+
+@given(given_events=many, which=st.sampled_from(range(len(SHAPES))))
+def test_versions_of_a_key_follow_each_other_and_only_the_last_is_open(given_events, which):
+    own = [event for event in given_events if event.key == (1,)]
+
+    found = history(own, SHAPES[which])
+
+    assert all(first.end is not None and first.end <= second.start for first, second in pairwise(found))
+    assert all(version.end is None or version.start < version.end for version in found)
+
+
+@given(given_events=many)
+def test_the_current_rows_are_those_of_the_open_versions(given_events):
+    versions = table(given_events, TWO)
+
+    assert [(row.key, row.row) for row in table(given_events, ONE)] == [
+        (version.key, version.row) for version in versions if version.end is None
+    ]
+
+
+def upsert(sequence, city, rank=0, sets=None):
+    row = {"id": 1, "city": city, "rank": rank}
+    return Event((1,), sequence, Change.UPSERT, row, None if sets is None else frozenset(sets))
+
+
+def delete(sequence):
+    return Event((1,), sequence, Change.DELETE)
+
+
+FROM_RANK = replace(TWO, tracked=("rank",))
+CITY_KEPT = replace(ONE, null_keeps=frozenset({"city"}))
+ROME_BETWEEN = [upsert(1, "Oslo"), upsert(3, "Oslo"), upsert(2, "Rome")]
+RENAMED = [upsert(1, "Oslo"), upsert(2, "Rome"), upsert(3, "Bern", 1)]
+ANEW = [upsert(1, "Oslo", 1), delete(2), upsert(3, None, 2)]
+
+
+@pytest.mark.parametrize(
+    ("shape", "given_events", "expected"),
+    [
+        (TWO, [upsert(1, "Oslo"), upsert(3, "Oslo")], [("Oslo", 0, 1, None)]),
+        (TWO, ROME_BETWEEN, [("Oslo", 0, 1, 2), ("Rome", 0, 2, 3), ("Oslo", 0, 3, None)]),
+        (TWO, [upsert(1, "Oslo"), delete(4), delete(6), upsert(5, "Rome")], [("Oslo", 0, 1, 4), ("Rome", 0, 5, 6)]),
+        (TWO, [upsert(2, "Oslo"), delete(2)], []),
+        (TWO, [upsert(2, "Oslo"), upsert(2, "Rome"), upsert(2, None)], [("Rome", 0, 2, None)]),
+        (FROM_RANK, RENAMED, [("Rome", 0, 1, 3), ("Bern", 1, 3, None)]),
+        (CITY_KEPT, [upsert(1, "Oslo", 1), upsert(2, None, None)], [("Oslo", None, 1, None)]),
+        (CITY_KEPT, ANEW, [("Oslo", 1, 1, 2), (None, 2, 3, None)]),
+        (replace(ONE, partial=True), [upsert(1, "Oslo", 1), upsert(2, None, 5, ["city"])], [(None, 1, 1, None)]),
+    ],
+    ids=[
+        "an upsert that changes nothing",
+        "a late event parts a version",
+        "a delete that found nothing ends a late upsert",
+        "a delete wins a tie",
+        "the greatest row wins a tie",
+        "what is not tracked is updated in place",
+        "a NULL keeps the value",
+        "a NULL keeps nothing over a delete",
+        "an event sets the columns that it names",
+    ],
+)
+def test_events_lead_to_versions(shape, given_events, expected):
+    found = history(given_events, shape)
+
+    assert found == [Version((1,), (1, city, rank), start, end) for city, rank, start, end in expected]
