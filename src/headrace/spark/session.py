@@ -22,6 +22,7 @@ from headrace.connectors.java import check_java
 from headrace.connectors.spark_home import spark_home
 from headrace.spark import patches
 from headrace.spark.confs import DEFAULT_MASTER, cores_of, session_confs, static_confs, with_own
+from headrace.spark.java_names import look_up_once
 
 ALWAYS_THERE = "delta"
 # Java ends when it is told to use two of them.
@@ -70,6 +71,7 @@ def open_session(
     session = SparkSession.getActiveSession() or SparkSession._instantiatedSession  # noqa: SLF001 - of any thread
     if session is None or session.sparkContext._jsc is None:  # noqa: SLF001 - None once it was stopped
         session = _new_session(name, connectors, confs, log_folder, environ, folder)
+    look_up_once(session._jvm)  # noqa: SLF001 - PySpark's way to Java
     cores = cores_of(str(session.sparkContext.master))
     for key, value in {**session_confs(cores), **confs}.items():
         if settable(session, key):
