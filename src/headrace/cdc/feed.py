@@ -16,9 +16,11 @@ class Feed:
         sequence_type: Spark's JSON of the type that events are ordered by.
         source_json: Spark's JSON of the source's columns, which a quarantine keeps.
         told_by_rows: the sequence of a row can be computed from its columns.
+        told_in_merge: in a condition of a MERGE as well, which may not call Python.
     """
 
     shape: Shape
     sequence_type: str
     source_json: str
     told_by_rows: bool
+    told_in_merge: bool

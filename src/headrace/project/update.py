@@ -13,6 +13,7 @@ from datetime import datetime, timezone
 from itertools import count
 from pathlib import Path
 
+from headrace.cdc.turn import Turn
 from headrace.checkpoints.freshness import StoredState
 from headrace.checkpoints.views import apply_view_step
 from headrace.errors import InternalError, PipelineError
@@ -160,7 +161,7 @@ class Update:
             at=self.at,
             fence=self.lease.check,
             term=self.lease.number,
-            locks={dataset.name: threading.Lock() for dataset in self.resolved.graph.datasets},
+            turns={dataset.name: Turn() for dataset in self.resolved.graph.datasets},
             grace_s=settings.stop_grace_s,
             max_parallel_flows=settings.max_parallel_flows,
         )

@@ -363,7 +363,7 @@ class Execution:
                 place.transaction,
                 around.at,
                 around.fence,
-                around.locks[flow.target],
+                around.turns[flow.target],
             )
         return Target(place, rules, around.emit, around.known_counts, around.at, around.fence, merging)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Lock
 
 from pyspark.sql import SparkSession
 
+from headrace.cdc.turn import Turn
 from headrace.checkpoints.freshness import StoredState
 from headrace.graph.resolved import ResolvedGraph
 from headrace.model.names import Naming, QualifiedName
@@ -43,8 +43,8 @@ class Surroundings:
     fence: Callable[[], None]
     # The number of the lease, which only grows.
     term: int
-    # Held while a batch is merged into a table; flows into one table share it.
-    locks: Mapping[QualifiedName, Lock]
+    # For flows that merge into one table.
+    turns: Mapping[QualifiedName, Turn]
     # How long a running batch may take once the update is told to stop.
     grace_s: float = 10.0
     # How many batches of views run at a time.

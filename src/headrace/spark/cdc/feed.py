@@ -21,6 +21,7 @@ from headrace.model.names import quoted
 from headrace.model.schema import Schema
 from headrace.spark.cdc.folding import BATCH
 from headrace.spark.failures import first_line
+from headrace.spark.plans import Reading, read_plan
 
 NULL_KEY, NULL_SEQUENCE = "cdc.null_key", "cdc.null_sequence"
 
@@ -62,11 +63,13 @@ def feed_of(flow: Flow, source: DataFrame) -> Feed:
         null_keeps=frozenset(_chosen(flow, "ignore_null_updates", changes.null_keeps, columns)) - frozenset(keys),
         partial=changes.sets is not None,
     )
+    told = _computed(changes.sequence_by, source.select(*map(quoted, columns))) if shape.whole_rows else None
     return Feed(
         shape=shape,
         sequence_type=sequence.dataType.json(),
         source_json=source.schema.json(),
-        told_by_rows=shape.whole_rows and _computable(changes.sequence_by, source.select(*map(quoted, columns))),
+        told_by_rows=told is not None,
+        told_in_merge=told is not None and not told.python and told.unrepeatable is None,
     )
 
 
@@ -164,12 +167,12 @@ def _typed(flow: Flow, argument: str, value: Any, source: DataFrame) -> StructFi
         raise _bad(flow, argument, first_line(str(error))) from error
 
 
-def _computable(value: Any, rows: DataFrame) -> bool:
+def _computed(value: Any, rows: DataFrame) -> Reading | None:
+    """How an expression is computed from rows; None where it cannot be."""
     try:
-        rows.select(_expression(value)).schema  # noqa: B018 - analysed, not used
+        return read_plan(rows.select(_expression(value)), lambda _name: None)
     except PySparkException:
-        return False
-    return True
+        return None
 
 
 def _bad(flow: Flow, argument: str, reason: str) -> PipelineError:

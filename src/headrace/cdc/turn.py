@@ -1,0 +1,19 @@
+"""Whose turn it is to change a target: its flows share what is remembered beside it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from threading import Lock
+
+
+@dataclass
+class Turn:
+    """Of one target in one update.
+
+    Attributes:
+        lock: is held while a batch is merged.
+        tidy: all that is remembered belongs to batches that are in the target.
+    """
+
+    lock: Lock = field(default_factory=Lock)
+    tidy: bool = False

@@ -1,0 +1,57 @@
+"""What a way to merge is given, and what it gives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from headrace.cdc.feed import Feed
+from headrace.model.datasets import Flow
+from headrace.model.names import quoted
+from headrace.spark.cdc.kept import Kept
+from headrace.spark.cdc.merge import SOURCE_ALIAS, TARGET_ALIAS, Merge
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The events of a batch and what they meet.
+
+    Args:
+        flow: declares what events do.
+        feed: what that means for the columns of its source.
+        events: of the batch, as ``feed.events_of`` gives them.
+        remembered: events of batches before, in the same form.
+        target: the rows that are there.
+        kept: rows that are computed once.
+    """
+
+    flow: Flow
+    feed: Feed
+    events: DataFrame
+    remembered: DataFrame
+    target: DataFrame
+    kept: Kept
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What a batch comes to.
+
+    Args:
+        merge: what it does to the target.
+        missing: events that are to be remembered first, because the target will not tell of them; None for none.
+    """
+
+    merge: Merge
+    missing: DataFrame | None
+
+
+def same_key(keys: tuple[str, ...], struct: str) -> Column:
+    """That a row of the target has the key that lies in a struct of the source."""
+    matches = F.lit(True)
+    for name in keys:
+        of_target, of_source = f"{TARGET_ALIAS}.{quoted(name)}", f"{SOURCE_ALIAS}.{struct}.{quoted(name)}"
+        matches = matches & (F.col(of_target) == F.col(of_source))
+    return matches

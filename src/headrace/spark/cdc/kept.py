@@ -1,0 +1,50 @@
+"""Rows that are computed once in a batch, and given up after it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.storagelevel import StorageLevel
+
+
+class Kept:
+    """The frames of a batch whose rows are kept."""
+
+    def __init__(self) -> None:
+        self._cached: list[DataFrame] = []
+        self._settled: list[DataFrame] = []
+
+    def cached(self, frame: DataFrame) -> DataFrame:
+        """The same rows, computed when they are first asked for, and again where they have got lost."""
+        self._cached.append(frame.persist(StorageLevel.MEMORY_AND_DISK))
+        return self._cached[-1]
+
+    def settled(self, frame: DataFrame) -> DataFrame:
+        """The same rows, computed now and never again: work on rows that have got lost fails.
+
+        A MERGE reads its source twice and damages the table if it is not the same; for sources like this one Delta's
+        own copy of it is not needed.
+        """
+        self._settled.append(frame.localCheckpoint(eager=True, storageLevel=StorageLevel.MEMORY_AND_DISK))
+        return self._settled[-1]
+
+    def release(self) -> None:
+        """Give up all of them."""
+        for frame in self._cached:
+            frame.unpersist()
+        for frame in self._settled:
+            plan: Any = frame._jdf.queryExecution().logical()  # noqa: SLF001 - checkpoints have no end in PySpark
+            plan.rdd().unpersist(False)
+
+
+@contextmanager
+def kept_rows() -> Iterator[Kept]:
+    """Keeps rows until the block ends."""
+    kept = Kept()
+    try:
+        yield kept
+    finally:
+        kept.release()
