@@ -7,6 +7,7 @@ import json
 import pytest
 
 from headrace.model.outcome import UpdateState
+from headrace.testing import history
 
 pytestmark = pytest.mark.spark
 
@@ -28,20 +29,33 @@ TEXT = """
     from pathlib import Path
 
     @dp.temporary_view
-    def events():
+    def all_events():
         schema = "userId STRING, name STRING, city STRING, operation STRING, sequenceNum INT"
         return spark.readStream.schema(schema).json(str(Path(__file__).parents[1] / "landing"))
 
-    dp.create_streaming_table("users")
-    dp.create_auto_cdc_flow(
-        target="users",
-        source="events",
-        keys=["userId"],
-        sequence_by=F.col("sequenceNum"),
-        apply_as_deletes=F.expr("operation = 'DELETE'"),
-        except_column_list=["operation", "sequenceNum"],
-        {more}
-    )
+    @dp.temporary_view
+    def events():
+        return spark.readStream.table("all_events").filter("operation <> 'TRUNCATE'")
+
+    def apply(target, source="events", hidden=("operation", "sequenceNum"), **more):
+        dp.create_streaming_table(target)
+        dp.create_auto_cdc_flow(
+            target=target,
+            source=source,
+            keys=["userId"],
+            sequence_by=F.col("sequenceNum"),
+            apply_as_deletes=F.expr("operation = 'DELETE'"),
+            except_column_list=list(hidden),
+            **more,
+        )
+
+    truncates = "operation = 'TRUNCATE'"
+    apply("type_1", stored_as_scd_type=1)
+    apply("type_1_with_its_sequence", hidden=["operation"])
+    apply("truncated", "all_events", apply_as_truncates=truncates)
+    apply("truncated_with_its_sequence", "all_events", ["operation"], apply_as_truncates=truncates)
+    apply("type_2", stored_as_scd_type=2)
+    apply("type_2_without_the_city", stored_as_scd_type="2", track_history_except_column_list=["city"])
     """
 
 CURRENT = [("124", "Raul", "Oaxaca"), ("125", "Mercedes", "Guadalajara"), ("126", "Lily", "Cancun")]
@@ -70,26 +84,45 @@ def rows(result, name="users"):
     return sorted((tuple(row.values()) for row in result.rows(name)), key=str)
 
 
-@pytest.mark.parametrize(
-    ("more", "events", "expected"),
-    [
-        ("stored_as_scd_type=1,", EVENTS, CURRENT),
-        ("apply_as_truncates=\"operation = 'TRUNCATE'\",", [*EVENTS, TRUNCATE], [CURRENT[1]]),
-        ("stored_as_scd_type=2,", EVENTS, VERSIONS),
-        ('stored_as_scd_type="2", track_history_except_column_list=["city"],', EVENTS, OPEN_CITY),
-    ],
-    ids=["type 1", "type 1 with a truncate", "type 2", "type 2 without the city"],
-)
-def test_the_documented_events_lead_to_the_documented_rows(project, more, events, expected):
-    pipeline = project(TEXT.format(more=more))
-    # The last half comes first, in an update of its own.
-    pipeline.land("landing/2.json", as_rows(events[4:]))
+@pytest.fixture(scope="module")
+def result(shared_project):
+    pipeline = shared_project(TEXT)
+    # The last half comes first, in an update of its own, and the truncate with it.
+    pipeline.land("landing/2.json", as_rows([*EVENTS[4:], TRUNCATE]))
     pipeline.run()
-    pipeline.land("landing/1.json", as_rows(events[:4]))
+    pipeline.land("landing/1.json", as_rows(EVENTS[:4]))
+    return pipeline.run()
 
-    result = pipeline.run()
 
-    assert rows(result) == expected
+@pytest.mark.parametrize(
+    ("table", "expected"),
+    [
+        ("type_1", CURRENT),
+        ("type_1_with_its_sequence", [(*CURRENT[0], 1), (*CURRENT[1], 6), (*CURRENT[2], 2)]),
+        ("truncated", [CURRENT[1]]),
+        ("truncated_with_its_sequence", [(*CURRENT[1], 6)]),
+        ("type_2", VERSIONS),
+        ("type_2_without_the_city", OPEN_CITY),
+    ],
+)
+def test_the_documented_events_lead_to_the_documented_rows(result, table, expected):
+    assert rows(result, table) == expected
+
+
+def test_the_history_of_a_key_is_told(result):
+    assert history(result.rows("type_2"), userId="123").splitlines() == [
+        "userId='123'",
+        "  1 to 5: name='Isabel', city='Monterrey'",
+        "  5 to 6: city='Chihuahua'",
+        "  from 6: no row",
+    ]
+
+
+@pytest.mark.parametrize("table", ["type_1", "type_1_with_its_sequence"])
+def test_the_rows_that_a_batch_has_changed_are_counted(result, table):
+    counts = result.counts(table)
+
+    assert (counts.rows_written, counts.rows_upserted, counts.rows_deleted) == (4, 2, 0)
 
 
 SQL = """

@@ -135,6 +135,8 @@ def counts_of(body: Json) -> FlowCounts:
         ),
         recovered=quality["recovered"],
         rows_rescued=body["metrics"].get("num_rescued_rows"),
+        rows_upserted=body["metrics"].get("num_upserted_rows"),
+        rows_deleted=body["metrics"].get("num_deleted_rows"),
     )
 
 
@@ -201,6 +203,9 @@ def _metrics(counts: FlowCounts) -> dict[str, Any]:
     if counts.rows_rescued is not None:
         metrics["num_rescued_rows"] = counts.rows_rescued
         metrics["rescued_share"] = round(counts.rows_rescued / max(counts.rows_written, 1), 6)
+    if counts.rows_upserted is not None:
+        metrics["num_upserted_rows"] = counts.rows_upserted
+        metrics["num_deleted_rows"] = counts.rows_deleted
     return metrics
 
 

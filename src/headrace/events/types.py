@@ -168,6 +168,8 @@ class BatchDone:
         parts += [f"{counts.rows_dropped} dropped"] if counts.rows_dropped else []
         parts += [f"{counts.rows_quarantined} quarantined"] if counts.rows_quarantined else []
         parts += [f"{counts.rows_rescued} with something rescued"] if counts.rows_rescued else []
+        parts += [f"{counts.rows_upserted} upserted"] if counts.rows_upserted is not None else []
+        parts += [f"{counts.rows_deleted} deleted"] if counts.rows_deleted else []
         return f'flow "{self.flow}" finished batch {self.batch_id}: {", ".join(parts)}'
 
 

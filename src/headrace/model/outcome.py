@@ -40,7 +40,7 @@ class FlowCounts:
     """Rows of one batch, or of all batches of a flow in an update.
 
     Law: rows_read = rows_written + rows_dropped + rows_quarantined, where rows read are those that the flow's
-    function returned.
+    function returned. Change events count as written once they are applied, whatever they changed.
     """
 
     rows_written: int = 0
@@ -51,6 +51,10 @@ class FlowCounts:
     recovered: bool = False
     # Of the rows written, those with something rescued (Auto Loader); None where nothing tells.
     rows_rescued: int | None = None
+    # Of tables that change events are merged into: rows of the table that were added or given new values, and those
+    # that were taken out; None for others, and where a crash has kept them from being known.
+    rows_upserted: int | None = None
+    rows_deleted: int | None = None
 
     def plus(self, other: FlowCounts) -> FlowCounts:
         """Both batches together; expectations are matched by name."""
@@ -64,6 +68,8 @@ class FlowCounts:
             tuple(merged.values()),
             self.recovered or other.recovered,
             _sum_of_known(self.rows_rescued, other.rows_rescued),
+            _sum_of_known(self.rows_upserted, other.rows_upserted),
+            _sum_of_known(self.rows_deleted, other.rows_deleted),
         )
 
 

@@ -55,6 +55,19 @@ def actions_of_transaction(path: str, app_id: str, txn_version: int) -> list[dic
     return None
 
 
+def merged_rows(path: str, app_id: str, txn_version: int) -> tuple[int, int] | None:
+    """How many rows the MERGE with this transaction id added or gave new values, and how many it took out.
+
+    Source: the metrics of ``MergeIntoCommand`` in the commit's ``operationMetrics``.
+    """
+    actions = actions_of_transaction(path, app_id, txn_version)
+    metrics = _commit_info(actions).get("operationMetrics", {})
+    if "numTargetRowsInserted" not in metrics:
+        return None
+    upserted = int(metrics["numTargetRowsInserted"]) + int(metrics.get("numTargetRowsUpdated", 0))
+    return upserted, int(metrics.get("numTargetRowsDeleted", 0))
+
+
 def quarantined_rows(path: str, flow: str, epoch: int, batch_id: int) -> int:
     """How many rows of a batch lie in a quarantine table."""
     table = open_table(path)

@@ -28,7 +28,7 @@ from headrace.model.outcome import FlowCounts
 from headrace.model.schema import Schema
 from headrace.runtime.ports import Emit
 from headrace.runtime.seam import Point, Seam
-from headrace.spark.commits import actions_of_transaction, quarantined_rows, rows_of_transaction
+from headrace.spark.commits import actions_of_transaction, merged_rows, quarantined_rows, rows_of_transaction
 from headrace.spark.rescued import rows_with
 from headrace.spark.term_guard import of_term
 
@@ -137,6 +137,10 @@ class Target:
             column, transaction = self._place.rescued_column, self._committed_as(batch_id) or self._place.transaction
             actions = actions_of_transaction(self._place.table, transaction, batch_id)
             counts = replace(counts, rows_rescued=None if actions is None else rows_with(column, actions))
+        merged = merged_rows(self._place.table, self._place.transaction, batch_id) if self._merges else None
+        if merged is not None:
+            upserted, deleted = merged
+            counts = replace(counts, rows_upserted=upserted, rows_deleted=deleted)
         self._emit(
             BatchDone(
                 flow=self._place.flow,

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 from headrace.runtime.seam import Point
 from headrace.testing.crash import Crashed
 from headrace.testing.rows import assert_rows, difference
+from headrace.testing.versions import history
 
 if TYPE_CHECKING:
     from headrace.testing.driver import Pipeline
     from headrace.testing.result import Result
 
-__all__ = ["Crashed", "Pipeline", "Point", "Result", "assert_rows", "difference"]
+__all__ = ["Crashed", "Pipeline", "Point", "Result", "assert_rows", "difference", "history"]
 
 _HOMES = {"Pipeline": "headrace.testing.driver", "Result": "headrace.testing.result"}
 

@@ -16,7 +16,7 @@ class SortedRows(list[Row]):
     """Rows in an order that is always the same: by their columns from the left, nulls first."""
 
     def __init__(self, rows: Iterable[Row] = ()) -> None:
-        super().__init__(sorted(rows, key=_sort_key))
+        super().__init__(sorted(rows, key=sort_key))
 
 
 def assert_rows(actual: Any, expected: Any, *, ordered: bool = False, key: Sequence[str] = ()) -> None:
@@ -71,10 +71,10 @@ def _without_equals(have: list[Row], want: list[Row]) -> tuple[list[Row], list[R
     """What is left when each row took its equal away."""
     waiting: dict[Any, list[Row]] = {}
     for row in want:
-        waiting.setdefault(_sort_key(row), []).append(row)
+        waiting.setdefault(sort_key(row), []).append(row)
     left = []
     for row in have:
-        equals = waiting.get(_sort_key(row), [])
+        equals = waiting.get(sort_key(row), [])
         match = next((number for number, other in enumerate(equals) if _same(row, other)), None)
         if match is None:
             left.append(row)
@@ -86,8 +86,8 @@ def _without_equals(have: list[Row], want: list[Row]) -> tuple[list[Row], list[R
 def _paired(have: list[Row], want: list[Row], key: tuple[str, ...]) -> list[tuple[Row | None, Row | None]]:
     """Each row with the one it was probably meant to be, in the order of their keys."""
     pairs: list[tuple[Row | None, Row | None]] = []
-    left = sorted(want, key=_sort_key)
-    for row in sorted(have, key=_sort_key):
+    left = sorted(want, key=sort_key)
+    for row in sorted(have, key=sort_key):
         alike = [(_likeness(row, other, key), -number) for number, other in enumerate(left)]
         score, place = max(alike, default=(0, 0))
         pairs.append((row, left.pop(-place) if score else None))
@@ -138,12 +138,12 @@ def _same(one: Any, other: Any) -> bool:
     return bool(one == other or (one != one and other != other))  # noqa: PLR0124 - only NaN differs from itself
 
 
-def _sort_key(value: Any) -> Any:
+def sort_key(value: Any) -> Any:
     """Something of one kind for any value, so that rows with nulls and structs can be put in an order."""
     if isinstance(value, Mapping):
-        return (5, tuple((name, _sort_key(value[name])) for name in sorted(value, key=str)))
+        return (5, tuple((name, sort_key(value[name])) for name in sorted(value, key=str)))
     if isinstance(value, (list, tuple)):
-        return (4, tuple(_sort_key(entry) for entry in value))
+        return (4, tuple(sort_key(entry) for entry in value))
     if value is None:
         return (0,)
     if isinstance(value, (datetime, date)):

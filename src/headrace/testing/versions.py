@@ -1,0 +1,39 @@
+"""What became of one key, in the words of a person."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from headrace.cdc.shape import END_AT, START_AT
+from headrace.testing.rows import Row, rows_of, sort_key
+
+
+def history(rows: Any, **key: Any) -> str:
+    """The versions of one key of a table of SCD type 2, in their order, as text to print or to compare.
+
+    The first version after a time without the row has all columns, the others what has changed.
+
+    Args:
+        rows: the rows of the table, a DataFrame or dictionaries, such as ``pipeline.rows("users")``.
+        key: the values of the key columns.
+    """
+    own = [row for row in rows_of(rows) if all(name in row and row[name] == value for name, value in key.items())]
+    lines = [", ".join(f"{name}={value!r}" for name, value in key.items())]
+    before: Row = {}
+    ended: Any = None
+    for row in sorted(own, key=lambda row: sort_key({START_AT: row.get(START_AT)})):
+        begun, ends = row.get(START_AT), row.get(END_AT)
+        if before and begun != ended:
+            lines.append(f"  {ended!r} to {begun!r}: no row")
+            before = {}
+        values = {name: value for name, value in row.items() if name not in (*key, START_AT, END_AT)}
+        changed = {name: value for name, value in values.items() if name not in before or before[name] != value}
+        cells = ", ".join(f"{name}={value!r}" for name, value in changed.items())
+        span = f"from {begun!r}" if ends is None else f"{begun!r} to {ends!r}"
+        lines.append(f"  {span}: {cells or 'as before'}")
+        before, ended = values, ends
+    if not own:
+        lines.append("  never a row")
+    elif ended is not None:
+        lines.append(f"  from {ended!r}: no row")
+    return "\n".join(lines)

@@ -1,0 +1,28 @@
+"""The history of a key, as text."""
+
+from headrace.testing import history
+
+ROWS = [
+    {"id": 1, "city": "Oaxaca", "rank": 2, "__START_AT": 5, "__END_AT": 7},
+    {"id": 1, "city": "Tijuana", "rank": 2, "__START_AT": 1, "__END_AT": 5},
+    {"id": 2, "city": "Cancun", "rank": 1, "__START_AT": 1, "__END_AT": None},
+    {"id": 1, "city": "Oaxaca", "rank": 2, "__START_AT": 9, "__END_AT": None},
+]
+
+
+def test_versions_are_told_in_their_order_with_what_has_changed():
+    assert history(ROWS, id=1).splitlines() == [
+        "id=1",
+        "  1 to 5: city='Tijuana', rank=2",
+        "  5 to 7: city='Oaxaca'",
+        "  7 to 9: no row",
+        "  from 9: city='Oaxaca', rank=2",
+    ]
+
+
+def test_a_key_that_is_gone_ends_without_a_row():
+    assert history(ROWS[:2], id=1).splitlines()[-1] == "  from 7: no row"
+
+
+def test_a_key_that_never_was_says_so():
+    assert history(ROWS, id=3) == "id=3\n  never a row"
