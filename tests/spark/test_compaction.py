@@ -10,11 +10,14 @@ from deltalake import DeltaTable
 
 from headrace.events.types import BatchDone
 from headrace.model.outcome import UpdateState
-from headrace.spark.maintenance import COMPACT_ABOVE_FILES, small_files
+from headrace.spark import maintenance
+from headrace.spark.maintenance import small_files
 
 pytestmark = pytest.mark.spark
 
-MANY = COMPACT_ABOVE_FILES + 20
+# Files are dear to make. A few are enough where it does not matter how long they take to put together.
+FEW = 24
+MANY = maintenance.COMPACT_ABOVE_FILES + 20
 TEXT = """
     from pathlib import Path
 
@@ -29,26 +32,27 @@ TEXT = """
     """
 
 
-def scattered(session, *paths):
+def scattered(session, count, *paths):
     """Lay the rows of tables into a file each; whoever follows the tables sees nothing new."""
     for path in paths:
-        rows = session.read.format("delta").load(path).repartition(MANY)
+        rows = session.read.format("delta").load(path).repartition(count)
         rows.write.format("delta").mode("overwrite").option("dataChange", "false").save(path)
 
 
 @pytest.fixture
-def scattered_project(project, headrace_session):
+def scattered_project(project, headrace_session, monkeypatch):
     """A pipeline whose table and quarantine have many small files, and one file of rows that it has not read."""
 
-    def make(options=""):
+    def make(count, options=""):
+        monkeypatch.setattr(maintenance, "COMPACT_ABOVE_FILES", count - 4)
         pipeline = project(TEXT.format(options=options))
-        pipeline.land("landing/1.json", [{"id": number} for number in range(2 * MANY)])
+        pipeline.land("landing/1.json", [{"id": number} for number in range(2 * count)])
         pipeline.run()
         tables = pipeline.folder / "storage" / "tables" / "default"
         paths = [str(tables / name) for name in ("landed", "landed_quarantine")]
-        scattered(headrace_session, *paths)
-        assert min(map(small_files, paths)) > COMPACT_ABOVE_FILES
-        pipeline.land("landing/2.json", [{"id": 2 * MANY}, {"id": 2 * MANY + 1}])
+        scattered(headrace_session, count, *paths)
+        assert min(map(small_files, paths)) > maintenance.COMPACT_ABOVE_FILES
+        pipeline.land("landing/2.json", [{"id": 2 * count}, {"id": 2 * count + 1}])
         return pipeline, paths
 
     return make
@@ -59,13 +63,13 @@ def operations(path):
 
 
 def test_a_table_and_its_quarantine_have_few_files_after_an_update(scattered_project):
-    pipeline, paths = scattered_project()
+    pipeline, paths = scattered_project(FEW)
 
     result = pipeline.run()
 
     assert [small_files(path) < 10 for path in paths] == [True, True]
     assert [operations(path)["OPTIMIZE"] for path in paths] == [1, 1]
-    even, odd = range(0, 2 * MANY + 2, 2), range(1, 2 * MANY + 2, 2)
+    even, odd = range(0, 2 * FEW + 2, 2), range(1, 2 * FEW + 2, 2)
     assert sorted(row["id"] for row in result.rows("later")) == list(even)
     assert sorted(row["id"] for row in result.rows("landed")) == list(even)
     assert sorted(row["row"]["id"] for row in result.rows("landed_quarantine")) == list(odd)
@@ -73,7 +77,7 @@ def test_a_table_and_its_quarantine_have_few_files_after_an_update(scattered_pro
 
 
 def test_a_table_is_left_alone_when_it_says_so(scattered_project):
-    pipeline, (path, _) = scattered_project('(table_properties={"pipelines.autoOptimize.managed": "false"})')
+    pipeline, (path, _) = scattered_project(FEW, '(table_properties={"pipelines.autoOptimize.managed": "false"})')
 
     pipeline.run()
 
@@ -81,7 +85,7 @@ def test_a_table_is_left_alone_when_it_says_so(scattered_project):
 
 
 def test_a_stop_does_not_wait_until_files_are_put_together(scattered_project):
-    pipeline, paths = scattered_project()
+    pipeline, paths = scattered_project(MANY)
     stop = Event()
 
     outcome = pipeline.project.run(stop=stop, on_event=lambda event: isinstance(event, BatchDone) and stop.set())

@@ -12,8 +12,10 @@ class Turn:
 
     Attributes:
         lock: is held while a batch is merged.
+        truncated: a truncate is remembered.
         tidy: all that is remembered belongs to batches that are in the target.
     """
 
     lock: Lock = field(default_factory=Lock)
     tidy: bool = False
+    truncated: bool = False

@@ -307,11 +307,7 @@ def _merge_problem(flow: ResolvedFlow, flows: list[ResolvedFlow]) -> str | None:
 def _same_rows(flow: ResolvedFlow, other: ResolvedFlow) -> bool:
     """True when the events of two flows can be ordered with each other and become rows in the same way."""
     one, two = flow.analysis.feed, other.analysis.feed
-    if one is None or two is None:
-        return False
-    first, second = (feed.shape for feed in (one, two))
-    same = (first.keys, first.scd_type, first.columns) == (second.keys, second.scd_type, second.columns)
-    return same and one.sequence_type == two.sequence_type
+    return one is not None and two is not None and one.agrees_with(two)
 
 
 def _merged_schema(dataset: Dataset, flows: list[ResolvedFlow]) -> Schema:

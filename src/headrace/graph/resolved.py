@@ -127,7 +127,9 @@ class ResolvedFlow(GraphFlow):
     @property
     def made_with(self) -> MadeWith:
         """What a checkpoint depends on that is made now."""
-        return MadeWith(self.mode, self.analysis.operators)
+        feed = self.analysis.feed
+        merges = () if feed is None else (StatefulOperator("changes", feed.meaning, feed.meaning, feed.sequence_type),)
+        return MadeWith(self.mode, self.analysis.operators + merges)
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,8 @@ def changed_states(graph: ResolvedGraph, state: DeployedState, selected: Selecte
 
 def _with_empty_state(flow: ResolvedFlow) -> str:
     """How a flow can go on without its state, as the end of a hint."""
-    if start_to_go_on(flow) is None:
+    # Rows that events were merged into would meet events that they know nothing of.
+    if flow.mode is Mode.MERGE or start_to_go_on(flow) is None:
         return ""
     command = f"headrace run --reset-checkpoint {shlex.quote(flow.name)}"
     return f";\nor keep its rows and begin with empty state: {command}"

@@ -20,10 +20,11 @@ def history(rows: Any, **key: Any) -> str:
     own = [row for row in rows_of(rows) if all(name in row and row[name] == value for name, value in key.items())]
     lines = [", ".join(f"{name}={value!r}" for name, value in key.items())]
     before: Row = {}
+    there = False
     ended: Any = None
     for row in sorted(own, key=lambda row: sort_key({START_AT: row.get(START_AT)})):
         begun, ends = row.get(START_AT), row.get(END_AT)
-        if before and begun != ended:
+        if there and begun != ended:
             lines.append(f"  {ended!r} to {begun!r}: no row")
             before = {}
         values = {name: value for name, value in row.items() if name not in (*key, START_AT, END_AT)}
@@ -31,7 +32,7 @@ def history(rows: Any, **key: Any) -> str:
         cells = ", ".join(f"{name}={value!r}" for name, value in changed.items())
         span = f"from {begun!r}" if ends is None else f"{begun!r} to {ends!r}"
         lines.append(f"  {span}: {cells or 'as before'}")
-        before, ended = values, ends
+        before, ended, there = values, ends, True
     if not own:
         lines.append("  never a row")
     elif ended is not None:

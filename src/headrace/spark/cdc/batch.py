@@ -24,6 +24,7 @@ class Batch:
         events: of the batch, as ``feed.events_of`` gives them.
         remembered: events of batches before, in the same form.
         target: the rows that are there.
+        truncated: a truncate is remembered, or may be among the events.
         kept: rows that are computed once.
     """
 
@@ -32,6 +33,7 @@ class Batch:
     events: DataFrame
     remembered: DataFrame
     target: DataFrame
+    truncated: bool
     kept: Kept
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, MapType, StringType, StructField, StructType
+from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructField, StructType
 
 from headrace.cdc.feed import Feed
 from headrace.cdc.shape import END_AT, START_AT, ScdType, Shape
@@ -21,6 +21,7 @@ from headrace.model.names import quoted
 from headrace.model.schema import Schema
 from headrace.spark.cdc.folding import BATCH
 from headrace.spark.failures import first_line
+from headrace.spark.frames import brought
 from headrace.spark.plans import Reading, read_plan
 
 NULL_KEY, NULL_SEQUENCE = "cdc.null_key", "cdc.null_sequence"
@@ -66,6 +67,7 @@ def feed_of(flow: Flow, source: DataFrame) -> Feed:
     told = _computed(changes.sequence_by, source.select(*map(quoted, columns))) if shape.whole_rows else None
     return Feed(
         shape=shape,
+        sequence=_spelled(changes.sequence_by, source),
         sequence_type=sequence.dataType.json(),
         source_json=source.schema.json(),
         told_by_rows=told is not None,
@@ -99,6 +101,20 @@ def events_of(flow: Flow, feed: Feed, rows: DataFrame) -> DataFrame:
         F.lit(BATCH).alias("origin"),
         truncates.alias("truncates"),
     )
+
+
+def fitted(events: DataFrame, feed: Feed, target: DataFrame) -> DataFrame:
+    """The events with values of the target's types, which may be wider than those of the source."""
+    types = {field.name.casefold(): field.dataType for field in target.schema.fields}
+    given = {field.name: field.dataType for field in events.schema.fields}
+    wanted: dict[str, DataType] = {
+        name: StructType([StructField(column, types[column.casefold()]) for column in columns])
+        for name, columns in (("key", feed.shape.keys), ("row", feed.shape.columns))
+    }
+    if feed.shape.scd_type is ScdType.TWO:
+        wanted["sequence"] = types[START_AT.casefold()]
+    changed = {name: kind for name, kind in wanted.items() if kind.simpleString() != given[name].simpleString()}
+    return events.withColumns({name: brought(F.col(name), given[name], kind) for name, kind in changed.items()})
 
 
 def sequence_column(flow: Flow) -> Column:
@@ -165,6 +181,11 @@ def _typed(flow: Flow, argument: str, value: Any, source: DataFrame) -> StructFi
         return source.select(_expression(value).alias("x")).schema["x"]
     except PySparkException as error:
         raise _bad(flow, argument, first_line(str(error))) from error
+
+
+def _spelled(value: Any, source: DataFrame) -> str:
+    """An expression as Spark spells it, the same for a text and a column that mean the same."""
+    return source.select(_expression(value)).columns[0]
 
 
 def _computed(value: Any, rows: DataFrame) -> Reading | None:

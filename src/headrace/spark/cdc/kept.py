@@ -36,8 +36,21 @@ class Kept:
         for frame in self._cached:
             frame.unpersist()
         for frame in self._settled:
-            plan: Any = frame._jdf.queryExecution().logical()  # noqa: SLF001 - checkpoints have no end in PySpark
-            plan.rdd().unpersist(False)
+            _blocks(frame).unpersist(False)
+
+
+def stored_bytes(frame: DataFrame) -> int:
+    """How much the rows of a settled frame take, in memory and on disk."""
+    number = _blocks(frame).id()
+    context: Any = frame.sparkSession.sparkContext._jsc.sc()  # noqa: SLF001 - has no public form in PySpark
+    stored = [info for info in context.getRDDStorageInfo() if info.id() == number]
+    return sum(int(info.memSize()) + int(info.diskSize()) for info in stored)
+
+
+def _blocks(frame: DataFrame) -> Any:
+    """What holds the rows of a settled frame."""
+    plan: Any = frame._jdf.queryExecution().logical()  # noqa: SLF001 - checkpoints have no public form in PySpark
+    return plan.rdd()
 
 
 @contextmanager

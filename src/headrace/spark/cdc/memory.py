@@ -12,6 +12,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from headrace.checkpoints.delta_log import committed_transaction, is_made
+from headrace.model.names import quoted
+from headrace.plan.evolution import WIDENING_PROPERTY
 from headrace.spark.cdc.folding import REMEMBERED
 from headrace.spark.frames import brought
 from headrace.spark.term_guard import of_term
@@ -42,11 +44,29 @@ class Memory:
         columns = [brought(F.col(name), types[name], like.schema[name].dataType).alias(name) for name in _EVENT]
         return found.select(*columns, F.lit(REMEMBERED).alias("origin"))
 
+    def has_truncates(self, session: SparkSession) -> bool:
+        """Whether an event that takes all rows away is remembered."""
+        if not is_made(self._path):
+            return False
+        found = session.read.format("delta").load(self._path)
+        return "truncates" in found.columns and not found.filter("truncates").isEmpty()
+
     def add(self, events: DataFrame, transaction: str, batch_id: int) -> None:
         """Remember events of a batch, before the batch is committed."""
         rows = events.select(*_EVENT, F.lit(transaction).alias("transaction"), F.lit(batch_id).alias("batch_id"))
         rows = rows.withColumn("remembered_at", F.current_timestamp())
+        if is_made(self._path):
+            self._allow_wider_types(rows)
         rows.write.format("delta").mode("append").option("mergeSchema", "true").save(self._path)
+
+    def _allow_wider_types(self, rows: DataFrame) -> None:
+        """Let the table take values of types that are wider than they were, once there are such."""
+        before = rows.sparkSession.read.format("delta").load(self._path).schema
+        known = {field.name: field.dataType.simpleString() for field in before.fields}
+        given = {field.name: field.dataType.simpleString() for field in rows.schema.fields}
+        if any(known.get(name, kind) != kind for name, kind in given.items()):
+            table = f"delta.{quoted(self._path)}"
+            rows.sparkSession.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('{WIDENING_PROPERTY}' = 'true')")
 
     def forget_unfinished(self, session: SparkSession) -> None:
         """Take out what batches have added that did not get into the target."""

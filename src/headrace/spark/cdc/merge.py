@@ -13,7 +13,8 @@ from headrace.model.names import quoted
 from headrace.spark.cdc.memory import delta_table
 from headrace.spark.session import with_confs
 
-TARGET_ALIAS, SOURCE_ALIAS = "t", "s"
+# Expressions of the user are looked up beside them; no column should be called so.
+TARGET_ALIAS, SOURCE_ALIAS = "__headrace_target", "__headrace_source"
 _CONFLICT_TRIES = 5
 _TRANSACTION, _VERSION = "spark.databricks.delta.write.txnAppId", "spark.databricks.delta.write.txnVersion"
 _MATERIALIZE = "spark.databricks.delta.merge.materializeSource"
@@ -21,11 +22,11 @@ _MATERIALIZE = "spark.databricks.delta.merge.materializeSource"
 
 @dataclass(frozen=True)
 class Merge:
-    """What a batch does to its target, a table with the alias ``t``.
+    """What a batch does to its target, a table with the alias ``TARGET_ALIAS``.
 
     Args:
-        source: rows with the alias ``s``, no two of which match one row of the target; they do not change when they are
-            read again (``Kept.settled``).
+        source: rows with the alias ``SOURCE_ALIAS``, no two of which match one row of the target; they do not change
+            when they are read again (``Kept.settled``).
         matches: which rows of the source and the target belong together.
         deletes: which matched rows are taken out.
         updates: which other matched rows get new values.

@@ -15,7 +15,7 @@ from headrace.cdc.turn import Turn
 from headrace.model.datasets import Flow
 from headrace.runtime.seam import Point, Seam
 from headrace.spark.cdc.batch import Batch
-from headrace.spark.cdc.feed import events_of
+from headrace.spark.cdc.feed import events_of, fitted
 from headrace.spark.cdc.kept import kept_rows
 from headrace.spark.cdc.memory import Memory
 from headrace.spark.cdc.newest import newest, newest_decides
@@ -53,10 +53,12 @@ class Merging:
             memory = Memory(self.memory, self.table)
             if not self.turn.tidy:
                 memory.forget_unfinished(session)
+                self.turn.truncated = memory.has_truncates(session)
             self.turn.tidy = False
-            events = events_of(self.flow, self.feed, rows)
+            self.turn.truncated |= self._truncates
             target = session.read.format("delta").load(self.table)
-            batch = Batch(self.flow, self.feed, events, memory.read(events), target, kept)
+            events = fitted(events_of(self.flow, self.feed, rows), self.feed, target)
+            batch = Batch(self.flow, self.feed, events, memory.read(events), target, self.turn.truncated, kept)
             changes = newest(batch) if self._newest_decides(events) else rebuilt(batch)
             if changes.missing is not None:
                 self.fence()
@@ -71,5 +73,8 @@ class Merging:
     def _newest_decides(self, events: DataFrame) -> bool:
         if not newest_decides(self.feed):
             return False
-        truncates = self.flow.changes is not None and self.flow.changes.truncates is not None
-        return not truncates or events.filter("truncates").isEmpty()
+        return not self._truncates or events.filter("truncates").isEmpty()
+
+    @property
+    def _truncates(self) -> bool:
+        return self.flow.changes is not None and self.flow.changes.truncates is not None

@@ -17,11 +17,13 @@ from headrace.model.names import quoted
 from headrace.spark.cdc.batch import Batch, Changes, same_key
 from headrace.spark.cdc.feed import sequence_column
 from headrace.spark.cdc.folding import BATCH, comparable
+from headrace.spark.cdc.kept import stored_bytes
 from headrace.spark.cdc.merge import SOURCE_ALIAS, TARGET_ALIAS, Merge
 
-# As much as Spark sends to every task without a second thought, for rows of a kilobyte.
-_BROADCAST_ROWS = 50_000
-_BOUNDED = ("tinyint", "smallint", "int", "bigint", "string", "date")
+# A batch that is sent to every task of the MERGE, so that the target is not sorted for it. Stored rows are compressed.
+_BROADCAST_BYTES, _BROADCAST_ROWS = 16 << 20, 100_000
+# Of texts and dates Python knows others than Spark.
+_BOUNDED = ("tinyint", "smallint", "int", "bigint")
 
 
 def newest_decides(feed: Feed) -> bool:
@@ -42,7 +44,8 @@ def newest(batch: Batch) -> Changes:
         F.count_if(F.col(f"{name}.deleted")).alias("deleted"),
         *_bounds(batch, name),
     ).collect()[0]
-    source = F.broadcast(found) if facts["rows"] <= _BROADCAST_ROWS else found
+    small = facts["rows"] <= _BROADCAST_ROWS and stored_bytes(found) <= _BROADCAST_BYTES
+    source = F.broadcast(found) if small else found
     matches = same_key(shape.keys, f"{name}.key")
     for number, key in enumerate(shape.keys):
         if facts.asDict().get(f"least{number}") is not None:
@@ -76,7 +79,7 @@ def _newest(batch: Batch) -> DataFrame:
     event = F.struct("*", weight.alias("weight"))
     rank = F.struct("sequence", "deleted", weight.alias("weight"), (F.col("origin") != BATCH).alias("remembered"))
     best = events.groupBy("key").agg(F.max_by(event, rank).alias("best")).select("best.*")
-    if batch.flow.changes is not None and batch.flow.changes.truncates is not None:
+    if batch.truncated:
         cut = batch.remembered.filter("truncates").agg(F.max("sequence").alias("cut"))
         best = best.crossJoin(F.broadcast(cut)).filter("cut IS NULL OR sequence > cut").drop("cut")
     return best.filter(F.col("origin") == BATCH)

@@ -14,7 +14,7 @@ from headrace.model.names import quoted
 from headrace.spark.cdc.batch import Batch, Changes, same_key
 from headrace.spark.cdc.feed import sequence_column
 from headrace.spark.cdc.folding import REMEMBERED, TARGET, comparable, folded, versions
-from headrace.spark.cdc.merge import Merge
+from headrace.spark.cdc.merge import SOURCE_ALIAS, TARGET_ALIAS, Merge
 
 
 def rebuilt(batch: Batch) -> Changes:
@@ -30,14 +30,13 @@ def _known(batch: Batch) -> tuple[DataFrame, DataFrame]:
     """All that is known of the keys that a batch touches, without truncates, and their rows in the target."""
     events = batch.kept.cached(batch.events)
     remembered, current = batch.remembered, _rows(batch)
-    truncates = batch.flow.changes is not None and batch.flow.changes.truncates is not None
-    if not truncates or events.filter("truncates").isEmpty():
+    if not batch.truncated or events.filter("truncates").isEmpty():
         keys = events.select("key").distinct()
         remembered = remembered.join(keys, "key", "left_semi").unionByName(remembered.filter("truncates"))
         current = current.join(keys, "key", "left_semi")
     current = batch.kept.cached(current)
     known = events.unionByName(remembered).unionByName(_told(batch, current))
-    if truncates:
+    if batch.truncated:
         cut = known.filter("truncates").agg(F.max("sequence").alias("cut"))
         known = known.crossJoin(F.broadcast(cut)).filter("cut IS NULL OR sequence > cut").drop("cut")
     return known.filter("NOT truncates").drop("truncates"), current
@@ -119,16 +118,17 @@ def _changes(batch: Batch, after: DataFrame, current: DataFrame) -> DataFrame:
 
 def _merge(batch: Batch, changes: DataFrame) -> Merge:
     shape = batch.feed.shape
+    action, begun = F.col(f"{SOURCE_ALIAS}.action"), F.col(f"{SOURCE_ALIAS}.begun")
     matches = same_key(shape.keys, "key")
-    values = {name: F.col(f"s.state.{quoted(name)}") for name in shape.columns}
+    values = {name: F.col(f"{SOURCE_ALIAS}.state.{quoted(name)}") for name in shape.columns}
     if shape.scd_type is ScdType.TWO:
-        matches = matches & (F.col(f"t.{START_AT}") == F.col("s.begun"))
-        values |= {START_AT: F.col("s.begun"), END_AT: F.col("s.ended")}
+        matches = matches & (F.col(f"{TARGET_ALIAS}.{START_AT}") == begun)
+        values |= {START_AT: begun, END_AT: F.col(f"{SOURCE_ALIAS}.ended")}
     return Merge(
         source=changes,
         matches=matches,
-        deletes=F.expr("s.action = 'delete'"),
-        updates=F.expr("s.action = 'update'"),
-        inserts=F.expr("s.action = 'insert'"),
+        deletes=action == "delete",
+        updates=action == "update",
+        inserts=action == "insert",
         values=values,
     )
