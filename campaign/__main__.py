@@ -18,7 +18,7 @@ from pathlib import Path
 
 from campaign.arena import ROOT, Arena, CampaignError, environment, forget
 from campaign.kills import Verdict, hit_all
-from campaign.places import Shot, chosen
+from campaign.places import Shot, chosen, of_merges
 from campaign.report import command, entry, page, stored
 from campaign.strike import Who
 from campaign.workload import Scenario
@@ -30,11 +30,24 @@ PAGE = ROOT / "docs" / "reference" / "campaign.md"
 RESULTS = PAGE.with_suffix(".json")
 MASTERS = ("local[2]", "local-cluster[2,1,1024]")
 # How many points, or examples, a section has.
-SECTIONS = {"kill": 48, "term": 12, "zombie": 8, "race": 4, "sequences": 300, "schedules": 200}
-# Sections that are property tests with many examples: the test, and what an example is.
+SECTIONS = {
+    "kill": 48,
+    "term": 12,
+    "zombie": 8,
+    "race": 4,
+    "changes": 100,
+    "sequences": 300,
+    "schedules": 200,
+    "orders": 500,
+}
+# Sections that are property tests with many examples: the tests, and what an example is.
 PROPERTIES = {
     "sequences": ("tests/spark/test_sequences.py", "sequences of steps"),
     "schedules": ("tests/unit/autoloader/test_schedules.py", "schedules of files that come and go, with crashes"),
+    "orders": (
+        "tests/spark/test_change_order.py tests/unit/cdc",
+        "sets of change events, each sorted and in 8 other orders and batches",
+    ),
 }
 # Of each fault; the results have all of it.
 _SHOWN_LINES, _SHOWN_WIDTH = 5, 300
@@ -82,7 +95,7 @@ def main(words: Sequence[str]) -> int:
     if fought:
         began = time.monotonic()
         print(f"{master}: uninterrupted updates to compare with", flush=True)
-        arena = Arena(WORK / _plain(master), master, environment())
+        arena = Arena(WORK / _plain(master), master, environment(), _scenarios(fought))
         print(f"  {time.monotonic() - began:.0f} s", flush=True)
         try:
             failed += sum(_section(arena, section, asked) for section in fought)
@@ -91,6 +104,13 @@ def main(words: Sequence[str]) -> int:
     if master == MASTERS[0]:
         failed += sum(_property(section, asked) for section in asked.sections if section in PROPERTIES)
     return 1 if failed else 0
+
+
+def _scenarios(sections: Sequence[str]) -> list[Scenario]:
+    """What the points of sections start from: those of merges from one of their own, the others from any other."""
+    others: list[Scenario] = [scenario for scenario in Scenario if scenario is not Scenario.CHANGES]
+    found = others if set(sections) - {"changes"} else []
+    return [*found, Scenario.CHANGES] if "changes" in sections else found
 
 
 def _asked(words: Sequence[str]) -> Asked:
@@ -129,7 +149,8 @@ def _verdicts(arena: Arena, section: str, asked: Asked) -> Iterator[tuple[Verdic
     numbers = asked.numbers(section)
     if section == "race":
         return race_all(arena, numbers)
-    shots = chosen(asked.seed, 2 * numbers[-1], arena.spans, _WHOM[section])
+    places = of_merges if section == "changes" else None
+    shots = chosen(asked.seed, 2 * numbers[-1], arena.spans, _WHOM[section], places)
     if section == "zombie":
         # Whoever takes over runs one update, and the two end with the same tables.
         shots = [shot for shot in shots if shot.scenario not in (Scenario.ENDLESS, Scenario.LOAD)]
@@ -142,6 +163,7 @@ def _verdicts(arena: Arena, section: str, asked: Asked) -> Iterator[tuple[Verdic
 # A JVM alone that is told to end is as one that was killed.
 _WHOM = {
     "kill": tuple(Who),
+    "changes": tuple(Who),
     "term": (Who.PYTHON, Who.GROUP),
     "zombie": (Who.GROUP, Who.PYTHON, Who.GROUP, Who.JVM),
 }
@@ -153,7 +175,7 @@ def _property(section: str, asked: Asked) -> int:
     examples = asked.examples or SECTIONS[section]
     print(f"\n{section}, seed {asked.seed}, {examples} examples", flush=True)
     began = time.monotonic()
-    call = [sys.executable, "-m", "pytest", test, "-q", f"--hypothesis-seed={asked.seed}", "--timeout=0"]
+    call = [sys.executable, "-m", "pytest", *test.split(), "-q", f"--hypothesis-seed={asked.seed}", "--timeout=0"]
     environ = {**environment(), "HEADRACE_EXAMPLES": str(examples)}
     code = subprocess.run(call, cwd=ROOT, env=environ, check=False).returncode
     faults = (f"{test} ended with {code}",) if code else ()

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from campaign.oracle import Picture, differences, picture
@@ -125,7 +125,7 @@ class Arena:
         )
         self._wholes: dict[Scenario, Picture] = {}
         self.spans: dict[Scenario, Span] = {}
-        self.ground.prepare(self._uninterrupted, self._read_in, scenarios)
+        self.ground.prepare(self._uninterrupted, self._begin, scenarios)
 
     def run(self, folder: Path, *, host: str | None = None, terms: LeaseTerms | None = None) -> Outcome:
         """One update of a project in this process, which takes the lease from whom it has to."""
@@ -152,7 +152,7 @@ class Arena:
         self._session.stop()
 
     def _uninterrupted(self, folder: Path, scenario: Scenario) -> None:
-        batches, version = _next_batches(folder), _next_version(folder)
+        batches, versions = _next_batches(folder), _next_versions(folder)
         passes: Counter[Point] = Counter()
         with unchanged(self._session, self.ground.base):
             project = self._project(folder, lambda point: passes.update([point]), None, LeaseTerms())
@@ -166,13 +166,14 @@ class Arena:
             raise CampaignError(f"the uninterrupted update in {folder} ended as {outcome.state.value}: {outcome.error}")
         self._wholes[scenario] = picture(folder)
         made = {flow: range(batches.get(flow, 0), after) for flow, after in _next_batches(folder).items()}
-        self.spans[scenario] = Span(passes, made, range(version, _next_version(folder)))
+        commits = {table: range(versions.get(table, 0), after) for table, after in _next_versions(folder).items()}
+        self.spans[scenario] = Span(passes, made, commits)
         if faults := self.faults(folder, scenario):
             raise CampaignError(f"the uninterrupted update in {folder} is not right: {faults}")
 
-    def _read_in(self, folder: Path) -> None:
+    def _begin(self, folder: Path, tables: Sequence[str]) -> None:
         with unchanged(self._session, self.ground.base):
-            self._project(folder, walk_past, None, LeaseTerms()).run(refresh=["bronze", "silver"])
+            self._project(folder, walk_past, None, LeaseTerms()).run(refresh=tables)
 
     def _project(self, folder: Path, at: Seam, host: str | None, terms: LeaseTerms) -> Project:
         environ = {**self.environ, "HEADRACE_HOST": host} if host else self.environ
@@ -191,9 +192,11 @@ def _next_batches(folder: Path) -> dict[str, int]:
     return {log.parents[1].name: _next_number(log, "[0-9]*") for log in logs}
 
 
-def _next_version(folder: Path) -> int:
-    """The number that the next commit to the event log has."""
-    return _next_number(folder / "storage" / "system" / "events" / "_delta_log", "*.json")
+def _next_versions(folder: Path) -> dict[str, int]:
+    """The number that the next commit to each table of the storage has, the event log's and others of its own too."""
+    storage = folder / "storage"
+    logs = [log for kind in ("tables", "system") for log in (storage / kind).rglob("_delta_log")]
+    return {log.parent.relative_to(storage).as_posix(): _next_number(log, "*.json") for log in logs}
 
 
 def _next_number(folder: Path, pattern: str) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,13 +18,13 @@ from headrace.testing import difference
 from headrace.testing.result import QUARANTINE_SUFFIX, rows_at
 from headrace.testing.rows import SortedRows
 
-# They say when and by which update a row was set aside.
-_PASSING = ("update_id", "quarantined_at")
+# They say when and by which update a row was set aside, or an event was remembered.
+_PASSING = ("update_id", "quarantined_at", "remembered_at")
 
 
 @dataclass(frozen=True)
 class Picture:
-    """The tables, quarantine tables included; and of each flow what was counted in its newest epoch.
+    """The tables, with what is set aside and remembered; and of each flow what was counted in its newest epoch.
 
     A view is computed as often as there are reasons to, so that only the newest counts of one are compared.
     """
@@ -39,6 +39,8 @@ def picture(folder: Path, views: Collection[str] = VIEWS) -> Picture:
     layout = StorageLayout(str(folder / "storage"))
     logs = sorted((folder / "storage" / "tables" / "default").glob("*/_delta_log"))
     tables = {log.parent.name: _rows(log.parent, views) for log in logs}
+    for log in sorted((folder / "storage" / "system" / "cdc" / "default").glob("*/_delta_log")):
+        tables[f"{log.parent.name}, remembered"] = _without(_PASSING, rows_at(str(log.parent)))
     reader = EventReader(layout.events)
     batches = [event for row in reader.events() if isinstance(event := from_row(row), BatchDone)]
     newest = {flow: max(b.epoch for b in batches if b.flow == flow) for flow in {b.flow for b in batches}}
@@ -82,4 +84,8 @@ def _rows(table: Path, views: Collection[str]) -> SortedRows:
         return SortedRows(rows)
     view = table.name.removesuffix(QUARANTINE_SUFFIX) in views
     left_out = {*_PASSING, "batch_id"} if view else set(_PASSING)
+    return _without(left_out, rows)
+
+
+def _without(left_out: Collection[str], rows: Iterable[Mapping[str, Any]]) -> SortedRows:
     return SortedRows({key: value for key, value in row.items() if key not in left_out} for row in rows)

@@ -10,12 +10,15 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from campaign.changes import MERGED
 from campaign.strike import Who
 from campaign.workload import STREAMS, TARGETS, Scenario
 from headrace.runtime.seam import Point
 
 # The last version of the event log that an update is sure to write is earlier than that of the baseline.
 _SURE_OF_EVENTS = 0.6
+# About as long as a victim takes to merge.
+_LONGEST_MS = 12_000
 
 
 class Moment(str, Enum):
@@ -96,19 +99,28 @@ class Shot:
 class Span:
     """What an uninterrupted update of a scenario does: how often it passes each point, and what it numbers.
 
-    ``batches`` are those of each stream, ``events`` the versions of the event log.
+    ``batches`` are those of each stream, ``commits`` the versions of each table by its path in the storage.
     """
 
     passes: Mapping[Point, int]
     batches: Mapping[str, range]
-    events: range
+    commits: Mapping[str, range]
 
 
 Choice = Callable[[Random], Shot]
+Spans = Mapping[Scenario, Span]
 
 
-def chosen(seed: int, count: int, spans: Mapping[Scenario, Span], whom: Sequence[Who] = tuple(Who)) -> list[Shot]:
+def chosen(
+    seed: int,
+    count: int,
+    spans: Spans,
+    whom: Sequence[Who] = tuple(Who),
+    places: Callable[[Spans], Iterator[Choice]] | None = None,
+) -> list[Shot]:
     """So many shots; every place is hit once before one is hit again, and each of *whom* in turn.
+
+    *places* are those of the larger project, unless others are given.
 
     Law: the same arguments give the same shots, and a shot does not depend on how many follow it.
     """
@@ -116,7 +128,7 @@ def chosen(seed: int, count: int, spans: Mapping[Scenario, Span], whom: Sequence
     round_number = 0
     while len(shots) < count:
         chance = Random(f"{seed}/{round_number}")  # noqa: S311 - which place to try next is no secret
-        choices = list(_places(spans))
+        choices = list((places or _places)(spans))
         chance.shuffle(choices)
         for choice in choices:
             shot = choice(chance)
@@ -125,10 +137,10 @@ def chosen(seed: int, count: int, spans: Mapping[Scenario, Span], whom: Sequence
     return shots[:count]
 
 
-def _places(spans: Mapping[Scenario, Span]) -> Iterator[Choice]:
+def _places(spans: Spans) -> Iterator[Choice]:
     both = (Scenario.FIRST, Scenario.NEXT)
     yield from _of_a_native_commit(spans, both)
-    yield from _of_spark(spans, both)
+    yield from _of_spark(spans, both, STREAMS)
     yield from _around(spans, both, "target commit", (Point.TO_WRITE, 400), Point.WRITTEN)
     yield from _around(spans, both, "quarantine commit", (Point.TO_SET_ASIDE, 400), Point.QUARANTINED)
     yield from _around(spans, both, "event log commit", (Point.WRITTEN, 12), Point.COUNTED)
@@ -145,8 +157,35 @@ def _places(spans: Mapping[Scenario, Span]) -> Iterator[Choice]:
     yield from _around(spans, load, "fence behind a load", (Point.SEEDED, 100), Point.FENCED)
 
 
+def of_merges(spans: Spans) -> Iterator[Choice]:
+    """The places of an update that merges change events."""
+    scenarios = (Scenario.CHANGES,)
+    yield from _of_spark(spans, scenarios, MERGED)
+    yield from _around(spans, scenarios, "quarantine commit", (Point.TO_SET_ASIDE, 400), Point.QUARANTINED)
+    yield from _around(spans, scenarios, "memory of events", (Point.QUARANTINED, 900), Point.REMEMBERED)
+    yield from _around(spans, scenarios, "merge", (Point.TO_WRITE, 900), Point.WRITTEN)
+    yield from _around(spans, scenarios, "event log commit", (Point.WRITTEN, 12), Point.COUNTED)
+    for folder, commit in (("tables/default", "merge"), ("system/cdc/default", "memory of events")):
+        for moment in (Moment.DURING, Moment.AFTER):
+            yield partial(_of_a_merge, spans=spans, folder=folder, commit=commit, moment=moment)
+    for _ in range(3):
+        yield _at_any_time
+
+
+def _of_a_merge(chance: Random, spans: Spans, folder: str, commit: str, moment: Moment) -> Shot:
+    """A commit of Delta's to a table that changes are merged into, or to what is remembered for it."""
+    commits = spans[Scenario.CHANGES].commits
+    table = chance.choice([f"{folder}/{name}" for name in MERGED if commits.get(f"{folder}/{name}")])
+    at = File(f"{table}/_delta_log/{chance.choice(commits[table]):020d}.json", drafts=moment is Moment.DURING)
+    return Shot(Scenario.CHANGES, commit, moment, at)
+
+
+def _at_any_time(chance: Random) -> Shot:
+    return Shot(Scenario.CHANGES, "any time", Moment.DURING, File("lease.json"), chance.randint(1, _LONGEST_MS))
+
+
 def _around(
-    spans: Mapping[Scenario, Span], scenarios: Sequence[Scenario], commit: str, to: tuple[Point, int], after: Point
+    spans: Spans, scenarios: Sequence[Scenario], commit: str, to: tuple[Point, int], after: Point
 ) -> Iterator[Choice]:
     """Before, during and after a commit that the engine makes itself."""
     before, longest_ms = to
@@ -162,7 +201,7 @@ def _around(
         yield partial(shot, moment=moment)
 
 
-def _of_a_native_commit(spans: Mapping[Scenario, Span], scenarios: Sequence[Scenario]) -> Iterator[Choice]:
+def _of_a_native_commit(spans: Spans, scenarios: Sequence[Scenario]) -> Iterator[Choice]:
     """The target commit of a stream that Spark writes itself; version 0 of a table is its creation."""
 
     def shot(chance: Random, moment: Moment) -> Shot:
@@ -177,18 +216,21 @@ def _of_a_native_commit(spans: Mapping[Scenario, Span], scenarios: Sequence[Scen
         yield partial(shot, moment=moment)
 
 
-def _of_spark(spans: Mapping[Scenario, Span], scenarios: Sequence[Scenario]) -> Iterator[Choice]:
+def _of_spark(spans: Spans, scenarios: Sequence[Scenario], flows: Sequence[str]) -> Iterator[Choice]:
     """Spark's own log of what a stream has planned, and of what it has done."""
 
     def shot(chance: Random, log: str, moment: Moment) -> Shot:
         scenario = chance.choice(scenarios)
-        flow = chance.choice(STREAMS)
+        flow = chance.choice(flows)
         batch = chance.choice(spans[scenario].batches[flow])
         commit = f"Spark's {log}"
         if moment is not Moment.BEFORE:
             return Shot(scenario, commit, moment, File(_spark(flow, log, batch), drafts=moment is Moment.DURING))
         if log == "commits":
             return Shot(scenario, commit, moment, File(_spark(flow, "offsets", batch)), chance.randint(50, 900))
+        if batch and batch == spans[scenario].batches[flow][0]:
+            # What comes before it was there before the victim.
+            return Shot(scenario, commit, moment, File("lease.json"), chance.randint(50, 900))
         return Shot(scenario, commit, moment, File(_spark(flow, "commits", batch - 1) if batch else _spark(flow)))
 
     for log in ("offsets", "commits"):
@@ -196,9 +238,9 @@ def _of_spark(spans: Mapping[Scenario, Span], scenarios: Sequence[Scenario]) -> 
             yield partial(shot, log=log, moment=moment)
 
 
-def _of_the_event_log(spans: Mapping[Scenario, Span]) -> Iterator[Choice]:
+def _of_the_event_log(spans: Spans) -> Iterator[Choice]:
     def shot(chance: Random) -> Shot:
-        versions = spans[Scenario.NEXT].events
+        versions = spans[Scenario.NEXT].commits["system/events"]
         version = chance.choice(versions[: max(int(len(versions) * _SURE_OF_EVENTS), 1)])
         at = File(f"system/events/_delta_log/{version:020d}.json")
         return Shot(Scenario.NEXT, "event log commit", Moment.AFTER, at)

@@ -1,13 +1,16 @@
-"""The project that the campaign lets die: a small one that makes every kind of commit."""
+"""The projects that the campaign lets die: a small one that makes every kind of commit, and one that merges changes."""
 
 from __future__ import annotations
 
 import json
 import os
 import shutil
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from enum import Enum
 from pathlib import Path
+
+from campaign.changes import PIPELINE as MERGES
+from campaign.changes import rows_of_slice
 
 # Files of one slice; each is a batch of its own of every stream.
 SLICE = 2
@@ -95,6 +98,7 @@ class Scenario(str, Enum):
     REFRESH = "full refresh"  # everything, which the victim computes anew
     ENDLESS = "continuous"  # the first slice; the victim goes on until it is hit
     LOAD = "backfill"  # bronze and silver; the victim loads a part of them into a stream that has read nothing
+    CHANGES = "changes"  # tables that one slice of change events was merged into; the victim merges the next
 
 
 _BEFORE = {
@@ -102,6 +106,7 @@ _BEFORE = {
     Scenario.REFRESH: "whole-next",
     Scenario.ENDLESS: "one-slice",
     Scenario.LOAD: "read-in",
+    Scenario.CHANGES: "one-slice-of-changes",
 }
 # What the victim of a backfill loads.
 LOADED = ("movements", "version:3")
@@ -117,56 +122,63 @@ class Ground:
     def __init__(self, base: Path) -> None:
         self.base = base
         self._landing = base / "landing"
+        self._changes = base / "changes"
         shutil.rmtree(base, ignore_errors=True)
         self._landing.mkdir(parents=True)
+        self._changes.mkdir()
         _write(base / "opening.json", _rows(-1))
 
     def prepare(
         self,
         run: Callable[[Path, Scenario], None],
-        read_in: Callable[[Path], None],
+        begin: Callable[[Path, Sequence[str]], None],
         scenarios: Collection[Scenario],
     ) -> None:
         """Land the input, and make the uninterrupted projects of scenarios, to be compared with.
 
         Args:
-            run: runs one update of a project.
-            read_in: runs an update of the tables that a backfill reads.
+            run: runs one update of a project, as the scenario does.
+            begin: runs an update that nothing is compared with, of these tables (none: of all).
             scenarios: which; a full refresh is one of what the next run has made.
         """
         self._land(range(SLICE))
-        run(self.project("one-slice"), Scenario.FIRST)
+        if set(scenarios) != {Scenario.CHANGES}:
+            run(self.project("one-slice"), Scenario.FIRST)
+        if Scenario.CHANGES in scenarios:
+            begin(self.project(_BEFORE[Scenario.CHANGES], MERGES), ())
         self._land(range(SLICE, 2 * SLICE))
         if Scenario.LOAD in scenarios:
-            read_in(self.project("read-in"))
+            begin(self.project("read-in"), ("bronze", "silver"))
         for scenario in Scenario:
             if scenario in scenarios:
                 run(self.point(scenario, f"whole-{scenario.name.lower()}"), scenario)
 
     def point(self, scenario: Scenario, name: str) -> Path:
         """A project of its own, with the storage that the scenario starts from."""
-        folder = self.project(name)
+        folder = self.project(name, MERGES if scenario is Scenario.CHANGES else _PIPELINE)
         if scenario in _BEFORE:
             shutil.copytree(self.base / _BEFORE[scenario] / "storage", folder / "storage")
         return folder
 
-    def project(self, name: str) -> Path:
+    def project(self, name: str, text: str = _PIPELINE) -> Path:
         """A project of its own, which has never run; one that has the name is replaced."""
         folder = self.base / name
         shutil.rmtree(folder, ignore_errors=True)
         (folder / "transformations").mkdir(parents=True)
         (folder / "pipeline.yml").write_text(_SETTINGS, encoding="utf-8")
         (folder / "grades.py").write_text(_MODULE, encoding="utf-8")
-        text = _PIPELINE.format(landing=str(self._landing), opening=str(self.base / "opening.json"))
+        inputs = {"landing": self._landing, "opening": self.base / "opening.json", "changes": self._changes}
+        text = text.format(**{name: str(path) for name, path in inputs.items()})
         (folder / "transformations" / "project.py").write_text(text, encoding="utf-8")
         return folder
 
     def _land(self, numbers: range) -> None:
         for number in numbers:
-            file = self._landing / f"part-{number:03}.json"
-            _write(file, _rows(number))
-            # Spark takes the oldest file first.
-            os.utime(file, (1_700_000_000 + number, 1_700_000_000 + number))
+            for folder, rows in ((self._landing, _rows(number)), (self._changes, rows_of_slice(number))):
+                file = folder / f"part-{number:03}.json"
+                _write(file, rows)
+                # Spark takes the oldest file first.
+                os.utime(file, (1_700_000_000 + number, 1_700_000_000 + number))
 
 
 def words_of(scenario: Scenario) -> list[str]:

@@ -36,7 +36,10 @@ _ARGUMENTS: Mapping[str, tuple[Any, str]] = {
     "spark_conf": ({"spark.sql.shuffle.partitions": "4"}, "in force for this flow alone"),
     "table_properties": (
         {"quality": "bronze"},
-        "`delta.*` and free keys; `pipelines.reset.allowed`, `headrace.strict` and `headrace.private` are honoured",
+        (
+            "`delta.*` and free keys; `pipelines.reset.allowed`, `pipelines.cdc.tombstoneGCThresholdInSeconds`, "
+            "`headrace.strict`, `headrace.private` and `headrace.cdc.on_tie` are honoured"
+        ),
     ),
     "partition_cols": (["day"], ""),
     "cluster_by": (["day"], "liquid clustering; not together with `partition_cols`"),

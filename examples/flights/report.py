@@ -9,7 +9,8 @@ from typing import Any
 
 from faults import Fault
 from landing import Landed
-from ledger import Entry, counts_by_flow
+from ledger import HISTORIES, Entry, counts_by_flow
+from oracle import GOLD
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
@@ -23,8 +24,8 @@ from headrace.model.outcome import Outcome
 
 TABLES: Mapping[str, Sequence[str]] = {
     "bronze": ("flights_raw", "airlines", "airports", "planes", "weather"),
-    "silver": ("flights", "flights_quarantine", "unique_flights"),
-    "gold": ("delay_by_carrier_hour", "busiest_routes", "delay_by_visibility", "departures_by_hour"),
+    "silver": ("flights", "flights_quarantine", "unique_flights", *HISTORIES),
+    "gold": GOLD,
 }
 _HOLDS = Text("✓", "bold green")
 _DOES_NOT_HOLD = Text("✗ does not add up", "bold red")
@@ -37,8 +38,9 @@ def opening(console: Console, folder: Path) -> None:
     console.rule("[bold]Headrace: every flight that left New York in 2013", align="left")
     console.print(
         "A JSON file lands for every hour of the year, in three instalments. Some records are late, some land twice, "
-        "some lines are no JSON, and some flights cannot have happened. After each instalment one update takes in "
-        f"what is new. The project is in [bold]{escape(str(folder))}[/].\n"
+        "some lines are no JSON, and some flights cannot have happened. Two registries tell what changes with planes "
+        "and airlines, late and twice as well. After each instalment one update takes in what is new. The project "
+        f"is in [bold]{escape(str(folder))}[/].\n"
     )
 
 
@@ -49,8 +51,14 @@ def landed(console: Console, instalment: Landed, of: int, seconds: float) -> Non
     console.print(
         f"[bold]{instalment.records:,}[/] lines landed in {instalment.files:,} files in {seconds:.1f} s: "
         f"{instalment.faults[Fault.LATE]:,} late, {instalment.faults[Fault.DUPLICATE]:,} a second time, "
-        f"{instalment.malformed:,} malformed, {instalment.impossible:,} impossible\n"
+        f"{instalment.malformed:,} malformed, {instalment.impossible:,} impossible; {_changes(instalment)}\n"
     )
+
+
+def _changes(instalment: Landed) -> str:
+    told = instalment.changes.values()
+    events, late, repeated = (sum(getattr(one, name) for one in told) for name in ("events", "late", "repeated"))
+    return f"with them [bold]{events:,}[/] changes of planes and airlines: {late:,} late, {repeated:,} a second time"
 
 
 def ledger(console: Console, entries: Iterable[Entry]) -> None:
@@ -121,6 +129,28 @@ def gold(console: Console, project: Project) -> None:
     _query(
         console,
         project,
+        "Away from home: delay of planes at the airport that they left from most in that week, and at another one",
+        "SELECT airline, sum(flights) AS flights, sum(if(origin <> plane_home, flights, 0)) AS away, "
+        "round(sum(minutes_late) FILTER (WHERE origin = plane_home) "
+        "/ sum(flights) FILTER (WHERE origin = plane_home), 1) AS delay_at_home, "
+        "round(sum(minutes_late) FILTER (WHERE origin <> plane_home) "
+        "/ sum(flights) FILTER (WHERE origin <> plane_home), 1) AS delay_away "
+        "FROM delay_away_from_home GROUP BY airline HAVING away >= 500 "
+        "ORDER BY delay_away - delay_at_home DESC, airline LIMIT 5",
+    )
+    _query(
+        console,
+        project,
+        "A plane that changed hands, as change events told it",
+        "SELECT tailnum AS plane, model, name AS airline, p.airport, date_format(p.__START_AT, 'd MMM') AS since, "
+        "coalesce(date_format(p.__END_AT, 'd MMM'), 'now') AS until "
+        "FROM plane_history AS p JOIN airlines USING (carrier) WHERE tailnum = ("
+        "SELECT min_by(tailnum, struct(versions, tailnum)) FROM (SELECT tailnum, count(*) AS versions "
+        "FROM plane_history GROUP BY tailnum HAVING count(DISTINCT carrier) > 1)) ORDER BY p.__START_AT LIMIT 6",
+    )
+    _query(
+        console,
+        project,
         "The last hours that are closed",
         "SELECT date_format(hour_start, 'd MMM HH:mm') AS hour, origin, scheduled, departed FROM departures_by_hour "
         "ORDER BY hour_start DESC, origin LIMIT 3",
@@ -131,17 +161,17 @@ def verdict(
     console: Console,
     totals: Iterable[Entry],
     instalments: Iterable[Landed],
-    gold_tables: Mapping[str, tuple[int, int]],
+    compared: Mapping[str, tuple[int, int]],
     *,
     held: bool,
 ) -> bool:
-    """The last word: whether the tables add up, and whether DuckDB has the same rows in gold, which is returned.
+    """The last word: whether the tables add up, and whether DuckDB has the same rows, which is returned.
 
     Args:
         console: where to.
         totals: the entries between the tables.
         instalments: everything that landed.
-        gold_tables: for each its rows, and how many of them DuckDB has otherwise.
+        compared: for each table its rows, and how many of them DuckDB has otherwise.
         held: whether every entry of the demo held.
     """
     console.rule("[bold]Does it add up?", align="left")
@@ -150,11 +180,11 @@ def verdict(
         late = sum(instalment.faults[Fault.LATE] for instalment in instalments)
         console.print(f"[bold]{late:,}[/] records came late, up to a day, and none of them is missing.\n")
     table = _plain_table()
-    for name, (rows, different) in gold_tables.items():
+    for name, (rows, different) in compared.items():
         said = f"{different:,} differ in DuckDB" if different else "the same in DuckDB, from the same files"
         table.add_row(name, f"[bold]{rows:,}[/] rows", said, _verdict(holds=not different))
     console.print(table)
-    return not any(different for _, different in gold_tables.values())
+    return not any(different for _, different in compared.values())
 
 
 def what_next(console: Console, folder: Path) -> None:
@@ -170,6 +200,7 @@ def what_next(console: Console, folder: Path) -> None:
         ("headrace status", "the last update, from the event log"),
         ("headrace graph", "what reads what"),
         ("headrace quarantine show flights", "rows that were set aside, and why"),
+        ('headrace sql "SELECT * FROM airline_history ORDER BY ALL"', "what changed, and when"),
         ("headrace explain flights", "all there is to know about a table"),
         ('headrace sql "SELECT * FROM busiest_routes LIMIT 5"', "any question, in SQL"),
         ("headrace run", "nothing is new, so next to nothing is done"),

@@ -1,4 +1,4 @@
-"""Five points of the campaign and one zombie: real processes are hit, and nothing of it shows afterwards.
+"""Eight points of the campaign and one zombie: real processes are hit, and nothing of it shows afterwards.
 
 `make campaign` has hundreds of them, on other masters too.
 """
@@ -11,7 +11,7 @@ import sys
 import pytest
 from campaign.arena import Arena
 from campaign.kills import hit_all
-from campaign.places import File, Moment, Pass, Shot
+from campaign.places import File, Moment, Pass, Shot, chosen, of_merges
 from campaign.strike import Who
 from campaign.workload import SLICE, Scenario
 from campaign.zombies import stop_all
@@ -35,17 +35,28 @@ KILLS = [
     shot("event log commit", Moment.BEFORE, Pass(Point.WRITTEN.value, 4), Who.GROUP),
     shot("Spark's commits", Moment.DURING, File(COMMITS, drafts=True), Who.PYTHON),
 ]
+# Of a choice whose first ones are around what is remembered and what is merged.
+SEED = 6
 ZOMBIE = shot("target commit", Moment.BEFORE, Pass(Point.TO_WRITE.value, 1), Who.GROUP)
 
 
 @pytest.fixture(scope="module")
 def arena(headrace_session, tmp_path_factory):
     environ = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
-    return Arena(tmp_path_factory.mktemp("campaign"), "local[2]", environ, [Scenario.NEXT])
+    return Arena(tmp_path_factory.mktemp("campaign"), "local[2]", environ, [Scenario.NEXT, Scenario.CHANGES])
 
 
 def test_the_next_update_makes_everything_whole_when_one_is_killed(arena):
     verdicts = [verdict for verdict, _ in hit_all(arena, list(enumerate(KILLS, 1)))]
+
+    assert {verdict.what: verdict.faults for verdict in verdicts if verdict.faults} == {}
+    assert [verdict.what for verdict in verdicts if not verdict.struck] == []
+
+
+def test_the_next_update_makes_everything_whole_when_one_is_killed_that_merges_changes(arena):
+    shots = [shot for shot in chosen(SEED, 20, arena.spans, places=of_merges) if not shot.delay_ms][:3]
+
+    verdicts = [verdict for verdict, _ in hit_all(arena, list(enumerate(shots, 101)))]
 
     assert {verdict.what: verdict.faults for verdict in verdicts if verdict.faults} == {}
     assert [verdict.what for verdict in verdicts if not verdict.struck] == []

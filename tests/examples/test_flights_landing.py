@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from datetime import date, datetime, timedelta
 from importlib import import_module
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "examples" / "flights"))
 
+changes = import_module("changes")
 faults = import_module("faults")
 landing = import_module("landing")
 Fault = faults.Fault
@@ -116,6 +118,36 @@ def test_months_are_split_over_the_instalments_when_there_are_enough():
 def test_an_impossible_instalment_is_refused(tmp_path, instalment, of):
     with pytest.raises(ValueError, match="instalment"):
         landing.land(tmp_path, instalment, of, since=FIRST, until=LAST)
+
+
+def changes_of(folder, registry):
+    """Day of the file and line, for each change event that landed."""
+    for file in sorted((folder / "changes" / registry).iterdir()):
+        for line in file.read_bytes().splitlines():
+            yield date.fromisoformat(file.stem), line
+
+
+@pytest.mark.parametrize("registry", changes.REGISTRIES)
+def test_the_changes_that_land_are_counted(feed, registry):
+    folder, landed = feed
+    lines = Counter(line for _, line in changes_of(folder, registry))
+
+    assert lines.total() == sum(part.changes[registry].events for part in landed)
+    assert lines.total() - len(lines) == sum(part.changes[registry].repeated for part in landed) > 0
+
+
+def test_no_change_lands_before_it_happens_or_later_than_promised_and_keys_tell_one_thing_at_a_time(tmp_path):
+    quarter = {"since": date(2013, 1, 1), "until": date(2013, 3, 31)}
+    told = [landing.land(tmp_path, instalment, **quarter).changes["planes"] for instalment in (1, 2, 3)]
+
+    found = [(day, json.loads(line)) for day, line in changes_of(tmp_path, "planes")]
+    late = [day - max(date.fromisoformat(event["changed_at"][:10]), landing.NEW_YEAR) for day, event in found]
+
+    assert timedelta(0) == min(late) < max(late) <= timedelta(days=changes.MAX_LATENESS_DAYS)
+    assert {event["operation"] for _, event in found} == {"insert", "update", "delete"}
+    assert sum(lateness > timedelta(0) for lateness in late) == sum(part.late + part.repeated for part in told)
+    once = {json.dumps(event) for _, event in found}
+    assert len(once) == len({(event["tailnum"], event["changed_at"]) for _, event in found})
 
 
 @pytest.mark.parametrize("fault", list(Fault))

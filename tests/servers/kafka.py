@@ -110,14 +110,14 @@ class KafkaBroker:
         _done(made)
 
     def produce(self, topic, *values, partition=0, key=None, headers=None, timestamp_ms=None):
-        """Write values to one partition, in their order, and return once they are there."""
+        """Write values to one partition, in their order, and return once they are there; None is a tombstone."""
         producer = Producer({"bootstrap.servers": self.servers})
         failures = []
         more = {} if timestamp_ms is None else {"timestamp": timestamp_ms}
         for value in values:
             producer.produce(
                 topic,
-                value if isinstance(value, bytes) else str(value).encode(),
+                value if value is None or isinstance(value, bytes) else str(value).encode(),
                 key,
                 partition,
                 on_delivery=lambda error, _: failures.append(error) if error else None,

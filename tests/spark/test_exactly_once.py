@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.model.outcome import FlowCounts, FlowState, UpdateState
-from headrace.spark.target import transaction_version
+from headrace.spark.target_place import transaction_version
 from headrace.testing import Crashed, Point
 
 pytestmark = pytest.mark.spark

@@ -14,8 +14,8 @@ from headrace.graph.select import Selection
 from headrace.model.schema import Schema
 from headrace.project.resolving import Resolving
 from headrace.spark.delta_tables import empty_frame
+from headrace.spark.quarantining import make_quarantine
 from headrace.spark.set_aside import widen_quarantine
-from headrace.spark.target import make_quarantine
 from headrace.spark.term_guard import written_once
 
 pytestmark = pytest.mark.spark

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 from campaign.__main__ import SECTIONS
+from campaign.changes import MERGED
 from campaign.kills import Verdict
 from campaign.oracle import Picture, differences
-from campaign.places import File, Moment, Pass, Span, chosen
+from campaign.places import File, Moment, Pass, Span, chosen, of_merges
 from campaign.report import entry, page, stored
 from campaign.strike import Who
 from campaign.victim import Order, Trap
@@ -17,7 +18,9 @@ from headrace.project.lease import LeaseTerms
 from headrace.runtime.seam import Point
 from headrace.testing.rows import SortedRows
 
-SPANS = dict.fromkeys(Scenario, Span(dict.fromkeys(Point, 7), dict.fromkeys(STREAMS, range(2, 4)), range(20, 40)))
+COMMITS = {"system/events": range(20, 40), "tables/default/kept": range(3, 5), "system/cdc/default/kept": range(1, 2)}
+SPAN = Span(dict.fromkeys(Point, 7), dict.fromkeys((*STREAMS, *MERGED), range(2, 4)), COMMITS)
+SPANS = dict.fromkeys(Scenario, SPAN)
 
 
 def test_a_seed_gives_the_same_points_however_many_are_wanted():
@@ -29,11 +32,25 @@ def test_the_points_of_a_campaign_hit_every_kind_of_commit_at_every_moment_and_e
     shots = chosen(1, SECTIONS["kill"], SPANS)
 
     assert {shot.who for shot in shots} == set(Who)
-    assert {shot.scenario for shot in shots} == set(Scenario)
+    assert {shot.scenario for shot in shots} == set(Scenario) - {Scenario.CHANGES}
     commits = {shot.commit for shot in shots}
     assert {"native commit", "target commit", "quarantine commit", "event log commit", "flow record"} < commits
     whole = {commit for commit in commits if {s.moment for s in shots if s.commit == commit} == set(Moment)}
     assert commits - whole <= {"flow record"}
+
+
+def test_the_points_of_merges_are_around_what_is_merged_and_remembered_and_at_any_time():
+    shots = chosen(1, SECTIONS["changes"], {Scenario.CHANGES: SPAN}, places=of_merges)
+
+    hits = {(shot.commit, shot.moment) for shot in shots}
+    assert {(commit, moment) for commit in ("merge", "memory of events") for moment in Moment} < hits
+    assert ("any time", Moment.DURING) in hits
+    assert {shot.at.path.split("/")[0] for shot in shots if isinstance(shot.at, File)} == {
+        "checkpoints",
+        "lease.json",
+        "system",
+        "tables",
+    }
 
 
 def test_a_trap_hits_at_the_pass_that_it_was_told():

@@ -21,6 +21,15 @@ class Version:
     end: Any = None
 
 
+@dataclass(frozen=True)
+class Belief:
+    """A version that was believed to hold from *since* on, until before *until*, or until now when that is None."""
+
+    version: Version
+    since: Any
+    until: Any = None
+
+
 def table(events: Iterable[Event], shape: Shape) -> list[Version]:
     """The rows of a target after all of the events, in the order of key and start.
 
@@ -55,7 +64,7 @@ def history(events: Iterable[Event], shape: Shape) -> list[Version]:
     the version that is open at its sequence; a delete ends it.
     """
     versions: list[Version] = []
-    for event in without_ties(events, shape.columns):
+    for event in without_ties(events, shape.columns, upserts_win=shape.upserts_win):
         current = versions[-1] if versions and versions[-1].end is None else None
         if event.change is Change.DELETE:
             if current is not None:
@@ -70,6 +79,25 @@ def history(events: Iterable[Event], shape: Shape) -> list[Version]:
             versions[-1] = replace(current, end=event.sequence)
             versions.append(Version(event.key, row, event.sequence))
     return versions
+
+
+def beliefs(events: Iterable[Event], shape: Shape) -> list[Belief]:
+    """What was believed of one key over time, in the order of the versions' starts and of when they were first known.
+
+    Law: at each system time the versions that are believed are the :func:`history` of the events known by then; of
+    those with one sequence the ones that were known last count.
+    """
+    events = list(events)
+    found: list[Belief] = []
+    open_since: dict[Version, Any] = {}
+    for time in sorted({event.system for event in events}, key=rank):
+        known = [event for event in events if rank(event.system) <= rank(time)]
+        last = {rank(event.sequence): event.system for event in sorted(known, key=lambda event: rank(event.system))}
+        now = history((event for event in known if event.system == last[rank(event.sequence)]), shape)
+        found += [Belief(version, open_since.pop(version), time) for version in [*open_since] if version not in now]
+        open_since |= {version: time for version in now if version not in open_since}
+    found += [Belief(version, since) for version, since in open_since.items()]
+    return sorted(found, key=lambda belief: (rank(belief.version.start), rank(belief.since)))
 
 
 def _set(before: tuple[Any, ...], event: Event, shape: Shape) -> tuple[Any, ...]:

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from enum import Enum
 
 START_AT, END_AT = "__START_AT", "__END_AT"
+# Of tables with two times: since when a version was known, and until when.
+SYSTEM_START_AT, SYSTEM_END_AT = "__SYSTEM_START_AT", "__SYSTEM_END_AT"
+ALL_TIMES = (START_AT, END_AT, SYSTEM_START_AT, SYSTEM_END_AT)
 
 
 class ScdType(str, Enum):
@@ -21,11 +24,13 @@ class Shape:
 
     Attributes:
         keys: columns that tell rows apart.
-        columns: those of the target in its order, without ``__START_AT`` and ``__END_AT``; some keys may be hidden.
+        columns: those of the target in its order, all keys among them, without the times that it has beside its own.
         scd_type: how much of the past is kept.
         tracked: columns whose change begins a new version; the others are updated in the version that is open.
         null_keeps: columns in which a NULL leaves what was there.
         partial: events say themselves which columns they set; each leaves the others as they were.
+        upserts_win: of a delete and an upsert with one sequence the upsert counts, and otherwise the delete.
+        bitemporal: beside every version that holds, those are kept that were once believed to; ``scd_type`` is two.
     """
 
     keys: tuple[str, ...]
@@ -34,6 +39,14 @@ class Shape:
     tracked: tuple[str, ...] = ()
     null_keeps: frozenset[str] = frozenset()
     partial: bool = False
+    upserts_win: bool = False
+    bitemporal: bool = False
+
+    @property
+    def times(self) -> tuple[str, ...]:
+        """The columns that the target has beside its own."""
+        found = (START_AT, END_AT) if self.scd_type is ScdType.TWO else ()
+        return (*found, SYSTEM_START_AT, SYSTEM_END_AT) if self.bitemporal else found
 
     @property
     def whole_rows(self) -> bool:

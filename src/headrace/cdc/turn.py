@@ -13,9 +13,13 @@ class Turn:
     Attributes:
         lock: is held while a batch is merged.
         truncated: a truncate is remembered.
+        forgot: something is forgotten that an event could come too late for.
         tidy: all that is remembered belongs to batches that are in the target.
+        looked_at: when it was last looked for what may be forgotten, in seconds since 1970.
     """
 
     lock: Lock = field(default_factory=Lock)
     tidy: bool = False
     truncated: bool = False
+    forgot: bool = False
+    looked_at: float | None = None

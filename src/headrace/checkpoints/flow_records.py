@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from headrace.checkpoints.delta_log import committed_transaction
 from headrace.checkpoints.inventory import first_record, flows_of
@@ -72,6 +73,19 @@ class StoredRecords:
         """Where a flow's checkpoint of an epoch lies."""
         return Path(self._layout.checkpoint(self._naming, flow.target, flow.name, epoch))
 
+    def snapshot_taken(self, flow: Flow | GraphFlow) -> Any:
+        """The version of the newest snapshot that is in the table of a flow; None when none is."""
+        record = self.record(flow)
+        if record is None or record.snapshot is None:
+            return None
+        done = not record.running or self.has_committed(flow, record, record.snapshot.number)
+        return record.snapshot.version if done else record.snapshot.before
+
+    def has_committed(self, flow: Flow | GraphFlow, record: FlowRecord, number: int) -> bool:
+        """True when a batch of a flow is in its table."""
+        newest = committed_transaction(self._layout.table(self._naming, flow.target), self.transaction(record))
+        return newest is not None and newest >= number
+
     def resetting(self, flow: Flow | ResolvedFlow) -> bool:
         """True when a crash interrupted a reset of the flow."""
         record = self.record(flow)
@@ -102,4 +116,5 @@ class StoredRecords:
         record = self.record(flow)
         if record is None or record.made_with is None:
             return None
-        return record.made_with if read_progress(self.checkpoint(flow, record.epoch)) is not None else None
+        begun = record.snapshot is not None or read_progress(self.checkpoint(flow, record.epoch)) is not None
+        return record.made_with if begun else None

@@ -8,7 +8,14 @@ from typing import Any
 
 from headrace.autoloader.news import news_of_auto_loader
 from headrace.autoloader.source import Source as LoaderSource
-from headrace.checkpoints.delta_log import Commit, TableState, committed_transaction, data_changed, table_state
+from headrace.checkpoints.delta_log import (
+    Commit,
+    TableState,
+    commit_actions,
+    committed_transaction,
+    data_changed,
+    table_state,
+)
 from headrace.checkpoints.flow_records import StoredRecords
 from headrace.checkpoints.layouts import TableLayout, table_layout
 from headrace.checkpoints.listing import listed_files
@@ -22,6 +29,8 @@ from headrace.settings.storage import StorageLayout
 # A resting flow is started once in a while so that its offset does not age out of its source's log.
 LONGEST_REST_S = 7 * 24 * 3600.0
 
+# The place of a position in a table that stands before a commit, and not in it.
+_BETWEEN_COMMITS = -1
 # Operators whose timers may fire although nothing new came in.
 _TIMERS = frozenset({"applyInPandasWithState", "transformWithState"})
 
@@ -98,12 +107,12 @@ class StoredState(StoredRecords):
         if flow.mode is Mode.ONCE:
             path = self._layout.table(self._naming, flow.target)
             return _news_of_once(path, self.transaction(self.progress_of(flow)))
-        rebuilt = None if flow.mode is Mode.REPLACE else self._rebuilt(flow, record)
+        rebuilt = self._rebuilt(flow, record) if flow.mode.streams else None
         if rebuilt is not None:
             return News(started=True, reason=rebuilt)
         if record.fingerprint != flow.analysis.fingerprint:
             return News(started=True, reason="its code or settings changed")
-        if flow.mode is Mode.REPLACE:
+        if not flow.mode.streams:
             return _news_of_view(graph, flow, record, self.table)
         return self._news_of_stream(flow, record)
 
@@ -166,7 +175,11 @@ def _news_of_view(
     record: FlowRecord,
     table_of: Callable[[QualifiedName], TableState | None],
 ) -> News:
+    if flow.mode is Mode.SNAPSHOT and record.running:
+        return News(started=True, reason="its last run was interrupted")
     if flow.analysis.unrepeatable:
+        if flow.asks:
+            return News(started=True, reason=flow.analysis.unrepeatable)
         return News(started=True, reason=f"recomputed each time: {flow.analysis.unrepeatable}")
     target = table_of(flow.target)
     if target is None or target.table_id != record.target_id:
@@ -194,10 +207,22 @@ def _news_of_table(source: Source, table: TableState | None, offset: Any) -> str
         return f'"{source.detail}" is not there yet'
     if offset is None:
         return f'"{source.detail}" has rows' if data_changed(table.path, 0, table.version) else None
-    if offset.get("index") != -1:
-        return f'"{source.detail}" has more'
-    changed = data_changed(table.path, int(offset["reservoirVersion"]), table.version)
+    version, index = int(offset["reservoirVersion"]), int(offset.get("index", 0))
+    if index != _BETWEEN_COMMITS:
+        if not source.reads_feed or offset.get("isStartingVersion") or _has_more(table.path, version, index):
+            return f'"{source.detail}" has more'
+        version += 1
+    changed = data_changed(table.path, version, table.version)
     return f'"{source.detail}" has new rows' if changed else None
+
+
+def _has_more(path: str, version: int, index: int) -> bool:
+    """Whether a commit has changes behind a position in it; a change feed stays there when it has read the last one."""
+    actions = commit_actions(path, version) or []
+    kept = [action for action in actions if "cdc" in action]
+    files = [action.get("add") or action.get("remove") or {} for action in actions]
+    changes = kept or [file for file in files if file.get("dataChange")]
+    return not actions or index < len(changes) - 1
 
 
 def _pending(flow: ResolvedFlow, progress: Progress | None) -> str | None:

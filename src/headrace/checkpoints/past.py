@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from headrace.cdc.shape import ScdType
 from headrace.checkpoints.delta_log import committed_transaction, open_table, rows_in
 from headrace.checkpoints.first_reads import is_of
 from headrace.checkpoints.freshness import StoredState
@@ -38,6 +39,7 @@ _KINDS = {
     Mode.APPEND: Kind.STREAMING_TABLE,
     Mode.COMPLETE: Kind.STREAMING_TABLE,
     Mode.MERGE: Kind.STREAMING_TABLE,
+    Mode.SNAPSHOT: Kind.STREAMING_TABLE,
     Mode.ONCE: Kind.STREAMING_TABLE,
     Mode.REPLACE: Kind.MATERIALIZED_VIEW,
 }
@@ -106,7 +108,7 @@ class StoredPast:
     def reach(self, flow: ResolvedFlow) -> tuple[SourceReach, ...]:
         """The sources of a flow, and what of what it read is gone; nothing for flows that begin anew each time."""
         if not flow.mode.streams:
-            return ()
+            return _reach_of_snapshots(flow) if self._state.ran(flow) else ()
         record = self._state.progress_of(flow)
         # A checkpoint that was seeded behind a load names the files whose rows are in the table.
         begun = self._state.ran(flow) or record.running or self._state.made_with(flow) is not None
@@ -194,6 +196,16 @@ class StoredPast:
         if source.kind is SourceKind.AUTO_LOADER:
             return reach_of_auto_loader(flow.name, described(source), number, source, read)
         return reach_of_other(flow.name, described(source), read)
+
+
+def _reach_of_snapshots(flow: ResolvedFlow) -> tuple[SourceReach, ...]:
+    """What a flow that keeps versions has made them of; current rows alone follow from the newest snapshot."""
+    feed, compares = flow.analysis.feed, flow.flow.snapshots
+    if feed is None or compares is None or feed.shape.scd_type is ScdType.ONE:
+        return ()
+    if compares.source is not None:
+        return (SourceReach(flow.name, f'"{compares.source}"', gone="it tells what is now, and not what was"),)
+    return (SourceReach(flow.name, "its function", gone="whether it still gives the first snapshot is not known"),)
 
 
 def _brought_rows(flow: StoredFlow) -> bool:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from headrace.cdc.snapshots import Begun
 from headrace.graph.resolved import MadeWith, Mode, StatefulOperator
 
 _FORMAT = 2
@@ -43,7 +44,8 @@ class FlowRecord:
     renamed to. ``formerly`` has its other names in the event log, each with the last epoch that it ran in under it.
     ``first_epoch`` is the first one whose rows are in the table; ``cut`` says that rows were lost when it, or one
     before it, began. ``made_with`` is the part of the query that its checkpoint depends on; None when that is not
-    noted.
+    noted. ``snapshot`` is the last one that a flow which compares snapshots has begun; it is in the table unless
+    ``running`` says that this is still to be looked for.
     """
 
     epoch: int = 0
@@ -65,6 +67,7 @@ class FlowRecord:
     first_epoch: int = 0
     cut: bool = False
     made_with: MadeWith | None = None
+    snapshot: Begun | None = None
 
     def cleared(self, epoch: int, *, cut: bool) -> FlowRecord:
         """The record of a flow whose table was cleared: nothing is read yet in the new epoch.
@@ -110,6 +113,7 @@ class FlowRecord:
             "first_epoch": self.first_epoch,
             "cut": self.cut,
             "made_with": None if self.made_with is None else _made_json(self.made_with),
+            "snapshot": None if self.snapshot is None else self.snapshot.to_json(),
         }
 
 
@@ -143,6 +147,7 @@ def read_record(file: Path) -> FlowRecord | None:
         first_epoch=int(raw.get("first_epoch", raw["epoch"])),
         cut=bool(raw.get("cut", False)),
         made_with=_made_from(raw["made_with"]) if raw.get("made_with") else None,
+        snapshot=Begun.from_json(raw["snapshot"]) if raw.get("snapshot") else None,
     )
 
 

@@ -106,6 +106,14 @@ def _broken(outcome: Outcome) -> Iterator[str]:
             share = flow.counts.rows_rescued / max(flow.counts.rows_written, 1)
             rows = f"{flow.counts.rows_rescued} of {flow.counts.rows_written} rows ({share:.1%})"
             yield printable(f"{flow.dataset}: {rows} have something in their rescued column")
+        changes = flow.counts.changes
+        if changes is not None and changes.tied:
+            events = "1 event" if changes.tied == 1 else f"{changes.tied} events"
+            lost = "lost to another one with the same key and sequence (headrace.cdc.on_tie says what is done)"
+            yield printable(f"{flow.dataset}: {events} {lost}")
+        if changes is not None and changes.late:
+            events = "1 event" if changes.late == 1 else f"{changes.late} events"
+            yield printable(f"{flow.dataset}: {events} may have come later than deletes are remembered")
     if any(flow.counts.rows_quarantined for flow in outcome.flows):
         yield "see what was set aside with `headrace quarantine list`"
 

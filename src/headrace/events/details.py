@@ -1,7 +1,8 @@
 """The JSON of an event's ``details`` column: the vendor's field names, and ours beside them.
 
 Ours are ``selections``, ``path``, ``reason``, ``attempt``, ``error``, ``duration_s``, ``duration_ms``, ``epoch``,
-``batch_id``, ``quarantined_records``, ``num_rescued_rows``, ``rescued_share``, ``recovered``, ``action`` of an
+``batch_id``, ``quarantined_records``, ``num_rescued_rows``, ``rescued_share``, ``num_tied_events``,
+``num_late_events``, ``num_null_overwrites``, ``num_new_versions``, ``merge_path``, ``recovered``, ``action`` of an
 expectation, and ``partitions`` of a source.
 """
 
@@ -11,6 +12,7 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Any
 
+from headrace.cdc.feed import MergePath
 from headrace.events.types import (
     BatchDone,
     DatasetDefined,
@@ -27,7 +29,7 @@ from headrace.events.types import (
 )
 from headrace.model.datasets import Kind
 from headrace.model.expectations import Action, ExpectationCount
-from headrace.model.outcome import FilesBacklog, FlowCounts, FlowState, PartitionLag, UpdateState
+from headrace.model.outcome import ChangeCounts, FilesBacklog, FlowCounts, FlowState, PartitionLag, UpdateState
 
 
 class DatasetType(str, Enum):
@@ -94,6 +96,7 @@ def _about_flow_or_dataset(event_type: str, body: Json, flow: str, dataset: str)
             body["batch_id"],
             counts_of(body),
             body["duration_ms"],
+            MergePath(body["merge_path"]) if "merge_path" in body else None,
         )
     if "source_metrics" in body.get("metrics", {}):
         return FlowBehind(flow, dataset, lag_of(body), backlog_of(body))
@@ -137,6 +140,18 @@ def counts_of(body: Json) -> FlowCounts:
         rows_rescued=body["metrics"].get("num_rescued_rows"),
         rows_upserted=body["metrics"].get("num_upserted_rows"),
         rows_deleted=body["metrics"].get("num_deleted_rows"),
+        changes=_changes_of(body["metrics"]),
+    )
+
+
+def _changes_of(metrics: Json) -> ChangeCounts | None:
+    if "num_tied_events" not in metrics:
+        return None
+    return ChangeCounts(
+        metrics["num_tied_events"],
+        metrics["num_late_events"],
+        metrics.get("num_null_overwrites"),
+        metrics.get("num_new_versions"),
     )
 
 
@@ -206,6 +221,11 @@ def _metrics(counts: FlowCounts) -> dict[str, Any]:
     if counts.rows_upserted is not None:
         metrics["num_upserted_rows"] = counts.rows_upserted
         metrics["num_deleted_rows"] = counts.rows_deleted
+    changes = counts.changes
+    if changes is not None:
+        metrics |= {"num_tied_events": changes.tied, "num_late_events": changes.late}
+        metrics |= {} if changes.null_overwrites is None else {"num_null_overwrites": changes.null_overwrites}
+        metrics |= {} if changes.new_versions is None else {"num_new_versions": changes.new_versions}
     return metrics
 
 
@@ -235,6 +255,7 @@ def _batch_body(event: BatchDone) -> dict[str, Any]:
         "epoch": event.epoch,
         "batch_id": event.batch_id,
         "duration_ms": event.duration_ms,
+        **({} if event.merge_path is None else {"merge_path": event.merge_path}),
         "metrics": _metrics(counts),
         "data_quality": {
             "dropped_records": counts.rows_dropped,

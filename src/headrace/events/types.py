@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, ClassVar, TypeAlias
 
+from headrace.cdc.feed import MergePath
 from headrace.model.datasets import Kind
 from headrace.model.outcome import FilesBacklog, FlowCounts, FlowState, PartitionLag, UpdateState
 
@@ -155,6 +156,8 @@ class BatchDone:
     batch_id: int
     counts: FlowCounts = FlowCounts()
     duration_ms: int = 0
+    # Which way the change events took into their table; None for other flows, and where a crash was in between.
+    merge_path: MergePath | None = None
 
     event_type: ClassVar[str] = "flow_progress"
     level: ClassVar[Level] = Level.METRICS
@@ -170,6 +173,8 @@ class BatchDone:
         parts += [f"{counts.rows_rescued} with something rescued"] if counts.rows_rescued else []
         parts += [f"{counts.rows_upserted} upserted"] if counts.rows_upserted is not None else []
         parts += [f"{counts.rows_deleted} deleted"] if counts.rows_deleted else []
+        parts += [f"{counts.changes.tied} lost a tie"] if counts.changes and counts.changes.tied else []
+        parts += [f"{counts.changes.late} perhaps too late"] if counts.changes and counts.changes.late else []
         return f'flow "{self.flow}" finished batch {self.batch_id}: {", ".join(parts)}'
 
 

@@ -34,9 +34,10 @@ FAILED_MARK = "HEADRACE_EXPECTATION_FAILED "
 
 @dataclass(frozen=True)
 class Rules:
-    """The expectations of a dataset, each with its place in the masks."""
+    """The expectations of a dataset, each with its place in the masks; ``looks_at`` are columns made for them alone."""
 
     expectations: tuple[Expectation, ...]
+    looks_at: tuple[str, ...] = ()
 
     def with_action(self, action: Action) -> tuple[Expectation, ...]:
         """The expectations of one action."""
@@ -57,7 +58,7 @@ class Rules:
     @property
     def own_columns(self) -> tuple[str, ...]:
         """Names of what a judged row has beside the columns of the flow's function."""
-        return self.mask_columns + self.tally_columns
+        return self.mask_columns + self.tally_columns + self.looks_at
 
     def broken(self, expectation: Expectation) -> Column:
         """True for a judged row that breaks the expectation."""

@@ -11,11 +11,13 @@ from pathlib import PurePosixPath
 
 from headrace.errors import PipelineError
 from headrace.events.views import VIEWS
+from headrace.graph.feeds import reading_feeds
 from headrace.graph.session_names import session_name
 from headrace.model.datasets import Dataset, Definitions, Flow, Kind
 from headrace.model.expectations import Action
 from headrace.model.names import MAX_PART_LENGTH, Naming, QualifiedName
-from headrace.model.properties import KNOWN_PROPERTIES, PREFIX, is_switch
+from headrace.model.properties import KNOWN_PROPERTIES, PREFIX, values_of
+from headrace.model.retention import RETENTION_KEYS, is_seconds
 from headrace.model.triggers import INTERVAL_KEY, TRIGGER_KEY, InvalidInterval, TriggerKind, parse_interval_s
 from headrace.settings.storage import StorageLayout
 
@@ -50,7 +52,7 @@ Rule = Callable[[Graph], Iterator[PipelineError]]
 
 def build(definitions: Definitions, naming: Naming) -> tuple[Graph, tuple[PipelineError, ...]]:
     """The graph and everything that is wrong with it so far; resolve it only to find more problems."""
-    graph = Graph(definitions, naming)
+    graph = Graph(reading_feeds(definitions), naming)
     problems = tuple(problem for rule in RULES for problem in rule(graph))
     return Graph(_fitting(graph), naming), problems
 
@@ -200,6 +202,19 @@ def _triggers_are_known(graph: Graph) -> Iterator[PipelineError]:
             yield PipelineError(code, location=location, what=what, value=kind)
 
 
+def _retention_is_in_seconds(graph: Graph) -> Iterator[PipelineError]:
+    for dataset in graph.definitions.datasets:
+        for key in sorted(RETENTION_KEYS & dataset.properties.keys()):
+            if not is_seconds(dataset.properties[key]):
+                yield PipelineError(
+                    "CDC.BAD_RETENTION",
+                    location=dataset.location,
+                    name=dataset.name,
+                    key=key,
+                    value=dataset.properties[key],
+                )
+
+
 def _names_stay_apart(graph: Graph) -> Iterator[PipelineError]:
     known: dict[str, Dataset] = {}
     for dataset in graph.datasets.values():
@@ -240,8 +255,17 @@ def _properties_are_known(graph: Graph) -> Iterator[PipelineError]:
     for dataset in graph.definitions.datasets:
         for key, value in dataset.properties.items():
             if key in KNOWN_PROPERTIES:
-                if not is_switch(value):
-                    yield PipelineError("DATASET.PROPERTY_VALUE", location=dataset.location, name=dataset.name, key=key)
+                known = values_of(key)
+                if value.strip().casefold() not in known:
+                    yield PipelineError(
+                        "DATASET.PROPERTY_VALUE",
+                        location=dataset.location,
+                        name=dataset.name,
+                        key=key,
+                        value=value,
+                        first=known[0],
+                        others=" or ".join(f'"{one}"' for one in known[1:]),
+                    )
             elif key.casefold().startswith(PREFIX):
                 yield PipelineError(
                     "DATASET.UNKNOWN_PROPERTY",
@@ -265,6 +289,7 @@ RULES: tuple[Rule, ...] = (
     _layout_fits,
     _properties_are_known,
     _triggers_are_known,
+    _retention_is_in_seconds,
     _names_stay_apart,
     _tables_do_not_nest,
 )

@@ -8,6 +8,7 @@ from typing import Protocol, TypeAlias
 from headrace.errors import PipelineError, Problems, problems_of
 from headrace.graph.away import AwayFlow, is_away
 from headrace.graph.build import Graph, suggestion
+from headrace.graph.feeds import merged_tables, streamed_as_rows, with_feeds
 from headrace.graph.resolved import Analysis, Mode, ResolvedDataset, ResolvedFlow, ResolvedGraph
 from headrace.model.datasets import Dataset, Flow, Kind
 from headrace.model.names import QualifiedName
@@ -88,11 +89,12 @@ def resolve(
     for name in graph.datasets:
         if not only or name in only:
             resolution.visit(name)
-    found = _without_repeats((*problems, *resolution.problems))
+    datasets, feedless = with_feeds(resolution.datasets, resolution.flows)
+    found = _without_repeats((*problems, *resolution.problems, *feedless))
     if found:
         raise Problems((*found, *_without_repeats(tuple(away.error for away in resolution.away.values()))))
     away = tuple(resolution.away.values())
-    return ResolvedGraph(tuple(resolution.datasets.values()), tuple(resolution.flows), away)
+    return ResolvedGraph(tuple(datasets.values()), tuple(resolution.flows), away)
 
 
 class _Resolution:
@@ -108,6 +110,7 @@ class _Resolution:
         leaves_out: bool,
     ) -> None:
         self._graph = graph
+        self._merged = merged_tables(graph.definitions)
         self._leaves_out = leaves_out
         self._kept = kept
         self._analyzer = analyzer
@@ -152,14 +155,18 @@ class _Resolution:
             return False
         wrong = [problem for flow in flows for problem in _flow_problems(dataset, flow, flows)]
         wrong += self._temporary_inputs(dataset, flows)
+        wrong += [problem for flow in flows for problem in streamed_as_rows(flow, self._merged)]
         if wrong:
             raise Problems(wrong)
         schema = _merged_schema(dataset, flows)
         published = declared if declared is not None else schema.commented(dataset.column_comments)
         _check_declared(dataset, declared, schema)
         queried, published = published, self._with_kept(dataset, flows, published)
-        # Rows are brought to the published columns before they are judged.
-        broken_rules = self._analyzer.check_expectations(dataset, published)
+        broken_rules = [
+            problem
+            for judged in _judged(flows, published)
+            for problem in self._analyzer.check_expectations(dataset, judged)
+        ]
         if broken_rules:
             raise Problems(broken_rules)
         _check_layout(dataset, queried)
@@ -269,37 +276,53 @@ def _mode(dataset: Dataset, flow: Flow, analysis: Analysis) -> Mode:
         return Mode.REPLACE
     if flow.once:
         return Mode.ONCE
+    if flow.snapshots is not None:
+        return Mode.SNAPSHOT
     if flow.changes is not None:
         return Mode.MERGE
     return Mode.COMPLETE if analysis.complete else Mode.APPEND
 
 
+_NO_STREAM = {
+    Mode.REPLACE: "FLOW.STREAM_FOR_MATERIALIZED_VIEW",
+    Mode.ONCE: "FLOW.STREAM_FOR_ONCE",
+    Mode.SNAPSHOT: "FLOW.STREAM_FOR_SNAPSHOT",
+}
+_NO_OTHERS = {
+    Mode.REPLACE: "FLOW.SEVERAL_INTO_MATERIALIZED_VIEW",
+    Mode.VIEW: "FLOW.SEVERAL_INTO_VIEW",
+    Mode.SNAPSHOT: "CDC.SNAPSHOT_NOT_ALONE",
+    Mode.COMPLETE: "FLOW.COMPLETE_NOT_ALONE",
+}
+
+
 def _flow_problems(dataset: Dataset, flow: ResolvedFlow, flows: list[ResolvedFlow]) -> list[PipelineError]:
     streaming = flow.analysis.streaming
     code = None
-    if flow.mode is Mode.REPLACE and streaming:
-        code = "FLOW.STREAM_FOR_MATERIALIZED_VIEW"
-    elif flow.mode is Mode.REPLACE and len(flows) > 1:
-        code = "FLOW.SEVERAL_INTO_MATERIALIZED_VIEW"
+    if streaming and flow.mode in _NO_STREAM:
+        code = _NO_STREAM[flow.mode]
     elif dataset.kind is Kind.PERSISTED_VIEW and streaming:
         code = "FLOW.STREAM_FOR_PERSISTED_VIEW"
-    elif flow.mode is Mode.VIEW and len(flows) > 1:
-        code = "FLOW.SEVERAL_INTO_VIEW"
-    elif flow.mode is Mode.ONCE and streaming:
-        code = "FLOW.STREAM_FOR_ONCE"
-    elif flow.mode is Mode.APPEND and not streaming:
+    elif len(flows) > 1 and flow.mode in _NO_OTHERS:
+        code = _NO_OTHERS[flow.mode]
+    elif flow.mode in (Mode.APPEND, Mode.MERGE) and not streaming:
         code = "FLOW.BATCH_FOR_STREAMING_TABLE"
-    elif flow.mode is Mode.MERGE:
+    elif flow.merges:
         code = _merge_problem(flow, flows)
-    elif flow.mode is Mode.COMPLETE and len(flows) > 1:
-        code = "FLOW.COMPLETE_NOT_ALONE"
     if code is None:
         return []
     return [PipelineError(code, location=flow.flow.location, flow=flow.name, dataset=dataset.name)]
 
 
+def _judged(flows: list[ResolvedFlow], published: Schema) -> list[Schema]:
+    """The columns that rules can speak of: those of the events that are merged, or the published ones of other rows."""
+    feeds = [flow.analysis.feed for flow in flows]
+    found = {feed.source_json: Schema.from_json(feed.source_json) for feed in feeds if feed is not None}
+    return [*found.values()] or [published]
+
+
 def _merge_problem(flow: ResolvedFlow, flows: list[ResolvedFlow]) -> str | None:
-    if any(other.mode is not Mode.MERGE for other in flows):
+    if not all(other.merges for other in flows):
         return "CDC.NOT_ALONE"
     return None if _same_rows(flow, flows[0]) else "CDC.OTHER_ROWS"
 

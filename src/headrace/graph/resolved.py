@@ -22,6 +22,7 @@ class Mode(str, Enum):
     APPEND = "append"  # a stream that adds rows
     COMPLETE = "complete"  # a stream whose whole result replaces the table in each batch
     MERGE = "merge"  # a stream of change events that are merged into the table
+    SNAPSHOT = "snapshot"  # batches, each all rows of a source, to which the table is brought
     ONCE = "once"  # a batch that is appended exactly once
     REPLACE = "replace"  # a batch that replaces the table in one commit
     VIEW = "view"  # nothing is stored
@@ -55,12 +56,13 @@ class Source:
 
     ``detail`` is the dataset's name, or the source's own description; that of Auto Loader is its reader, as text.
     ``passes_changes`` means that rows which are removed from a dataset, or changed, do not stop the stream that reads
-    it.
+    it; ``reads_feed`` that what has happened to its rows is read.
     """
 
     kind: SourceKind
     detail: str
     passes_changes: bool = False
+    reads_feed: bool = False
     # Options of the source that change nothing, each with the reason.
     without_effect: tuple[tuple[str, str], ...] = ()
     # What it has sent cannot be read again.
@@ -70,6 +72,10 @@ class Source:
     def digest(self) -> str:
         """What is stored to recognise the source; its own description may hold a secret, and is not stored."""
         return f"{self.kind.value}:{hashlib.sha256(self.detail.encode()).hexdigest()[:32]}"
+
+
+# The kind of "operator" that a flow is whose change events are merged.
+CHANGES = "changes"
 
 
 @dataclass(frozen=True)
@@ -125,10 +131,21 @@ class ResolvedFlow(GraphFlow):
     analysis: Analysis
 
     @property
+    def merges(self) -> bool:
+        """True when rows of the target are changed, and not only added or replaced as a whole."""
+        return self.analysis.feed is not None
+
+    @property
+    def asks(self) -> bool:
+        """True when a function is asked for what comes next."""
+        return self.flow.snapshots is not None and self.flow.snapshots.asks
+
+    @property
     def made_with(self) -> MadeWith:
         """What a checkpoint depends on that is made now."""
         feed = self.analysis.feed
-        merges = () if feed is None else (StatefulOperator("changes", feed.meaning, feed.meaning, feed.sequence_type),)
+        kind = "snapshots" if self.mode is Mode.SNAPSHOT else CHANGES
+        merges = () if feed is None else (StatefulOperator(kind, feed.meaning, feed.meaning, feed.sequence_type),)
         return MadeWith(self.mode, self.analysis.operators + merges)
 
 
@@ -229,6 +246,20 @@ class ResolvedGraph:
                     pending.extend(self.flows_into(given.name))
         return tuple(view for view in self.flows if view.target in wanted)
 
+    @property
+    def cautions(self) -> tuple[tuple[ResolvedFlow, str], ...]:
+        """Flows that work, and lead to rows that surprise, each with the reason."""
+        found = []
+        for flow in self.flows:
+            feed = flow.analysis.feed
+            if feed is not None and feed.ordered_by is not None:
+                reason = (
+                    f"{feed.sequence}, which orders its events, depends on {feed.ordered_by}: events that are read "
+                    "together tie, and what is read again comes in another order"
+                )
+                found.append((flow, reason))
+        return tuple(found)
+
     def describe(self) -> str:
         """The graph as stable text: a line a dataset, indented lines for its flows and what they read."""
         lines = []
@@ -237,6 +268,7 @@ class ResolvedGraph:
             for flow in self.flows_into(dataset.name):
                 own = "" if flow.name == str(dataset.name) else f"flow {flow.name}: "
                 lines.append(f"  <- {own}{_reads(flow)}")
+                lines += [f"     warning: {reason}" for cautioned, reason in self.cautions if cautioned is flow]
         return "\n".join(lines)
 
     def to_mermaid(self) -> str:
@@ -257,7 +289,8 @@ class ResolvedGraph:
         return "\n".join(lines)
 
     def to_json(self) -> dict[str, Any]:
-        """The graph as the contract's JSON object."""
+        """The graph as the contract's JSON object; ``warnings`` are there where there are some."""
+        warnings = [{"flow": flow.name, "reason": reason} for flow, reason in self.cautions]
         return {
             "datasets": [
                 {"name": str(d.name), "kind": d.kind.value, "path": d.path, "private": d.dataset.private}
@@ -267,6 +300,7 @@ class ResolvedGraph:
                 {"name": f.name, "target": str(f.target), "inputs": [str(i.name) for i in f.analysis.inputs]}
                 for f in self.flows
             ],
+            **({"warnings": warnings} if warnings else {}),
         }
 
 

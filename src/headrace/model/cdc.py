@@ -1,4 +1,4 @@
-"""Flows that apply changes, as declared by the user."""
+"""Flows that change rows, as declared by the user."""
 
 from __future__ import annotations
 
@@ -13,6 +13,12 @@ class Columns:
     listed: tuple[str, ...] = ()
     all_but: bool = True
 
+    def __str__(self) -> str:
+        listed = f"({', '.join(sorted(name.casefold() for name in self.listed))})"
+        if not self.all_but:
+            return listed
+        return f"all columns but {listed}" if self.listed else "all columns"
+
     def chosen(self, names: tuple[str, ...]) -> tuple[str, ...]:
         """Those of *names*, in their order; case does not matter."""
         listed = {name.casefold() for name in self.listed}
@@ -26,6 +32,9 @@ class Columns:
 
 ALL_COLUMNS = Columns()
 NO_COLUMNS = Columns(all_but=False)
+# How much of the past is kept, beside "1" and "2".
+BITEMPORAL = "bitemporal"
+_NO_HISTORY = "a table of type 1 keeps no history; write stored_as_scd_type=2"
 
 
 @dataclass(frozen=True)
@@ -35,7 +44,7 @@ class ApplyChanges:
     Expressions are SQL text or a Column of Spark's, kept opaque here.
 
     Attributes:
-        source: the name of a dataset or table that is read as a stream.
+        source: the name of the dataset or table with the events; None where the flow has a query of its own.
         keys: what tells rows apart; names or Columns.
         sequence_by: what events are ordered by.
         deletes: true for an event that takes its row away.
@@ -45,9 +54,11 @@ class ApplyChanges:
         sets: the column with the names of the columns that an event sets.
         scd_type: as the user wrote it.
         tracked: columns whose change begins a new version.
+        system_sequence_by: since when an event is known, for a table with two times.
+        reads_feed: the source is a table that change events are merged into, and its changes are what is read.
     """
 
-    source: str
+    source: str | None
     keys: tuple[Any, ...]
     sequence_by: Any
     deletes: Any = None
@@ -57,6 +68,35 @@ class ApplyChanges:
     sets: Any = None
     scd_type: str = "1"
     tracked: Columns = ALL_COLUMNS
+    system_sequence_by: Any = None
+    reads_feed: bool = False
+
+    @property
+    def bitemporal(self) -> bool:
+        """True when the table has two times."""
+        return self.scd_type == BITEMPORAL
+
+
+@dataclass(frozen=True)
+class CompareSnapshots:
+    """How whole copies of a source, one after another, change a streaming table.
+
+    Attributes:
+        source: the name of the dataset or table; None where the flow's function is asked for the next snapshot.
+        keys: what tells rows apart; names or Columns.
+        scd_type: as the user wrote it.
+        tracked: columns whose change begins a new version.
+    """
+
+    source: str | None
+    keys: tuple[Any, ...]
+    scd_type: str = "1"
+    tracked: Columns = ALL_COLUMNS
+
+    @property
+    def asks(self) -> bool:
+        """True when a function gives the snapshots."""
+        return self.source is None
 
 
 def conflict(changes: ApplyChanges) -> tuple[str, str] | None:
@@ -65,4 +105,19 @@ def conflict(changes: ApplyChanges) -> tuple[str, str] | None:
         return "columns_to_update", "it says itself which columns an event sets, without ignore_null_updates"
     if changes.truncates is not None and changes.scd_type != "1":
         return "apply_as_truncates", "only a table that keeps the current rows can be truncated by an event"
+    if changes.tracked != ALL_COLUMNS and changes.scd_type == "1":
+        return "track_history_column_list", _NO_HISTORY
+    if changes.bitemporal and changes.system_sequence_by is None:
+        return "stored_as_scd_type", "a table with two times needs system_sequence_by: since when an event is known"
+    if changes.system_sequence_by is not None and not changes.bitemporal:
+        return "system_sequence_by", "only tables with two times have it: stored_as_scd_type is bitemporal"
+    if changes.sets is not None and changes.bitemporal:
+        return "columns_to_update", "in a table with two times each event sets every column"
+    return None
+
+
+def snapshot_conflict(compares: CompareSnapshots) -> tuple[str, str] | None:
+    """The same for snapshots."""
+    if compares.tracked != ALL_COLUMNS and compares.scd_type == "1":
+        return "track_history_column_list", _NO_HISTORY
     return None

@@ -8,7 +8,7 @@ from enum import Enum
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
-from headrace.model.cdc import ApplyChanges
+from headrace.model.cdc import ApplyChanges, CompareSnapshots
 from headrace.model.expectations import Expectation
 from headrace.model.location import Location
 from headrace.model.names import Naming, QualifiedName
@@ -84,9 +84,12 @@ class Dataset:
 
 @dataclass(frozen=True)
 class PythonQuery:
-    """A function of the user's that returns a DataFrame; called only by the Spark adapters."""
+    """A function of the user's that returns a DataFrame; called only by the Spark adapters.
 
-    function: Callable[[], Any]
+    That of a flow which asks for snapshots takes the version before, and returns the next one or None.
+    """
+
+    function: Callable[..., Any]
     # What dlt.read and friends, and names without a schema, are read in.
     naming: Naming
 
@@ -137,6 +140,8 @@ class Flow:
     append: bool = False
     # How the events that the query reads change the target, for a flow that does not add them as rows.
     changes: ApplyChanges | None = None
+    # How it does, where the query gives whole snapshots.
+    snapshots: CompareSnapshots | None = None
 
 
 @dataclass(frozen=True)

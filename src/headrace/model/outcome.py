@@ -36,6 +36,36 @@ class FlowState(str, Enum):
 
 
 @dataclass(frozen=True)
+class ChangeCounts:
+    """What became of change events that were merged into a table.
+
+    Attributes:
+        tied: events that lost to another one of their batch, which has the same key and sequence and is not the same:
+            of each such sequence all but one. Where the newest event of a key decides, those of its sequence alone.
+        late: events that are not newer than the newest one that is not remembered any more, and so may have come too
+            late to be put in their order.
+        null_overwrites: events that put NULL where a value was; None where it is not known, as where the newest event
+            of a key decides.
+        new_versions: rows that were added to a table of SCD type 2; None for others. Nearly as many as events mean that
+            nearly every event begins a version.
+    """
+
+    tied: int = 0
+    late: int = 0
+    null_overwrites: int | None = None
+    new_versions: int | None = None
+
+    def plus(self, other: ChangeCounts) -> ChangeCounts:
+        """Both together."""
+        return ChangeCounts(
+            self.tied + other.tied,
+            self.late + other.late,
+            _sum_of_known(self.null_overwrites, other.null_overwrites),
+            _sum_of_known(self.new_versions, other.new_versions),
+        )
+
+
+@dataclass(frozen=True)
 class FlowCounts:
     """Rows of one batch, or of all batches of a flow in an update.
 
@@ -52,9 +82,11 @@ class FlowCounts:
     # Of the rows written, those with something rescued (Auto Loader); None where nothing tells.
     rows_rescued: int | None = None
     # Of tables that change events are merged into: rows of the table that were added or given new values, and those
-    # that were taken out; None for others, and where a crash has kept them from being known.
+    # that were taken out; None for others.
     rows_upserted: int | None = None
     rows_deleted: int | None = None
+    # The same holds of the events of such tables.
+    changes: ChangeCounts | None = None
 
     def plus(self, other: FlowCounts) -> FlowCounts:
         """Both batches together; expectations are matched by name."""
@@ -70,6 +102,7 @@ class FlowCounts:
             _sum_of_known(self.rows_rescued, other.rows_rescued),
             _sum_of_known(self.rows_upserted, other.rows_upserted),
             _sum_of_known(self.rows_deleted, other.rows_deleted),
+            other.changes if self.changes is None else self.changes.plus(other.changes or ChangeCounts()),
         )
 
 

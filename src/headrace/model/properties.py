@@ -6,15 +6,19 @@ from collections.abc import Mapping
 
 from headrace.model.datasets import PRIVATE_PROPERTY
 from headrace.model.schema import Schema
+from headrace.model.ties import ON_TIE_KEY, OnTie
 
 PREFIX = "headrace."
 STRICT_PROPERTY = "headrace.strict"
 
-# What each one does, for the reader. All of them are "true" or "false".
+# What each one does, for the reader.
 KNOWN_PROPERTIES: Mapping[str, str] = {
     PRIVATE_PROPERTY: "the table is for the pipeline alone",
     STRICT_PROPERTY: "the schema of the table does not change, columns that are added included",
+    ON_TIE_KEY: "what is done about change events that have the same key and sequence, and are not the same",
 }
+_SWITCH = ("true", "false")
+_VALUES = {ON_TIE_KEY: tuple(one.value for one in OnTie)}
 
 # Types that Delta keeps behind a table feature, which it does not switch on by itself in a table that is there.
 _FEATURES = {"timestamp_ntz": "delta.feature.timestampNtz", "variant": "delta.feature.variantType"}
@@ -36,6 +40,6 @@ def switched_on(properties: Mapping[str, str], key: str) -> bool:
     return properties.get(key, "false").strip().casefold() == "true"
 
 
-def is_switch(value: str) -> bool:
-    """True for a value that a property of ours can have."""
-    return value.strip().casefold() in ("true", "false")
+def values_of(key: str) -> tuple[str, ...]:
+    """The values that a property of ours can have, in any case."""
+    return _VALUES.get(key, _SWITCH)

@@ -3,7 +3,8 @@
 While a project's files load, ``from pyspark import pipelines as dp`` and ``import dlt`` give the same functions.
 """
 
-from headrace.pipelines.changes import create_auto_cdc_flow
+from headrace.pipelines.changes import create_auto_cdc_flow, replace_flow
+from headrace.pipelines.debezium import debezium
 from headrace.pipelines.decorators import (
     append_flow,
     create_streaming_table,
@@ -25,18 +26,17 @@ from headrace.pipelines.decorators import (
     view,
 )
 from headrace.pipelines.hooks import on_event_hook
+from headrace.pipelines.snapshots import create_auto_cdc_from_snapshot_flow
 from headrace.pipelines.unsupported import refusing
 from headrace.pipelines.views import persisted_view
 
-apply_changes_from_snapshot = refusing("apply_changes_from_snapshot")
-create_auto_cdc_from_snapshot_flow = refusing("create_auto_cdc_from_snapshot_flow")
 create_sink = refusing("create_sink")
 foreach_batch_sink = refusing("foreach_batch_sink")
-replace_flow = refusing("replace_flow")
 update_flow = refusing("update_flow")
 
 # The vendor's older spellings.
 apply_changes = create_auto_cdc_flow
+apply_changes_from_snapshot = create_auto_cdc_from_snapshot_flow
 create_table = table
 create_view = view
 create_target_table = create_streaming_table
@@ -55,6 +55,7 @@ __all__ = [
     "create_table",
     "create_target_table",
     "create_view",
+    "debezium",
     "enable_local_execution",
     "expect",
     "expect_all",

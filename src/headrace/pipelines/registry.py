@@ -26,13 +26,16 @@ Function = Callable[[], Any]
 
 
 class Reader(Protocol):
-    """Reads datasets of the pipeline for the query function that is being called."""
+    """What the query function that is being called may ask for."""
 
     def read(self, name: str) -> Any:
-        """The dataset as a batch DataFrame."""
+        """A dataset of the pipeline as a batch DataFrame."""
 
     def read_stream(self, name: str) -> Any:
-        """The dataset as a streaming DataFrame."""
+        """A dataset of the pipeline as a streaming DataFrame."""
+
+    def opened(self, messages: Any, row: Any, **options: Any) -> Any:
+        """Messages of Debezium as change events, with the other arguments of ``headrace.pipelines.debezium``."""
 
 
 @dataclass

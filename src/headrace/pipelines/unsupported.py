@@ -13,9 +13,6 @@ REASONS: Mapping[str, str] = {
     "create_sink": "sinks are not there yet; write a streaming table and deliver from it",
     "foreach_batch_sink": "sinks are not there yet; write a streaming table and deliver from it",
     "update_flow": "update flows write to sinks, which are not there yet",
-    "replace_flow": "replace flows are not there yet; use a materialized view that keeps the latest row of each key",
-    "create_auto_cdc_from_snapshot_flow": "snapshots are not compared yet; feed the changes to create_auto_cdc_flow",
-    "apply_changes_from_snapshot": "snapshots are not compared yet; feed the changes to create_auto_cdc_flow",
 }
 
 

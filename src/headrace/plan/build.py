@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from headrace.cdc.change_feed import FEED_PROPERTY
 from headrace.errors import PipelineError, Problems
 from headrace.graph.resolved import Mode, ResolvedFlow, ResolvedGraph
 from headrace.graph.select import Selected
 from headrace.graph.starts import StartKind
 from headrace.model.names import QualifiedName
+from headrace.model.properties import switched_on
 from headrace.plan.away import away_steps, stranded
 from headrace.plan.deployed import DeployedPast, DeployedState, read_anew
 from headrace.plan.kinds import changed_kinds
@@ -17,7 +19,7 @@ from headrace.plan.loads import unloadable
 from headrace.plan.loss import clearing
 from headrace.plan.reach import Restart
 from headrace.plan.restarts import again, restarts, start_to_go_on
-from headrace.plan.state import changed_states
+from headrace.plan.state import changed_states, other_tables
 from headrace.plan.steps import Decision, FlowStep, Plan, TableChange, TableStep
 from headrace.plan.tables import table_steps
 from headrace.plan.unfinished import unfinished
@@ -45,8 +47,10 @@ def build_plan(graph: ResolvedGraph, state: DeployedState, past: DeployedPast, s
     kept = selected.without(other_kind)
     problems += _lost_checkpoints(graph, state, kept)
     problems += changed_states(graph, state, kept)
+    problems += other_tables(graph, state, kept)
     problems += _stuck_loads(graph, state, kept)
     problems += _missing_inputs(graph, state, selected)
+    problems += _missing_feeds(graph, state, selected)
     if problems:
         raise Problems(problems)
     moving: set[QualifiedName] = set()
@@ -116,6 +120,23 @@ def _missing_inputs(graph: ResolvedGraph, state: DeployedState, selected: Select
         if flow.target in selected.refresh
         for given in graph.stored_inputs(flow)
         if given.name not in selected.refresh and state.table(given.name) is None
+    ]
+
+
+def _missing_feeds(graph: ResolvedGraph, state: DeployedState, selected: Selected) -> list[PipelineError]:
+    """Flows that read what a table does not tell yet, which is not selected."""
+    names = {str(name): name for name in graph.by_name.keys() - selected.refresh}
+    read = [
+        (flow, names[source.detail])
+        for flow in graph.stored_flows
+        if flow.target in selected.refresh
+        for source in flow.analysis.sources
+        if source.reads_feed and source.detail in names
+    ]
+    return [
+        PipelineError("PLAN.FEED_MISSING", location=flow.flow.location, flow=flow.name, name=name, target=flow.target)
+        for flow, name in read
+        if (table := state.table(name)) is not None and not switched_on(table.properties, FEED_PROPERTY)
     ]
 
 

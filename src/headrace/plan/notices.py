@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from headrace.autoloader.options import without_effect_of
 from headrace.autoloader.source import Source as LoaderSource
 from headrace.graph.resolved import Mode, ResolvedFlow, ResolvedGraph, SourceKind
+from headrace.model.retention import RETENTION_KEYS
+from headrace.model.ties import ON_TIE_KEY
 from headrace.model.triggers import INTERVAL_KEY, TRIGGER_KEY
 
 _PREFIX = "pipelines."
@@ -28,9 +30,16 @@ class Notice:
 def without_effect(graph: ResolvedGraph) -> Iterator[Notice]:
     """Settings of the vendor's service, known by their prefix, that are accepted and change nothing."""
     for dataset in graph.datasets:
+        merges = any(flow.flow.changes is not None for flow in graph.flows_into(dataset.name))
+        honoured = _HONOURED | RETENTION_KEYS if merges else _HONOURED
         for key in dataset.dataset.properties:
-            if key.startswith(_PREFIX) and key not in _HONOURED:
+            if key.startswith(_PREFIX) and key not in honoured:
                 yield Notice(f'table property "{key}" of "{dataset.name}" has no effect', str(dataset.name))
+            if key == ON_TIE_KEY and not merges:
+                message = (
+                    f'table property "{key}" of "{dataset.name}" has no effect: no change events are merged into it'
+                )
+                yield Notice(message, str(dataset.name))
     for flow in graph.flows:
         for key in flow.flow.spark_conf:
             if key.startswith(_PREFIX) and key not in _TRIGGERS:

@@ -6,9 +6,12 @@ import shlex
 from collections.abc import Iterable, Iterator
 from difflib import SequenceMatcher
 
+from headrace.cdc.shape import ALL_TIMES
 from headrace.errors import PipelineError
-from headrace.graph.resolved import MadeWith, Mode, ResolvedFlow, ResolvedGraph, StatefulOperator
+from headrace.graph.resolved import CHANGES, MadeWith, Mode, ResolvedFlow, ResolvedGraph, StatefulOperator
 from headrace.graph.select import Selected
+from headrace.model.schema import Column, Schema
+from headrace.model.type_changes import schema_change
 from headrace.plan.deployed import DeployedState
 from headrace.plan.restarts import start_to_go_on
 
@@ -35,6 +38,22 @@ def changed_states(graph: ResolvedGraph, state: DeployedState, selected: Selecte
     ]
 
 
+def other_tables(graph: ResolvedGraph, state: DeployedState, selected: Selected) -> list[PipelineError]:
+    """A problem for each flow that would begin to change the rows of a table which were made in another way.
+
+    A flow that goes on is told by its own record; this is about one that has taken the place of another.
+    """
+    return [
+        PipelineError("CDC.OTHER_TABLE", location=flow.flow.location, flow=flow.name, name=flow.target, columns=columns)
+        for flow in graph.stored_flows
+        if (feed := flow.analysis.feed) is not None
+        and flow.target in selected.refresh - selected.full_refresh
+        and state.made_with(flow) is None
+        and (table := state.table(flow.target)) is not None
+        and (columns := ", ".join(sorted({*feed.shape.times} ^ ({*table.schema.names} & {*ALL_TIMES}))))
+    ]
+
+
 def _with_empty_state(flow: ResolvedFlow) -> str:
     """How a flow can go on without its state, as the end of a hint."""
     # Rows that events were merged into would meet events that they know nothing of.
@@ -58,11 +77,20 @@ def _changes(before: MadeWith, now: MadeWith) -> Iterator[str]:
     for tag, left, right, first, last in matcher.get_opcodes():
         olds, news = before.operators[left:right], now.operators[first:last]
         if tag == "equal":
+            pairs = zip(olds, news, strict=True)
+            yield from (_exchange(old, new) for old, new in pairs if old.kind == CHANGES and not _goes_on(old, new))
             continue
         for old, new in zip(olds, news, strict=False):
             yield _exchange(old, new)
         yield from (f'"{old.description}" is gone' for old in olds[len(news) :])
         yield from (f'"{new.description}" is new, and has no state' for new in news[len(olds) :])
+
+
+def _goes_on(old: StatefulOperator, new: StatefulOperator) -> bool:
+    """True when sequences that are remembered can be compared with those of new events."""
+    before, after = (Schema((Column("sequence", json_type=known.types),)) for known in (old, new))
+    change = schema_change(before, after)
+    return not change.refused and change.result == after
 
 
 def _exchange(old: StatefulOperator, new: StatefulOperator) -> str:

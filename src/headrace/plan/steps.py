@@ -186,10 +186,12 @@ class Plan:
         lines += [step.describe() for step in self.flows if step.decision is not Decision.START]
         if self.empty:
             lines.append("nothing to do")
-        return "\n".join([*lines, *(left.describe() for left in self.inactive)])
+        lines += [left.describe() for left in self.inactive]
+        return "\n".join([*lines, *(f"warning    {flow.name}: {reason}" for flow, reason in self.graph.cautions)])
 
     def to_json(self) -> dict[str, Any]:
-        """The plan for programs."""
+        """The plan for programs; ``warnings`` are there where there are some."""
+        warnings = [{"flow": flow.name, "reason": reason} for flow, reason in self.graph.cautions]
         return {
             "empty": self.empty,
             "tables": [
@@ -238,6 +240,7 @@ class Plan:
                 }
                 for step in self.away
             ],
+            **({"warnings": warnings} if warnings else {}),
         }
 
 

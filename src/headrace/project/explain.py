@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from headrace.cdc.feed import MergePath
 from headrace.graph.resolved import Mode, ResolvedDataset, ResolvedFlow
 from headrace.model.schema import Schema
 from headrace.model.type_changes import SchemaChange, schema_change
@@ -14,6 +15,7 @@ _EFFECTS = {
     Mode.APPEND: "adds what is new in its sources; a full refresh clears the table and reads them from the start",
     Mode.COMPLETE: "replaces the table with the whole aggregate in each batch; add a watermark to append instead",
     Mode.MERGE: "merges change events into the table; a full refresh clears it and reads its source from the start",
+    Mode.SNAPSHOT: "brings the table to where each next snapshot is; a full refresh begins with the first",
     Mode.ONCE: "appends its rows exactly once, and again after a full refresh",
     Mode.REPLACE: "replaces the table in one commit when its inputs, code or settings changed, otherwise does nothing",
     Mode.VIEW: "stores no rows; computed by what reads it",
@@ -62,12 +64,27 @@ class FlowExplanation:
             "external": list(analysis.external),
             "stateful": [operator.description for operator in analysis.operators],
             "unrepeatable": analysis.unrepeatable,
+            "merge": self._merge(),
             "epoch": self.epoch,
             "checkpoint": self.checkpoint,
             "positions": [{"source": source, "position": position} for source, position in self.positions],
             "trigger": self.trigger,
             "refresh": _EFFECTS[self.flow.mode],
             "next_update": self.next_update,
+        }
+
+    def _merge(self) -> dict[str, Any] | None:
+        """Which way change events take into the table, and why; None where there are none."""
+        feed, changes = self.flow.analysis.feed, self.flow.flow.changes
+        if feed is None or self.flow.mode is Mode.SNAPSHOT:
+            return None
+        path, why = feed.path
+        # Decided batch by batch, where it makes a difference.
+        truncates = path is MergePath.NEWEST and changes is not None and changes.truncates is not None
+        return {
+            "path": path.value,
+            "why": why,
+            "but": f"{MergePath.REBUILT.value} by batches with truncates" if truncates else None,
         }
 
 
@@ -185,6 +202,9 @@ def _flow_lines(flow: FlowExplanation) -> Iterator[str]:
     if said["checkpoint"]:
         yield f"    checkpoint   {said['checkpoint']} (epoch {said['epoch']})"
     yield from (f"    stands at    {source}: {position}" for source, position in flow.positions)
+    if said["merge"]:
+        but = f"; {said['merge']['but']}" if said["merge"]["but"] else ""
+        yield f"    merge        {said['merge']['path']}, because {said['merge']['why']}{but}"
     if said["trigger"]:
         yield f"    trigger      {said['trigger']}"
     yield f"    refresh      {said['refresh']}"

@@ -101,7 +101,7 @@ class Project(StoredProject):
             Problems: everything that is wrong with the code.
         """
         kept, cleared = self._planning.kept(Selection()), self._planning.cleared(Selection())
-        return self._resolver.resolve(Resolving(kept, cleared)).graph
+        return self._resolver.resolve(Resolving(kept, cleared, taken=self._planning.taken)).graph
 
     def plan(self, selection: Selection | None = None) -> Plan:
         """What :meth:`run` would do and why; nothing is written.
@@ -220,7 +220,7 @@ class Project(StoredProject):
     def _resolved_with(self, name: str, *, partly: bool = False) -> tuple[Resolved, QualifiedName]:
         """The project with all of the flows of a dataset, or *partly* with some, whatever other sources are away."""
         kept, cleared = self._planning.kept(Selection()), self._planning.cleared(Selection())
-        resolved = self._resolver.resolve(Resolving(kept, cleared, leaves_out=True))
+        resolved = self._resolver.resolve(Resolving(kept, cleared, leaves_out=True, taken=self._planning.taken))
         dataset = dataset_name(resolved.graph, name, self.settings.naming)
         if not partly or dataset in resolved.graph.absent:
             raise_all(errors_of(resolved.graph.away_into(dataset)))
@@ -229,7 +229,9 @@ class Project(StoredProject):
     def _resolved_for(self, selection: Selection, *, leaves_out: bool) -> Resolved:
         """The project for an update of the selection."""
         kept, cleared = self._planning.kept(selection), self._planning.cleared(selection)
-        return self._resolver.resolve(Resolving(kept, cleared, unusable(self.settings), leaves_out))
+        return self._resolver.resolve(
+            Resolving(kept, cleared, unusable(self.settings), leaves_out, self._planning.taken)
+        )
 
     def _update(
         self,

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from headrace.cdc.snapshots import Taken
 from headrace.checkpoints.freshness import StoredState
 from headrace.checkpoints.past import StoredPast
 from headrace.checkpoints.renaming import NamesNow, RelocatedLayout, StoredRenames
@@ -13,7 +14,7 @@ from headrace.events.reader import EventReader
 from headrace.graph.resolve import Kept
 from headrace.graph.resolved import ResolvedFlow, ResolvedGraph
 from headrace.graph.select import Selection, cleared_names, select
-from headrace.model.datasets import Dataset, Definitions
+from headrace.model.datasets import Dataset, Definitions, Flow
 from headrace.model.location import Location
 from headrace.model.names import InvalidName, QualifiedName
 from headrace.model.outcome import FlowCounts
@@ -70,6 +71,11 @@ class Planning:
             return None if table is None else table.schema
 
         return kept
+
+    def taken(self, flow: Flow) -> Taken:
+        """What a flow has taken of snapshots, as long as its table keeps its rows."""
+        table = self.state.table(flow.target)
+        return Taken(self.state.snapshot_taken(flow), None if table is None else table.schema)
 
     def cleared(self, selection: Selection) -> Cleared:
         """Tells which datasets an update of the selection clears, and which ones a crash has kept one from clearing."""

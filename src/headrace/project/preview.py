@@ -76,7 +76,7 @@ class Previewer:
 
     def _compute(self, flow: ResolvedFlow, scratch: Path, taken: _Taken) -> None:
         """Give the flow's rows to *taken*, batch by batch, until it has enough."""
-        if flow.mode is Mode.MERGE:
+        if flow.merges:
             raise PipelineError("CDC.NO_PREVIEW", location=flow.flow.location, dataset=flow.target)
         for given in self._graph.stored_inputs(flow):
             self._provide(given.name, scratch)

@@ -11,11 +11,12 @@ from typing import TypeAlias
 
 from pyspark.sql import SparkSession
 
+from headrace.cdc.snapshots import Taken
 from headrace.errors import PipelineError, Problems
 from headrace.graph.build import build
 from headrace.graph.resolve import Kept, resolve
 from headrace.graph.resolved import ResolvedGraph
-from headrace.model.datasets import Definitions, Kind, SqlQuery
+from headrace.model.datasets import Definitions, Flow, Kind, SqlQuery
 from headrace.model.hooks import EventHook
 from headrace.model.names import QualifiedName
 from headrace.model.views import ViewDefinition
@@ -60,6 +61,7 @@ class Resolving:
         kept: the columns of tables that keep their rows.
         cleared: which datasets lose their rows, so that schemas of what they read are inferred anew.
         known: what is already known to be wrong, reported together with what is found.
+        taken: what flows have taken of snapshots.
         leaves_out: leave out flows whose sources are away, instead of raising that.
     """
 
@@ -67,6 +69,7 @@ class Resolving:
     cleared: Cleared = lambda _definitions: frozenset()
     known: tuple[PipelineError, ...] = ()
     leaves_out: bool = False
+    taken: Callable[[Flow], Taken] = lambda _flow: Taken()
 
 
 class Resolver:
@@ -140,7 +143,7 @@ class Resolver:
         catalog.cleared = wanted.cleared(definitions)
         catalog.know([dataset.name for dataset in definitions.datasets], views)
         modules = sorted({*source_modules(settings.root_path), *loaded.notebooks})
-        analyzer = StubAnalyzer(catalog, definitions, settings.root, modules, self._parameters())
+        analyzer = StubAnalyzer(catalog, definitions, settings.root, modules, self._parameters(), wanted.taken)
         try:
             resolved = resolve(
                 graph,

@@ -18,6 +18,7 @@ _FLOW_TYPES = {
     Mode.APPEND: "APPEND",
     Mode.COMPLETE: "COMPLETE",
     Mode.MERGE: "AUTO_CDC",
+    Mode.SNAPSHOT: "SNAPSHOT_CHANGE",
     Mode.ONCE: "APPEND",
     Mode.REPLACE: "MATERIALIZED_VIEW",
     Mode.VIEW: "VIEW",
@@ -55,9 +56,11 @@ def settings_warnings(settings: Settings) -> Iterator[Warned]:
 
 
 def graph_warnings(graph: ResolvedGraph) -> Iterator[Warned]:
-    """What may surprise in the code: properties without effect, tables replaced by each batch, uncounted rules."""
+    """What may surprise in the code: what has no effect or is not counted, what replaces tables, what is by chance."""
     for notice in without_effect(graph):
         yield Warned("DATASET.WITHOUT_EFFECT", notice.message, notice.flow, notice.dataset)
+    for flow, reason in graph.cautions:
+        yield Warned("CDC.ORDERED_BY_CHANCE", f'flow "{flow.name}": {reason}', flow.name, str(flow.target))
     for flow in graph.flows:
         if flow.mode is Mode.COMPLETE:
             message = f'flow "{flow.name}" aggregates a stream without a watermark: each batch replaces the table'

@@ -161,6 +161,8 @@ class Update:
             at=self.at,
             fence=self.lease.check,
             term=self.lease.number,
+            retention=settings.retention,
+            on_tie=settings.on_tie,
             turns={dataset.name: Turn() for dataset in self.resolved.graph.datasets},
             grace_s=settings.stop_grace_s,
             max_parallel_flows=settings.max_parallel_flows,

@@ -13,6 +13,7 @@ class Point(str, Enum):
     TO_SET_ASIDE = "to set aside"  # a batch is judged, its quarantine rows are stored next
     TO_WRITE = "to write"  # the rows of a batch go into its target next
     REMEMBERED = "remembered"  # what late events will need is stored, the batch is not in its target
+    FORGOTTEN = "forgotten"  # what is remembered no longer is taken out, no batch of the update is in its target
     QUARANTINED = "quarantined"  # a batch's quarantine rows are stored, its target is not
     WRITTEN = "written"  # a batch is in its target, its counts are not in the event log
     COUNTED = "counted"  # a batch is counted, Spark (or the flow's record) does not know that it is done

@@ -12,6 +12,7 @@ from enum import Enum
 from functools import cache
 from types import MappingProxyType
 
+from headrace.model.retention import RETENTION_KEYS
 from headrace.model.triggers import INTERVAL_KEY
 
 
@@ -104,7 +105,11 @@ _PIPELINE = (
         _T.MAP,
         "Parameters and Spark confs, read with `spark.conf.get` and `${key}`. Every value is a text. "
         "`pipelines.maxFlowRetryAttempts` sets `max_flow_retries`, `pipelines.trigger.interval` how often flows of a "
-        "continuous update look for new input where they do not say so themselves.",
+        "continuous update look for new input where they do not say so themselves, "
+        "`pipelines.cdc.tombstoneGCThresholdInSeconds` for how long tables that change events are merged into remember "
+        "what their rows cannot tell (172800 seconds unless it is said), and "
+        "`pipelines.applyChanges.tombstoneGCFrequencyInSeconds` how often they forget (3600). `headrace.cdc.on_tie` is "
+        "`resolve`, `fail` or `quarantine`, for tables that do not say so themselves.",
         "empty",
         in_profile=True,
     ),
@@ -362,7 +367,7 @@ _CLUSTERS = (
 
 # Confs of lakeflow.md 1.7 that Headrace reads from `configuration`; any other `pipelines.*` there has no effect.
 RETRIES_CONF = "pipelines.maxFlowRetryAttempts"
-HONOURED_CONFS = frozenset({RETRIES_CONF, INTERVAL_KEY})
+HONOURED_CONFS = frozenset({RETRIES_CONF, INTERVAL_KEY}) | RETENTION_KEYS
 VENDOR_CONF_PREFIX = "pipelines."
 
 # lakeflow.md 2.1: "cannot be set by users".

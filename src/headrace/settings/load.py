@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -13,6 +14,8 @@ from typing import Any
 from headrace.errors import PipelineError, Problems, raise_all
 from headrace.model.location import Location
 from headrace.model.names import InvalidName, check_part
+from headrace.model.retention import DEFAULT_RETENTION, RETENTION_KEYS, Retention, is_seconds
+from headrace.model.ties import ON_TIE_KEY, OnTie
 from headrace.model.triggers import INTERVAL_KEY, InvalidInterval, parse_interval_s
 from headrace.settings.check import Checker, Section, nearest
 from headrace.settings.clusters import spark_conf_of
@@ -114,6 +117,7 @@ class _Loader:
         configuration = {**section.mapping("configuration"), **overrides}
         development = section.flag("development") or False
         clusters = spark_conf_of(section.sections("clusters"), self._problem)
+        retention, on_tie = _of_changes(configuration, partial(self._wrong, section))
         return Settings(
             file=self.file,
             root=self.file.parent,
@@ -125,6 +129,8 @@ class _Loader:
             schema=self._name_part(section, "schema", prefix) or prefix + DEFAULT_SCHEMA,
             continuous=section.flag("continuous") or False,
             trigger_interval_s=self._interval(section, configuration),
+            retention=retention,
+            on_tie=on_tie,
             stop_grace_s=self._number(section, "stop_grace_seconds", DEFAULT_STOP_GRACE_S, least=0),
             development=development,
             configuration=MappingProxyType(configuration),
@@ -237,3 +243,14 @@ def _vendor_confs(configuration: Mapping[str, str]) -> Iterator[tuple[str, str]]
 def _absolute(paths: Mapping[str, str], folder: Path) -> Mapping[str, str]:
     """What beginnings of paths stand for; where that has no scheme, it is below *folder*."""
     return MappingProxyType({begin: place if "://" in place else str(folder / place) for begin, place in paths.items()})
+
+
+def _of_changes(configuration: Mapping[str, str], wrong: Callable[[str, str, str], None]) -> tuple[Retention, OnTie]:
+    """How tables that change events are merged into remember, and what they do where events tie."""
+    for key in RETENTION_KEYS & configuration.keys():
+        if not is_seconds(configuration[key]):
+            wrong(f"configuration.{key}", "it is not a whole number", "Write seconds, 0 or more.")
+    if ON_TIE_KEY in configuration and OnTie.of(configuration[ON_TIE_KEY]) is None:
+        reason = f'"{configuration[ON_TIE_KEY]}" is none of {", ".join(OnTie)}'
+        wrong(f"configuration.{ON_TIE_KEY}", reason, "Write one of them, or leave it out.")
+    return DEFAULT_RETENTION.with_confs(configuration), OnTie.RESOLVE.with_confs(configuration)

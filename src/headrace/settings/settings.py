@@ -10,6 +10,8 @@ from types import MappingProxyType
 from headrace.errors import PipelineError, raise_all
 from headrace.model.location import Location
 from headrace.model.names import Naming, QualifiedName
+from headrace.model.retention import DEFAULT_RETENTION, Retention
+from headrace.model.ties import OnTie
 from headrace.settings.secrets import DIRECTORY_VARIABLE, Secrets, resolve
 from headrace.settings.storage import StorageLayout
 
@@ -58,6 +60,9 @@ class Settings:
     continuous: bool = False
     # pipelines.trigger.interval of the configuration; None leaves it to the kind of each flow.
     trigger_interval_s: float | None = None
+    # Of tables that do not say so themselves.
+    retention: Retention = DEFAULT_RETENTION
+    on_tie: OnTie = OnTie.RESOLVE
     # How long a running batch may take once the update is told to stop.
     stop_grace_s: int = DEFAULT_STOP_GRACE_S
     development: bool = False

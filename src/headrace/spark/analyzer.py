@@ -4,30 +4,37 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StructType
 
+from headrace.cdc.feed import Feed
+from headrace.cdc.shape import END_AT, START_AT
+from headrace.cdc.snapshots import TIME_OF_UPDATE, Taken, type_of
 from headrace.errors import PipelineError, Problems, problems_of
 from headrace.expectations.check import check
 from headrace.graph.resolve import MissingInput
-from headrace.graph.resolved import Analysis
+from headrace.graph.resolved import Analysis, Input
+from headrace.model.cdc import CompareSnapshots
 from headrace.model.datasets import Dataset, Definitions, Flow
 from headrace.model.names import QualifiedName
 from headrace.model.schema import Schema
 from headrace.spark.catalog import Catalog
-from headrace.spark.cdc.feed import feed_of, target_schema
-from headrace.spark.delta_tables import empty_frame
+from headrace.spark.cdc.feed import feed_of, snapshot_feed, target_schema
+from headrace.spark.delta_tables import empty_frame, struct_type
 from headrace.spark.failures import definition_problem, first_line, user_location
 from headrace.spark.input_file import check_input_file
-from headrace.spark.plans import fingerprint, needs_complete_mode, read_plan
+from headrace.spark.plans import Reading, fingerprint, needs_complete_mode, read_plan
 from headrace.spark.queries import call
 from headrace.spark.session import with_confs
+from headrace.spark.snapshots import Snapshot, asked
 from headrace.spark.stateful import stateful_operators
 
 _MISSING = ("TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND", "CATALOG_NOT_FOUND", "REQUIRES_SINGLE_PART_NAMESPACE")
@@ -42,16 +49,24 @@ class StubAnalyzer:
         root: the project's folder, to find the user's line in a traceback.
         files: the project's Python files; their text is part of the fingerprint of queries that run Python code.
         parameters: a digest that stands for the settings which queries can read.
+        taken: what a flow has taken of snapshots.
     """
 
     def __init__(
-        self, catalog: Catalog, definitions: Definitions, root: Path, files: Iterable[Path], parameters: str
+        self,
+        catalog: Catalog,
+        definitions: Definitions,
+        root: Path,
+        files: Iterable[Path],
+        parameters: str,
+        taken: Callable[[Flow], Taken],
     ) -> None:
         self._catalog = catalog
         self._datasets = {dataset.name: dataset for dataset in definitions.datasets}
         self._root = root
         self._files = tuple(files)
         self._parameters = parameters
+        self._taken = taken
         # Rules and confs of a view act in the queries that read it, and are not part of its plan.
         self._views: dict[QualifiedName, str] = {}
 
@@ -79,8 +94,12 @@ class StubAnalyzer:
         """Call the flow's query once and look at the plan of what it returns."""
         try:
             with with_confs(self._catalog.session, flow.spark_conf):
+                if flow.snapshots is not None:
+                    return self._analysis_of_snapshots(flow, flow.snapshots)
                 frame = call(flow, self._catalog, resolving=True, columns=self._target_columns(flow))
-                return self._analysis(flow, frame)
+                if flow.changes is None:
+                    return self._analysis(flow, frame, None)
+                return self._analysis(flow, frame, feed_of(flow, frame, self._before(flow).table))
         except (PipelineError, Problems) as error:
             place = user_location(error, self._root) or flow.location
             found = [problem.located(place) for problem in problems_of(error)]
@@ -108,24 +127,65 @@ class StubAnalyzer:
         """What is wrong with the expectations of a dataset over rows of this schema."""
         return check(dataset, empty_frame(self._catalog.session, schema.nullable)) if dataset.expectations else ()
 
-    def _analysis(self, flow: Flow, frame: DataFrame) -> Analysis:
+    def _analysis_of_snapshots(self, flow: Flow, compares: CompareSnapshots) -> Analysis:
+        """The analysis of a flow that compares snapshots, by the next one; where there is none, by its table."""
+        taken = self._before(flow)
+        if not compares.asks:
+            frame = call(flow, self._catalog, resolving=True)
+            return self._comparing(flow, frame, taken, TIME_OF_UPDATE)
+        reads: set[QualifiedName] = set()
+        snapshot, due = self._asked(flow, taken, reads)
+        known = taken.table or self.declared_schema(self._datasets[flow.target])
+        if snapshot is not None:
+            frame, kind = snapshot.rows, type_of(snapshot.version)
+        elif known is not None:
+            begun = known.find(START_AT)
+            kind = begun.json_type if begun is not None else TIME_OF_UPDATE
+            frame = empty_frame(self._catalog.session, _without_times(known))
+        else:
+            raise PipelineError("CDC.NO_SNAPSHOT", location=flow.location, flow=flow.name, name=flow.target)
+        found = self._comparing(flow, frame, taken, kind)
+        # What comes next has other rows, and other columns perhaps, but is not another query.
+        identity = self._identity(flow, self._catalog.session.range(0), Reading(python=True))
+        inputs = {given.name: given for given in found.inputs}
+        inputs |= {name: Input(name, streaming=False) for name in sorted(reads, key=str) if name not in inputs}
+        return replace(found, inputs=tuple(inputs.values()), fingerprint=identity, unrepeatable=due)
+
+    def _before(self, flow: Flow) -> Taken:
+        """What there is of the flow's table, unless it is cleared."""
+        return Taken() if flow.target in self._catalog.cleared else self._taken(flow)
+
+    def _asked(self, flow: Flow, taken: Taken, reads: set[QualifiedName]) -> tuple[Snapshot | None, str | None]:
+        """The next snapshot, and why there is something to do; None when there is nothing.
+
+        Where the table tells the columns, what is wrong with the snapshot is for the flow to say. A function that looks
+        at the pipeline's own tables has seen empty stand-ins of them, so that its answer tells nothing.
+        """
+        try:
+            snapshot = asked(flow, self._catalog, taken.version, reads)
+        except PipelineError as error:
+            if taken.table is None or not error.code.startswith("CDC."):
+                raise
+            return None, "what its function gives cannot be taken"
+        if snapshot is not None:
+            return snapshot, f"snapshot {snapshot.version} comes next"
+        return None, "its function looks at tables of the pipeline" if reads else None
+
+    def _comparing(self, flow: Flow, snapshot: DataFrame, taken: Taken, kind: str) -> Analysis:
+        """The analysis of a snapshot, which is compared by the columns of its table as well."""
+        found = self._analysis(flow, snapshot, snapshot_feed(flow, snapshot, kind))
+        return replace(found, feed=snapshot_feed(flow, _with_kept(snapshot, taken.table), kind))
+
+    def _analysis(self, flow: Flow, frame: DataFrame, feed: Feed | None) -> Analysis:
         check_input_file(frame)
         reading = read_plan(frame, self._catalog.names.name_behind)
         streaming = frame.isStreaming
         dataset = self._datasets.get(flow.target)
-        rules = [f"{e.name} {e.action.value} {e.text}" for e in dataset.expectations] if dataset else []
-        rules += _sorted(dataset.column_comments) if dataset else []
-        rules += [str(flow.changes)] if flow.changes is not None else []
-        code = self._code_digest() if reading.python else ""
-        views = [self._views.get(name, "") for name in reading.inputs]
-        identity = fingerprint(
-            frame, reading, str(self._catalog.stubs), self._parameters, code, *rules, *_sorted(flow.spark_conf), *views
-        )
+        identity = self._identity(flow, frame, reading)
         if dataset is not None and dataset.kind.is_view:
             self._views[dataset.name] = identity
         complete = streaming and not flow.once and needs_complete_mode(frame)
-        feed = feed_of(flow, frame) if flow.changes is not None else None
-        schema = Schema.from_json(frame.schema.json()) if feed is None else target_schema(feed, frame)
+        schema = Schema.from_json(frame.schema.json()) if feed is None else target_schema(feed)
         keeps_state = streaming and reading.keeps_state
         return Analysis(
             schema=schema.nullable,
@@ -138,6 +198,18 @@ class StubAnalyzer:
             fingerprint=identity,
             unrepeatable=reading.unrepeatable,
             feed=feed,
+        )
+
+    def _identity(self, flow: Flow, frame: DataFrame, reading: Reading) -> str:
+        """The same as long as a flow does the same with the same inputs."""
+        dataset = self._datasets.get(flow.target)
+        rules = [f"{e.name} {e.action.value} {e.text}" for e in dataset.expectations] if dataset else []
+        rules += _sorted(dataset.column_comments) if dataset else []
+        rules += [str(declared) for declared in (flow.changes, flow.snapshots) if declared is not None]
+        code = self._code_digest() if reading.python else ""
+        views = [self._views.get(name, "") for name in reading.inputs]
+        return fingerprint(
+            frame, reading, str(self._catalog.stubs), self._parameters, code, *rules, *_sorted(flow.spark_conf), *views
         )
 
     def _target_columns(self, flow: Flow) -> tuple[str, ...]:
@@ -158,6 +230,22 @@ class StubAnalyzer:
         for file in self._files:
             digest.update(file.read_bytes())
         return digest.hexdigest()
+
+
+def _without_times(table: Schema) -> Schema:
+    """The columns of a table without those that it has beside its own."""
+    return Schema(tuple(column for column in table.columns if column.name not in (START_AT, END_AT)))
+
+
+def _with_kept(snapshot: DataFrame, table: Schema | None) -> DataFrame:
+    """A snapshot with the columns that the table has from earlier ones, as it spells them; those it lacks are NULL."""
+    if table is None:
+        return snapshot
+    fields = {field.name.casefold(): field for field in struct_type(_without_times(table)).fields}
+    known = {name.casefold() for name in snapshot.columns}
+    own = [fields[name.casefold()].name if name.casefold() in fields else name for name in snapshot.columns]
+    gone = [field for name, field in fields.items() if name not in known]
+    return snapshot.toDF(*own).withColumns({field.name: F.lit(None).cast(field.dataType) for field in gone})
 
 
 def _parsed(text: str, catalog: Catalog) -> DataType:

@@ -102,7 +102,7 @@ class Attempt:
                 return loaded
         if step.restart is not None:
             self._preparation.restart(flow, step.restart)
-        if step.trigger.kind is TriggerKind.INTERVAL and flow.mode is Mode.REPLACE:
+        if step.trigger.kind is TriggerKind.INTERVAL and flow.mode in (Mode.REPLACE, Mode.SNAPSHOT):
             return self._keep_fresh(due=step.reset or self._table is not None)
         return self._execution.run()
 
@@ -110,11 +110,14 @@ class Attempt:
         """Compute a view when it is *due*, then whenever its inputs have changed, until the update is stopped."""
         flow, around, signals = self._flow, self._around, self._signals
         while not signals.stop.is_set():
-            if due or around.state.news(around.graph, flow).started:
+            # What a function would give now was not known when the flow was resolved.
+            if due or flow.asks or around.state.news(around.graph, flow).started:
                 with signals.room:
                     if signals.stop.is_set():
                         break
-                    self._execution.run()
+                    report = self._execution.run()
+                if isinstance(report, Failed):
+                    return report
                 due = False
             self._report(Current(flow.name))
             self._report(Idle(flow.name))

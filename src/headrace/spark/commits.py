@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow.compute as pc
 
+from headrace.cdc.feed import MergePath
+from headrace.cdc.merged import merged_of
 from headrace.checkpoints.delta_log import commit_actions, open_table
+from headrace.model.outcome import ChangeCounts
 from headrace.spark.rescued import rows_with
 
 
@@ -55,17 +58,39 @@ def actions_of_transaction(path: str, app_id: str, txn_version: int) -> list[dic
     return None
 
 
-def merged_rows(path: str, app_id: str, txn_version: int) -> tuple[int, int] | None:
-    """How many rows the MERGE with this transaction id added or gave new values, and how many it took out.
+@dataclass(frozen=True)
+class MergedRows:
+    """What a MERGE has done.
+
+    Attributes:
+        upserted: how many rows of its table were added or given new values.
+        deleted: how many were taken out.
+        path: the way that its events took; None for one that says nothing of events.
+        changes: what became of them.
+    """
+
+    upserted: int
+    deleted: int
+    path: MergePath | None
+    changes: ChangeCounts | None
+
+
+def merged_rows(path: str, app_id: str, txn_version: int) -> MergedRows | None:
+    """What the MERGE with this transaction id has changed, or None when the log no longer has it.
 
     Source: the metrics of ``MergeIntoCommand`` in the commit's ``operationMetrics``.
     """
-    actions = actions_of_transaction(path, app_id, txn_version)
-    metrics = _commit_info(actions).get("operationMetrics", {})
+    info = _commit_info(actions_of_transaction(path, app_id, txn_version))
+    metrics = info.get("operationMetrics", {})
     if "numTargetRowsInserted" not in metrics:
         return None
-    upserted = int(metrics["numTargetRowsInserted"]) + int(metrics.get("numTargetRowsUpdated", 0))
-    return upserted, int(metrics.get("numTargetRowsDeleted", 0))
+    names = ("numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRowsDeleted")
+    inserted, updated, deleted = (int(metrics.get(name, 0)) for name in names)
+    merged = merged_of(info.get("userMetadata"))
+    if merged is None:
+        return MergedRows(inserted + updated, deleted, None, None)
+    changes = replace(merged.counts, new_versions=inserted if merged.versions else None)
+    return MergedRows(inserted + updated, deleted, merged.path, changes)
 
 
 def quarantined_rows(path: str, flow: str, epoch: int, batch_id: int) -> int:

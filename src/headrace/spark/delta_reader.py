@@ -5,8 +5,20 @@ from __future__ import annotations
 from functools import wraps
 from typing import Any
 
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from headrace.cdc.change_feed import CHANGE_TYPE, COMMIT_TIMESTAMP, COMMIT_VERSION
 from headrace.sources.delta_options import NAME, check_delta_options
 from headrace.spark.auto_loader import FOLDERS, GIVEN, NOTED_FORMAT
+
+_FEED_TYPES = {CHANGE_TYPE: "string", COMMIT_VERSION: "bigint", COMMIT_TIMESTAMP: "timestamp"}
+
+
+def with_feed_columns(frame: DataFrame) -> DataFrame:
+    """The frame with the columns of a change feed, where it lacks them."""
+    known = {column.casefold() for column in frame.columns}
+    return frame.withColumns({name: F.lit(None).cast(t) for name, t in _FEED_TYPES.items() if name not in known})
 
 
 def reading_delta(load: Any) -> Any:

@@ -10,12 +10,18 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
+from pyspark.sql.types import DataType, StructType
 
 from headrace.checkpoints.delta_log import is_made
 from headrace.graph.resolved import ResolvedDataset
 from headrace.model.names import quoted, sql_text
 from headrace.model.schema import Schema
+
+
+def delta_table(session: SparkSession, path: str) -> Any:
+    """Delta's own handle of a table, which takes conditions as columns and not as text."""
+    jvm: Any = session._jvm  # noqa: SLF001 - the same as below
+    return jvm.io.delta.tables.DeltaTable.forPath(session._jsparkSession, path)  # noqa: SLF001
 
 
 def build_table(session: SparkSession, how: str, name: str, dataset: ResolvedDataset, path: str) -> None:
@@ -93,6 +99,12 @@ def empty_frame(session: SparkSession, schema: Schema) -> DataFrame:
     jvm: Any = session._jvm  # noqa: SLF001
     rows = jvm.java.util.ArrayList()
     return DataFrame(java_session.createDataFrame(rows, java_session.parseDataType(schema.to_json())), session)
+
+
+def data_type(json_type: str) -> DataType:
+    """Spark's type for its JSON."""
+    field = {"name": "type", "type": json.loads(json_type), "nullable": True, "metadata": {}}
+    return StructType.fromJson({"fields": [field]})["type"].dataType
 
 
 def struct_type(schema: Schema) -> StructType:

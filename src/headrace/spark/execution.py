@@ -11,6 +11,7 @@ from typing import Protocol
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from headrace.cdc.feed import Feed
 from headrace.checkpoints.delta_log import committed_transaction, table_state
 from headrace.checkpoints.first_reads import reads_commits
 from headrace.checkpoints.freshness import has_closed_results
@@ -25,12 +26,16 @@ from headrace.checkpoints.offsets import (
 from headrace.checkpoints.records import FlowRecord, write_record
 from headrace.expectations.compile import Rules
 from headrace.graph.resolved import Mode, ResolvedDataset, ResolvedFlow
+from headrace.model.expectations import Action
+from headrace.model.ties import OnTie
 from headrace.model.triggers import Trigger, TriggerKind
 from headrace.plan.loads import Load
 from headrace.runtime.ports import Canceled, Completed, Report
 from headrace.runtime.seam import Point
-from headrace.spark.cdc.feed import rules_of
+from headrace.spark.cdc.comparing import Comparing
 from headrace.spark.cdc.merging import Merging
+from headrace.spark.cdc.rules import rules_of, snapshot_rules
+from headrace.spark.cdc.ties import TIED_COLUMN, tie_rule
 from headrace.spark.commit_counter import CommitCounter
 from headrace.spark.confs import CHECKPOINT_CONFS
 from headrace.spark.lag import LagTeller
@@ -43,7 +48,9 @@ from headrace.spark.query_calls import storing
 from headrace.spark.rescued import rescued_column
 from headrace.spark.session import on_clone, with_confs
 from headrace.spark.surroundings import Surroundings
-from headrace.spark.target import Target, TargetPlace
+from headrace.spark.taking import Taking
+from headrace.spark.target import Target
+from headrace.spark.target_place import TargetPlace
 from headrace.spark.topics import (
     TopicSource,
     can_repeat_last_batch,
@@ -113,6 +120,8 @@ class Execution:
         """Run the flow to its end; raises what made it fail."""
         if self._flow.mode.streams:
             return self._stream(self._flow)
+        if self._flow.mode is Mode.SNAPSHOT:
+            return self._snapshots(self._flow)
         return self._batch(self._flow)
 
     def load(self, load: Load) -> Report:
@@ -167,6 +176,22 @@ class Execution:
         write_record(around.state.record_file(flow), done)
         self.progressed = True
         return Completed(flow.name)
+
+    def _snapshots(self, flow: ResolvedFlow) -> Report:
+        """A flow that compares each snapshot with what is there."""
+        around = self._around
+        with self._preparation.loading:
+            inputs = self._preparation.register_inputs(flow)
+        self._started()
+        record = around.state.progress_of(flow)
+        target, comparing = self._comparing(flow, record)
+        group = work_group(around.update_id, flow.name)
+        stopping = lambda: self._patience_s() is not None  # noqa: E731 - one question
+        taking = Taking(around, self._preparation, flow, target, comparing, group, stopping)
+        try:
+            return taking.run(record, inputs)
+        finally:
+            self.progressed = target.batches > 0
 
     def _stream(self, flow: ResolvedFlow) -> Report:
         around = self._around
@@ -330,10 +355,10 @@ class Execution:
         newest = committed_transaction(around.table_path(flow.target), around.state.transaction(record))
         return newest is not None and newest >= progress.batch_id
 
-    def _target(self, flow: ResolvedFlow, record: FlowRecord, *, replaces: bool) -> Target:
+    def _place(self, flow: ResolvedFlow, record: FlowRecord, *, replaces: bool) -> TargetPlace:
         around = self._around
         dataset = around.graph.by_name[flow.target].dataset
-        place = TargetPlace(
+        return TargetPlace(
             flow=flow.name,
             dataset=str(flow.target),
             table=around.table_path(flow.target),
@@ -351,20 +376,46 @@ class Execution:
             cluster_by=dataset.cluster_by,
             rescued_column=rescued_column(flow),
         )
-        rules, merging = Rules(dataset.expectations), None
-        feed = flow.analysis.feed
-        if feed is not None:
-            rules = Rules(rules_of(flow.flow, feed, dataset.expectations))
-            merging = Merging(
-                flow.flow,
-                feed,
-                place.table,
-                around.layout.memory(around.naming, flow.target),
-                place.transaction,
-                around.at,
-                around.fence,
-                around.turns[flow.target],
-            )
+
+    def _comparing(self, flow: ResolvedFlow, record: FlowRecord) -> tuple[Target, Comparing]:
+        around, feed = self._around, flow.analysis.feed
+        assert feed is not None  # noqa: S101 - what flows that compare snapshots have
+        declared = around.graph.by_name[flow.target].dataset.expectations
+        place, rules = self._place(flow, record, replaces=False), Rules(snapshot_rules(flow.flow, feed, declared))
+        sets_aside = any(rule.action in (Action.DROP, Action.QUARANTINE) for rule in declared)
+        comparing = Comparing(flow.flow, feed, place.table, place.transaction, around.at, around.fence, sets_aside)
+        return Target(place, rules, around.emit, around.known_counts, around.at, around.fence, comparing), comparing
+
+    def _target(self, flow: ResolvedFlow, record: FlowRecord, *, replaces: bool) -> Target:
+        around = self._around
+        dataset = around.graph.by_name[flow.target].dataset
+        place = self._place(flow, record, replaces=replaces)
+        if flow.analysis.feed is not None:
+            return self._merging_target(flow, flow.analysis.feed, place)
+        rules = Rules(dataset.expectations)
+        return Target(place, rules, around.emit, around.known_counts, around.at, around.fence)
+
+    def _merging_target(self, flow: ResolvedFlow, feed: Feed, place: TargetPlace) -> Target:
+        around = self._around
+        dataset = around.graph.by_name[flow.target].dataset
+        on_tie = around.on_tie.with_confs(dataset.properties)
+        rules = Rules(rules_of(flow.flow, feed, dataset.expectations))
+        if on_tie is OnTie.QUARANTINE:
+            rules = Rules((*rules.expectations, tie_rule(flow.flow)), looks_at=(TIED_COLUMN,))
+        merging = Merging(
+            flow=flow.flow,
+            feed=feed,
+            table=place.table,
+            memory=around.layout.memory(around.naming, flow.target),
+            transaction=place.transaction,
+            at=around.at,
+            fence=around.fence,
+            turn=around.turns[flow.target],
+            retention=around.retention.with_confs(dataset.properties),
+            now=around.now,
+            term=around.term,
+            on_tie=on_tie,
+        )
         return Target(place, rules, around.emit, around.known_counts, around.at, around.fence, merging)
 
 

@@ -13,7 +13,7 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from headrace.expectations.apply import kept
 from headrace.expectations.compile import Rules, judged
-from headrace.graph.resolved import Mode, ResolvedDataset, ResolvedFlow, ResolvedGraph
+from headrace.graph.resolved import ResolvedDataset, ResolvedFlow, ResolvedGraph
 from headrace.model.names import quoted
 from headrace.model.schema import Column as SchemaColumn
 from headrace.model.schema import Schema
@@ -26,10 +26,11 @@ from headrace.spark.session import with_confs
 
 def flow_frame(graph: ResolvedGraph, flow: ResolvedFlow, catalog: Catalog) -> DataFrame:
     """What a flow's query returns, in the shape of its target; events that change it are as their source has them."""
-    if flow.mode is Mode.MERGE:
-        return call(flow.flow, catalog)
     dataset = graph.by_name[flow.target]
     columns = dataset.in_code.names if dataset.dataset.schema is not None else ()
+    feed = flow.analysis.feed
+    if feed is not None:
+        return shaped(call(flow.flow, catalog, columns=columns), Schema.from_json(feed.source_json))
     return shaped(call(flow.flow, catalog, columns=columns), dataset.schema)
 
 

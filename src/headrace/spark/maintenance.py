@@ -71,7 +71,8 @@ class Maintenance:
         around.session.sparkContext.setJobGroup(self._group, self._group, interruptOnCancel=True)
         while (name := self._wanted.get()) is not None and not self._stopping.is_set():
             self._waiting.discard(name)
-            for path in (around.table_path(name), around.layout.quarantine(around.naming, name)):
+            layout, naming = around.layout, around.naming
+            for path in (around.table_path(name), layout.quarantine(naming, name), layout.memory(naming, name)):
                 # Tidying is a favour to readers: whatever goes wrong, the next update tries again.
                 with suppress(Exception):
                     self._compact_if_due(path)

@@ -21,6 +21,13 @@ class Names:
         self._layout = layout
         self._naming = naming
         self._known: dict[QualifiedName, SessionName] = {}
+        self._reads: set[QualifiedName] | None = None
+
+    def noting(self, reads: set[QualifiedName]) -> Names:
+        """The same names; *reads* gets those that are spelled through it."""
+        found = Names(self._layout, self._naming)
+        found._known, found._reads = self._known, reads
+        return found
 
     def know(self, names: Iterable[QualifiedName], views: Iterable[QualifiedName]) -> None:
         """Make the pipeline's names known, so that every spelling finds them."""
@@ -61,20 +68,21 @@ class Names:
         except InvalidName:
             self._refuse_own_parts(text)
             return text
-        known = self._known.get(name)
-        return known.text if known else text
+        return self._session_text(name) or text
 
     def spelled_query(self, text: str, naming: Naming) -> str:
         """A query with every spelling of the pipeline's names as the session's."""
-
-        def session_text(name: QualifiedName) -> str | None:
-            known = self._known.get(name)
-            return known.text if known else None
-
         for token in lex(text).tokens:
             if token.kind is Kind.QUOTED and "/" in token.text:
                 self.refuse_own(token.text.strip("`"))
-        return rewrite_names(text, naming, session_text)
+        return rewrite_names(text, naming, self._session_text)
+
+    def _session_text(self, name: QualifiedName) -> str | None:
+        """The session's spelling of a name that is known, or None."""
+        known = self._known.get(name)
+        if known is not None and self._reads is not None:
+            self._reads.add(name)
+        return known.text if known else None
 
     def _refuse_own_parts(self, text: str) -> None:
         """Check the path in a spelling such as ``delta.`/path```, which is no name of a dataset."""

@@ -12,6 +12,8 @@ documented in docs/reference/patches.md:
 - ``format("kafka")`` checks its options and takes readable times, and ``format("eventhubs")`` reads a hub as a topic
   (``kafka_reader.py``); ``read_kafka`` and ``read_kinesis`` in ``spark.sql`` are those formats. Also in scripts.
 - ``format("delta")`` refuses options that Delta would pass over (``delta_reader.py``).
+- ``table`` of the readers has the columns of a change feed where one is asked for, also of the empty stand-ins that a
+  query is resolved on.
 - The formats of ``headrace.sources``, such as ``format("synthetic")``, of the readers (``source_formats.py``), also in
   scripts.
 - ``spark.sql`` accepts queries alone, because statements would run whenever the pipeline is checked.
@@ -40,9 +42,10 @@ from pyspark.sql.session import SparkSession
 from pyspark.sql.streaming.query import StreamingQueryManager
 from pyspark.sql.streaming.readwriter import DataStreamReader, DataStreamWriter
 
+from headrace.cdc.change_feed import asks_for_feed
 from headrace.errors import PipelineError
 from headrace.spark import auto_loader, input_file, source_formats
-from headrace.spark.delta_reader import reading_delta
+from headrace.spark.delta_reader import reading_delta, with_feed_columns
 from headrace.spark.kafka_reader import reading_topics
 from headrace.spark.listeners import noted
 from headrace.spark.resolving import RESOLVING
@@ -109,6 +112,8 @@ def install() -> None:
         _wrap(reader, "load", reading_topics)
         _wrap(reader, "load", reading_delta)
         _wrap(reader, "load", source_formats.reading)
+    for reader in (DataFrameReader, DataStreamReader):
+        _wrap(reader, "table", _with_feed_columns)
     for owner in (SparkSession, DataFrameReader, DataStreamReader):
         _wrap(owner, "table", _respelled(SPELL_NAME))
     _wrap(SparkSession, "sql", _as_batch)
@@ -160,6 +165,17 @@ def _from_first_commit(original: Any) -> Any:
         # A reader keeps its options, and may be asked for another table later.
         fresh = self._spark.readStream.options(**given).option("startingVersion", "0")
         return original(fresh, text)
+
+    return reading
+
+
+def _with_feed_columns(original: Any) -> Any:
+    @wraps(original)
+    def reading(self: Any, text: str) -> Any:
+        frame = original(self, text)
+        if not RESOLVING.get() or not asks_for_feed(vars(self).get(auto_loader.GIVEN, {})):
+            return frame
+        return with_feed_columns(frame)
 
     return reading
 

@@ -13,6 +13,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 from headrace.autoloader.source import Source as LoaderSource
+from headrace.cdc.change_feed import FEED_OPTIONS
 from headrace.graph.resolved import Input, Source, SourceKind
 from headrace.model.names import QualifiedName
 from headrace.sources import kafka_options
@@ -43,12 +44,13 @@ _LISTED_FORMATS = frozenset({"csv", "json", "orc", "parquet", "text"})
 _LISTING_OPTIONS = frozenset({"pathglobfilter", "modifiedafter", "modifiedbefore", "latestfirst"})
 
 # Options by which a stream goes on over commits that removed or changed rows of the table it reads.
-_PASSING_CHANGES = frozenset(
-    {"skipchangecommits", "ignorechanges", "ignoredeletes", "readchangefeed", "readchangedata"}
-)
+_PASSING_CHANGES = frozenset({"skipchangecommits", "ignorechanges", "ignoredeletes", *FEED_OPTIONS})
 
 # UUIDs, such as that of an EventTimeWatermark, and what Java calls an object that has no text.
 _RANDOM_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|\borg\.apache\.[\w.$]+@[0-9a-f]+")
+
+# Definitions of a WITH clause and what refers to them; Spark counts them through the process.
+_WITH_CLAUSE = re.compile(r"\b(CTERelation(?:Def|Ref)) (\d+)")
 
 
 @dataclass
@@ -123,11 +125,17 @@ def fingerprint(frame: DataFrame, reading: Reading, stubs: str, *extra: str) -> 
     """
     plan = tree_text(analyzed(frame).canonicalized(), frame.sparkSession).replace(stubs, "")
     # Names of tables are not part of a canonical plan, and ids of watermarks are made at random.
-    digest = hashlib.sha256(_RANDOM_ID.sub("", plan).encode())
+    digest = hashlib.sha256(_counted_anew(_RANDOM_ID.sub("", plan)).encode())
     names = [f"{name} {streaming}" for name, streaming in reading.inputs.items()]
     for text in (*names, *reading.rows_in_code, *extra):
         digest.update(b"\x00" + text.encode())
     return digest.hexdigest()[:32]
+
+
+def _counted_anew(plan: str) -> str:
+    """The text of a plan with numbers of WITH clauses that are the same in any process."""
+    numbers: dict[str, int] = {}
+    return _WITH_CLAUSE.sub(lambda found: f"{found[1]} {numbers.setdefault(found[2], len(numbers))}", plan)
 
 
 def tree_text(plan: Any, session: SparkSession) -> str:
@@ -181,14 +189,16 @@ def _read_dataset(node: Any, found: Reading, name_behind: Callable[[str], Qualif
         found.python = found.python or inner.python
         found.unrepeatable = found.unrepeatable or inner.unrepeatable
     elif streaming:
-        found.sources.append(Source(SourceKind.DATASET, str(name), _passes_changes(child)))
+        asked = _switched_on(child)
+        passes, feed = bool(asked & _PASSING_CHANGES), bool(asked & set(FEED_OPTIONS))
+        found.sources.append(Source(SourceKind.DATASET, str(name), passes, feed))
     return True
 
 
-def _passes_changes(node: Any) -> bool:
-    """True when a stream is told to go on over commits of its table that do more than add rows."""
+def _switched_on(node: Any) -> set[str]:
+    """The options of a stream that say "true", in lower case."""
     options = _options(node.dataSource().options()) if node_kind(node) == "StreamingRelation" else {}
-    return any(options.get(option, "false").lower() == "true" for option in _PASSING_CHANGES)
+    return {option for option, value in options.items() if value.lower() == "true"}
 
 
 def _leaf(kind: str, node: Any, found: Reading) -> None:

@@ -26,10 +26,10 @@ from headrace.spark.alterations import change_columns, cluster_table, describe_t
 from headrace.spark.cdc.memory import clear_memory
 from headrace.spark.delta_tables import empty_frame
 from headrace.spark.frames import flow_frame, register_views
+from headrace.spark.quarantining import make_quarantine
 from headrace.spark.restarts import begin_epoch
 from headrace.spark.set_aside import widen_quarantine
 from headrace.spark.surroundings import Surroundings
-from headrace.spark.target import make_quarantine
 from headrace.spark.term_guard import written_once
 
 
@@ -88,7 +88,7 @@ class Preparation:
 
     def _prepare_quarantine(self, dataset: ResolvedDataset) -> None:
         around = self._around
-        merges = any(flow.mode is Mode.MERGE for flow in around.graph.flows_into(dataset.name))
+        merges = any(flow.merges for flow in around.graph.flows_into(dataset.name))
         if merges or Rules(dataset.dataset.expectations).with_action(Action.QUARANTINE):
             path = around.layout.quarantine(around.naming, dataset.name)
             if not is_made(path):

@@ -11,13 +11,16 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
+from headrace.cdc.change_feed import FEED_OPTION
 from headrace.errors import PipelineError
 from headrace.model.datasets import Flow, PythonQuery, SqlQuery
-from headrace.model.names import Naming
+from headrace.model.names import Naming, QualifiedName
 from headrace.pipelines.registry import reading_with
 from headrace.spark.auto_loader import ANEW, FOLDERS, folders_below
 from headrace.spark.catalog import Catalog
+from headrace.spark.debezium import opened
 from headrace.spark.input_file import IN_METADATA
+from headrace.spark.names import Names
 from headrace.spark.patches import CHECK_PATH, QUERIES_ONLY, SPELL_NAME, SPELL_QUERY
 from headrace.spark.resolving import RESOLVING
 from headrace.spark.session import make_active
@@ -25,7 +28,7 @@ from headrace.spark.session import make_active
 
 @dataclass(frozen=True)
 class TableReader:
-    """What ``dp.read`` and ``dp.read_stream`` use inside a query function; names are spelled by the patches."""
+    """What functions of ``dp`` use inside of a query function; names are spelled by the patches."""
 
     catalog: Catalog
 
@@ -36,6 +39,10 @@ class TableReader:
     def read_stream(self, name: str) -> Any:
         """The dataset as a streaming DataFrame."""
         return self.catalog.session.readStream.table(name)
+
+    def opened(self, messages: Any, row: Any, **options: Any) -> Any:
+        """Messages of Debezium as change events."""
+        return opened(messages, row, **options)
 
 
 def call(flow: Flow, catalog: Catalog, *, resolving: bool = False, columns: tuple[str, ...] = ()) -> DataFrame:
@@ -51,19 +58,41 @@ def call(flow: Flow, catalog: Catalog, *, resolving: bool = False, columns: tupl
         PipelineError: FLOW.NO_FRAME when the function returns something else; whatever the query raises.
     """
     query = flow.query
+    changes = flow.changes
+    with calling(flow, catalog, resolving=resolving):
+        if changes is not None and changes.source is not None and changes.reads_feed:
+            frame = catalog.session.readStream.option(FEED_OPTION, "true").table(changes.source)
+        else:
+            frame = query.function() if isinstance(query, PythonQuery) else catalog.session.sql(query.text)
+    if not isinstance(frame, DataFrame):
+        raise PipelineError("FLOW.NO_FRAME", location=flow.location, flow=flow.name, type=type(frame).__name__)
+    return _placed(frame, query, columns, flow) if isinstance(query, SqlQuery) else frame
+
+
+@contextmanager
+def calling(
+    flow: Flow, catalog: Catalog, *, resolving: bool, reads: set[QualifiedName] | None = None
+) -> Iterator[None]:
+    """Let the query of a flow be called inside the block.
+
+    Args:
+        flow: whose query it is.
+        catalog: finds every spelling of the pipeline's names.
+        resolving: refuse actions, because what is registered are empty stand-ins.
+        reads: gets the names of the pipeline's datasets that are spelled inside.
+    """
+    query = flow.query
     make_active(catalog.session)
     # The texts of SQL files were checked when they were read.
     queries_only = isinstance(query, PythonQuery) or not query.checked
     folders = folders_below(catalog.auto_loader_folder(flow.target, flow.name))
     anew_token = ANEW.set(flow.target in catalog.cleared and flow.name not in catalog.inferred)
+    names = catalog.names if reads is None else catalog.names.noting(reads)
     try:
-        with _context(query.naming, catalog, folders, resolving=resolving, queries_only=queries_only):
-            frame = query.function() if isinstance(query, PythonQuery) else catalog.session.sql(query.text)
+        with _context(query.naming, catalog, names, folders, resolving=resolving, queries_only=queries_only):
+            yield
     finally:
         ANEW.reset(anew_token)
-    if not isinstance(frame, DataFrame):
-        raise PipelineError("FLOW.NO_FRAME", location=flow.location, flow=flow.name, type=type(frame).__name__)
-    return _placed(frame, query, columns, flow) if isinstance(query, SqlQuery) else frame
 
 
 def _placed(frame: DataFrame, query: SqlQuery, columns: tuple[str, ...], flow: Flow) -> DataFrame:
@@ -84,11 +113,11 @@ def _placed(frame: DataFrame, query: SqlQuery, columns: tuple[str, ...], flow: F
 
 @contextmanager
 def _context(
-    naming: Naming, catalog: Catalog, folders: Iterator[Path], *, resolving: bool, queries_only: bool
+    naming: Naming, catalog: Catalog, names: Names, folders: Iterator[Path], *, resolving: bool, queries_only: bool
 ) -> Iterator[None]:
     folders_token = FOLDERS.set(folders)
-    name_token = SPELL_NAME.set(partial(catalog.names.spelled, naming=naming))
-    query_token = SPELL_QUERY.set(partial(catalog.names.spelled_query, naming=naming))
+    name_token = SPELL_NAME.set(partial(names.spelled, naming=naming))
+    query_token = SPELL_QUERY.set(partial(names.spelled_query, naming=naming))
     path_token = CHECK_PATH.set(catalog.names.refuse_own)
     queries_token = QUERIES_ONLY.set(queries_only)
     resolving_token = RESOLVING.set(resolving)

@@ -13,6 +13,8 @@ from headrace.checkpoints.freshness import StoredState
 from headrace.graph.resolved import ResolvedGraph
 from headrace.model.names import Naming, QualifiedName
 from headrace.model.outcome import FlowCounts
+from headrace.model.retention import Retention
+from headrace.model.ties import OnTie
 from headrace.runtime.ports import Emit
 from headrace.runtime.seam import Seam
 from headrace.settings.storage import StorageLayout
@@ -43,6 +45,9 @@ class Surroundings:
     fence: Callable[[], None]
     # The number of the lease, which only grows.
     term: int
+    # Of tables that change events are merged into, where they do not say so themselves.
+    retention: Retention
+    on_tie: OnTie
     # For flows that merge into one table.
     turns: Mapping[QualifiedName, Turn]
     # How long a running batch may take once the update is told to stop.

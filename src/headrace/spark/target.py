@@ -10,63 +10,42 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, Protocol
 
-from pyspark.errors import PySparkException
-from pyspark.sql import Column, DataFrame, Observation, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import Column, DataFrame, Observation
 from pyspark.storagelevel import StorageLevel
 
 from headrace.checkpoints.delta_log import committed_transaction, table_state
 from headrace.events.types import BatchDone
-from headrace.expectations.apply import counters, counts_from, kept, set_aside
+from headrace.expectations.apply import counters, counts_from, kept
 from headrace.expectations.compile import Rules, masks, predicate_column, tallies
 from headrace.model.expectations import Action
-from headrace.model.names import quoted, sql_text
+from headrace.model.names import quoted
 from headrace.model.outcome import FlowCounts
 from headrace.model.schema import Schema
 from headrace.runtime.ports import Emit
 from headrace.runtime.seam import Point, Seam
-from headrace.spark.commits import actions_of_transaction, merged_rows, quarantined_rows, rows_of_transaction
+from headrace.spark.commits import actions_of_transaction, merged_rows, rows_of_transaction
+from headrace.spark.quarantining import Quarantining
 from headrace.spark.rescued import rows_with
-from headrace.spark.term_guard import of_term
+from headrace.spark.target_place import TargetPlace
 
-_CONFLICT_TRIES = 5
-# Batch, term and attempt together are a transaction's version, a number of 63 bits.
-_TERM_BITS, _ATTEMPT_BITS = 24, 12
-_MAX_TERM, _MAX_ATTEMPT = (1 << _TERM_BITS) - 1, (1 << _ATTEMPT_BITS) - 1
 # Observations are complete when the write returns; this is for a listener that lags.
 _OBSERVATION_PATIENCE_S = 5.0
-_SOURCE_TYPE = "struct<file:string,topic:string,partition:int,offset:bigint,version:bigint>"
 
 
-@dataclass(frozen=True)
-class TargetPlace:
-    """Where the batches of a flow go, and under which identity.
+class Merges(Protocol):
+    """What is done with the rows of a batch that are not added as they are."""
 
-    ``identity`` is the name that the flow's rows in quarantine carry, which a rename does not change. ``term`` counts
-    the holders of the lease, and ``attempt`` the tries of the flow by this one.
-    """
+    def events_among(self, rows: DataFrame) -> DataFrame:
+        """The rows that are counted, judged and merged."""
 
-    flow: str
-    dataset: str
-    table: str
-    quarantine: str
-    transaction: str
-    epoch: int
-    identity: str
-    update_id: str
-    term: int
-    attempt: int
-    # Spark's id of the query, under which Delta's own sink commits, if there is one.
-    query_id: str = ""
-    stateful: bool = False
-    replaces: bool = False
-    partition_by: tuple[str, ...] = ()
-    cluster_by: tuple[str, ...] = ()
-    # In which Auto Loader has put what has no place, if a column is such.
-    rescued_column: str | None = None
+    def __call__(self, rows: DataFrame, batch_id: int, judged: DataFrame) -> bool:
+        """Commit the rows that passed, as the batch's transaction; *judged* are all rows.
+
+        False where there was nothing to commit.
+        """
 
 
 class Target:
@@ -79,7 +58,7 @@ class Target:
         known_counts: the counts of a batch that are in the event log already, or None.
         at: is told each point that a crash could part from the next.
         fence: returns while this update may commit, raises once another has taken over.
-        merge: commits the rows of a batch that passed, as its transaction, where they are not added as they are.
+        merge: commits the rows of a batch that passed, where they are not added as they are.
     """
 
     def __init__(
@@ -90,7 +69,7 @@ class Target:
         known_counts: Callable[[str, int, int], FlowCounts | None],
         at: Seam,
         fence: Callable[[], None],
-        merge: Callable[[DataFrame, int], None] | None = None,
+        merge: Merges | None = None,
     ) -> None:
         self._place = place
         self._rules = rules
@@ -98,9 +77,11 @@ class Target:
         self._known_counts = known_counts
         self._at = at
         self._fence = fence
-        self._merges = merge is not None
-        self._commit = merge or self._add
+        self._merge = merge
+        self._quarantining = Quarantining(place, rules, at, fence)
         self._fresh = True
+        # Whether the newest batch is a commit of the table.
+        self._committed = True
         self._masks: list[Column] = []
         self._tallies: list[Column] = []
         self._counters: list[Column] = []
@@ -118,7 +99,9 @@ class Target:
     def write(self, frame: DataFrame, batch_id: int) -> None:
         """Write a batch, unless its transaction is in the target already; count it in either case."""
         began = time.monotonic()
-        fresh, self._fresh = self._fresh, False
+        fresh, self._fresh, self._committed = self._fresh, False, True
+        if self._merge is not None:
+            frame = self._merge.events_among(frame)
         if fresh and self._committed_as(batch_id) is not None:
             with _once(frame, self._place.stateful) as rows:
                 counts = self._known_counts(self._place.flow, self._place.epoch, batch_id)
@@ -130,34 +113,27 @@ class Target:
         elif self._rules.expectations:
             counts = self._write_judged(frame, batch_id)
         else:
-            self._commit(frame, batch_id)
+            self._commit(frame, batch_id, frame)
             written = rows_of_transaction(self._place.table, self._place.transaction, batch_id)
             counts = FlowCounts(rows_written=written or 0)
         if self._place.rescued_column is not None:
             column, transaction = self._place.rescued_column, self._committed_as(batch_id) or self._place.transaction
             actions = actions_of_transaction(self._place.table, transaction, batch_id)
             counts = replace(counts, rows_rescued=None if actions is None else rows_with(column, actions))
-        merged = merged_rows(self._place.table, self._place.transaction, batch_id) if self._merges else None
-        if merged is not None:
-            upserted, deleted = merged
-            counts = replace(counts, rows_upserted=upserted, rows_deleted=deleted)
-        self._emit(
-            BatchDone(
-                flow=self._place.flow,
-                dataset=self._place.dataset,
-                epoch=self._place.epoch,
-                batch_id=batch_id,
-                counts=counts,
-                duration_ms=int((time.monotonic() - began) * 1000),
-            )
-        )
+        self._tell(batch_id, counts, duration_ms=int((time.monotonic() - began) * 1000))
         self.batches += 1
         self._at(Point.COUNTED)
+
+    def tell_committed(self, batch_id: int) -> None:
+        """Count a batch that is in the table and whose rows cannot be had again, by what its commit tells."""
+        place = self._place
+        if self._known_counts(place.flow, place.epoch, batch_id) is None:
+            self._tell(batch_id, FlowCounts(recovered=True))
 
     def _write_judged(self, frame: DataFrame, batch_id: int) -> FlowCounts:
         observation = Observation()
         rows = self._judged(frame).observe(observation, *self._counters)
-        self._commit(kept(rows, self._rules), batch_id)
+        self._commit(kept(rows, self._rules), batch_id, rows)
         if not _completed(observation):
             # Delta skipped the write: another process has committed this very batch meanwhile.
             return self._recounted(frame, batch_id)
@@ -167,14 +143,29 @@ class Target:
         rows = self._judged(frame).persist(StorageLevel.MEMORY_AND_DISK)
         try:
             counts = self._aggregated(rows)
-            # An attempt before a crash may have left rows of this batch; only the first batch can be a repeated one.
-            if counts.rows_quarantined or fresh or self._place.replaces:
-                self._quarantine(rows, batch_id, fresh=fresh)
-                self._at(Point.QUARANTINED)
-            self._commit(kept(rows, self._rules), batch_id)
+            # Only the first batch of an update can be a repeated one.
+            if counts.rows_quarantined or self._place.replaces or (fresh and self._quarantining.has_left(batch_id)):
+                self._quarantining(rows, batch_id, fresh=fresh)
+            self._commit(kept(rows, self._rules), batch_id, rows)
         finally:
             rows.unpersist()
         return counts
+
+    def _commit(self, rows: DataFrame, batch_id: int, judged: DataFrame) -> None:
+        if self._merge is not None:
+            self._committed = self._merge(rows, batch_id, judged)
+        else:
+            self._add(rows, batch_id)
+
+    def _tell(self, batch_id: int, counts: FlowCounts, duration_ms: int = 0) -> None:
+        """Say that a batch is done; of one that was merged, with what its commit tells."""
+        place, path = self._place, None
+        merges = self._merge is not None and self._committed
+        found = merged_rows(place.table, place.transaction, batch_id) if merges else None
+        if found is not None:
+            path = found.path
+            counts = replace(counts, rows_upserted=found.upserted, rows_deleted=found.deleted, changes=found.changes)
+        self._emit(BatchDone(place.flow, place.dataset, place.epoch, batch_id, counts, duration_ms, path))
 
     def _add(self, rows: DataFrame, batch_id: int) -> None:
         writer = rows.write.format("delta").mode("overwrite" if self._place.replaces else "append")
@@ -204,45 +195,6 @@ class Target:
             return False
         return state.schema.nullable == Schema.from_json(rows.schema.json()).nullable
 
-    def _quarantine(self, rows: DataFrame, batch_id: int, *, fresh: bool) -> None:
-        place = self._place
-        broken = set_aside(rows, self._rules).select(
-            "row",
-            "broken",
-            F.lit(None).cast(_SOURCE_TYPE).alias("source"),
-            F.lit(place.update_id).alias("update_id"),
-            F.lit(place.identity).alias("flow"),
-            F.lit(place.epoch).alias("epoch"),
-            F.lit(batch_id).cast("bigint").alias("batch_id"),
-            F.current_timestamp().alias("quarantined_at"),
-            F.lit("open").alias("status"),
-        )
-        writer = broken.write.format("delta").mode("overwrite" if fresh or place.replaces else "append")
-        writer = writer.partitionBy("flow")
-        if place.replaces:
-            # The only flow of its table: all rows are its own, and may be of other types than before.
-            writer = writer.option("overwriteSchema", "true")
-        else:
-            version = transaction_version(batch_id, place.term, place.attempt)
-            writer = writer.option("txnAppId", f"{place.transaction} quarantine").option("txnVersion", str(version))
-            writer = writer.option("mergeSchema", "true")
-        if fresh and not place.replaces:
-            # Looked for in the files of the flow, and so only where an attempt before may have left something.
-            mine = f"flow = {sql_text(place.identity)} AND epoch = {place.epoch} AND batch_id = {batch_id}"
-            writer = writer.option("replaceWhere", mine)
-        self._at(Point.TO_SET_ASIDE)
-        self._fence()
-        for attempt in range(1, _CONFLICT_TRIES + 1):
-            try:
-                writer.save(place.quarantine)
-            except PySparkException as error:
-                # Flows of one dataset share its quarantine table; their rows lie in partitions of their own.
-                conflict = (error.getCondition() or "").startswith("DELTA_CONCURRENT")
-                if not conflict or attempt == _CONFLICT_TRIES:
-                    raise
-            else:
-                return
-
     def _judged(self, frame: DataFrame) -> DataFrame:
         """The rows with their masks; expressions are made for the first batch, and are the same for all."""
         if not self._masks:
@@ -271,10 +223,10 @@ class Target:
         if not rules.expectations:
             return FlowCounts(rows_written=written if written is not None else frame.count())
         counts = self._aggregated(self._judged(frame))
-        if self._merges:
+        if self._merge is not None:
             # What a merge changes says nothing of the events that it was given.
             return replace(counts, recovered=not _repeatable(frame, rules))
-        quarantined = quarantined_rows(place.quarantine, place.identity, place.epoch, batch_id)
+        quarantined = self._quarantining.rows_left(batch_id)
         same = (written, quarantined) == (counts.rows_written, counts.rows_quarantined)
         if written is None or (same and _repeatable(frame, rules)):
             return counts
@@ -286,30 +238,6 @@ class Target:
             rows_dropped=max(total - written - quarantined, 0),
             recovered=True,
         )
-
-
-def make_quarantine(session: SparkSession, path: str, empty: DataFrame, term: int | None) -> None:
-    """An empty quarantine table for rows like those of *empty*; what was there is gone.
-
-    Nothing is done once a holder of the lease with a number above *term* has done it.
-    """
-    columns = (
-        f"broken array<string>, source {_SOURCE_TYPE}, update_id string, flow string, epoch int, batch_id bigint, "
-        "quarantined_at timestamp, status string"
-    )
-    frame = session.createDataFrame([], columns).crossJoin(empty.select(F.struct("*").alias("row")))
-    frame = frame.select("row", *[name for name in frame.columns if name != "row"])
-    writer = frame.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
-    writer.options(**of_term(term, "clearing")).partitionBy("flow").save(path)
-
-
-def transaction_version(batch_id: int, term: int, attempt: int) -> int:
-    """Under which a try of a batch is committed: a later batch, holder or try has a higher number than an earlier one.
-
-    Delta passes over a commit whose number is not above the last one of its writer, so that a holder of the lease which
-    was stopped and goes on cannot write a batch that the one after it has written.
-    """
-    return (batch_id << _TERM_BITS | min(term, _MAX_TERM)) << _ATTEMPT_BITS | min(attempt, _MAX_ATTEMPT)
 
 
 @contextmanager

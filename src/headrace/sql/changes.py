@@ -3,30 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from headrace.errors import PipelineError
-from headrace.model.cdc import ALL_COLUMNS, ApplyChanges, Columns, conflict
+from headrace.model.cdc import ALL_COLUMNS, BITEMPORAL, ApplyChanges, Columns, conflict
 from headrace.model.datasets import Flow, SqlQuery
 from headrace.model.location import Location
 from headrace.model.names import QualifiedName
 from headrace.sql.columns import plain_name
 from headrace.sql.cursor import Cursor
-from headrace.sql.refusals import BITEMPORAL, ONCE_CHANGES, unsupported
+from headrace.sql.readonly import QUERY_WORDS
 from headrace.sql.state import FileState
 
 _USAGE = (
-    "AUTO CDC INTO target FROM STREAM source KEYS (columns) [IGNORE NULL UPDATES] [APPLY AS DELETE WHEN condition] "
-    "[APPLY AS TRUNCATE WHEN condition] SEQUENCE BY expression [COLUMNS columns] [STORED AS SCD TYPE 1 | 2] "
+    "AUTO CDC [ONCE] INTO target FROM STREAM source KEYS (columns) [IGNORE NULL UPDATES] "
+    "[APPLY AS DELETE WHEN condition] [APPLY AS TRUNCATE WHEN condition] SEQUENCE BY expression "
+    "[SYSTEM SEQUENCE BY expression] [COLUMNS columns] [STORED AS SCD TYPE 1 | SCD TYPE 2 | BITEMPORAL] "
     "[TRACK HISTORY ON columns]"
 )
-
-
-@dataclass
-class _Clauses:
-    values: dict[str, Any] = field(default_factory=dict)
-    refused: bool = False
 
 
 def changes_into(state: FileState, cursor: Cursor, name: str | None = None, comment: str | None = None) -> None:
@@ -42,32 +36,34 @@ def changes_into(state: FileState, cursor: Cursor, name: str | None = None, comm
         PipelineError: SQL.SYNTAX, NAME.INVALID, CDC.BAD_ARGUMENT.
     """
     cursor.usage = _USAGE
-    if cursor.ahead("ONCE"):
-        raise unsupported("AUTO CDC ONCE", ONCE_CHANGES, cursor.location)
+    once = cursor.accept("ONCE")
     cursor.expect("INTO")
     place = cursor.location
     target = state.name(cursor.name("the name of the target"), place)
-    changes_from(state, cursor, target, name, comment)
+    changes_from(state, cursor, target, name, comment, once=once)
 
 
 def changes_from(
-    state: FileState, cursor: Cursor, target: QualifiedName, name: str | None = None, comment: str | None = None
+    state: FileState,
+    cursor: Cursor,
+    target: QualifiedName,
+    name: str | None = None,
+    comment: str | None = None,
+    *,
+    once: bool = False,
 ) -> None:
     """Declare the flow that ``FROM source`` and its clauses say; the same errors as :func:`changes_into`."""
     cursor.usage = _USAGE
     location = Location(state.file, cursor.statement.line)
     cursor.expect("FROM")
     line = cursor.location.line
-    source, query = _source(cursor)
-    found = _Clauses()
+    source, query = _source(cursor, once=once)
+    values: dict[str, Any] = {}
     while not cursor.done:
-        _clause(state, cursor, found)
+        _clause(cursor, values)
     for needed in ("KEYS", "SEQUENCE BY"):
-        if needed not in found.values:
+        if needed not in values:
             raise cursor.failure(needed)
-    if found.refused:
-        return
-    values = found.values
     changes = ApplyChanges(
         source=source,
         keys=values["KEYS"],
@@ -79,6 +75,7 @@ def changes_from(
         sets=values.get("COLUMNS TO UPDATE"),
         scd_type=values.get("STORED AS", "1"),
         tracked=values.get("TRACK HISTORY ON", ALL_COLUMNS),
+        system_sequence_by=values.get("SYSTEM SEQUENCE BY"),
     )
     own = name or str(target)
     wrong = conflict(changes)
@@ -86,37 +83,50 @@ def changes_from(
         argument, reason = wrong
         raise PipelineError("CDC.BAD_ARGUMENT", location=location, flow=own, argument=argument, reason=reason)
     text = SqlQuery(query, state.naming, line=line)
-    state.declarations.add_flow(
-        Flow(own, target, text, location, comment=comment, spark_conf=dict(state.conf), append=True, changes=changes)
-    )
+    conf = dict(state.conf)
+    state.declarations.add_flow(Flow(own, target, text, location, once, comment, conf, append=True, changes=changes))
 
 
-def _source(cursor: Cursor) -> tuple[str, str]:
-    """The name behind FROM, and the query that reads it as a stream."""
+def replacing(cursor: Cursor) -> ApplyChanges:
+    """How rows replace others: what stands behind REPLACE USING, up to the query or BY NAME.
+
+    Raises:
+        PipelineError: SQL.SYNTAX.
+    """
+    keys = _keys(cursor)
+    cursor.expect("SEQUENCE", "BY")
+    begin = cursor.position
+    while not cursor.done and not cursor.ahead("BY", "NAME") and not cursor.rest[0].is_word(*QUERY_WORDS):
+        if cursor.rest[0].is_symbol("("):
+            cursor.brackets("an expression")
+        else:
+            cursor.position += 1
+    sequence = cursor.part(begin, cursor.position)
+    if sequence.done:
+        raise sequence.failure("an expression")
+    return ApplyChanges(source=None, keys=keys, sequence_by=sequence.text)
+
+
+def _source(cursor: Cursor, *, once: bool) -> tuple[str, str]:
+    """The name behind FROM, and the query that reads it, as a stream unless it is read once."""
     cursor.accept("STREAM")
     inside = cursor.brackets("the name of the source") if cursor.rest and cursor.rest[0].is_symbol("(") else cursor
     name = inside.name("the name of the source")
     if inside is not cursor and not inside.done:
         raise inside.failure('")" behind the name of the source')
     # Nothing but a name, which was read as one.
-    return name, f"SELECT * FROM STREAM({name})"  # noqa: S608
+    return name, f"SELECT * FROM {name}" if once else f"SELECT * FROM STREAM({name})"  # noqa: S608
 
 
-def _clause(state: FileState, cursor: Cursor, found: _Clauses) -> None:
+def _clause(cursor: Cursor, values: dict[str, Any]) -> None:
     for words, read in _READERS.items():
         if cursor.ahead(*words):
             key = " ".join(words)
-            if key in found.values:
+            if key in values:
                 raise cursor.failure(f"{key} only once")
             cursor.accept(*words)
-            found.values[key] = read(cursor)
+            values[key] = read(cursor)
             return
-    if cursor.ahead("SYSTEM", "SEQUENCE", "BY"):
-        state.problems.append(unsupported("SYSTEM SEQUENCE BY", BITEMPORAL, cursor.location))
-        found.refused = True
-        cursor.position += len(("SYSTEM", "SEQUENCE", "BY"))
-        _until_clause(cursor)
-        return
     raise cursor.failure("a clause of AUTO CDC")
 
 
@@ -154,8 +164,8 @@ def _expression(cursor: Cursor) -> str:
 
 
 def _stored_as(cursor: Cursor) -> str:
-    if cursor.ahead("BITEMPORAL"):
-        raise unsupported("STORED AS BITEMPORAL", BITEMPORAL, cursor.location)
+    if cursor.accept("BITEMPORAL"):
+        return BITEMPORAL
     cursor.expect("SCD", "TYPE")
     number = cursor.rest[0].text if cursor.rest else ""
     if number not in ("1", "2"):
@@ -167,7 +177,7 @@ def _stored_as(cursor: Cursor) -> str:
 def _until_clause(cursor: Cursor) -> Cursor:
     """Step to the next clause and give a cursor on what stands before it."""
     begin = cursor.position
-    while not cursor.done and not any(cursor.ahead(*words) for words in (*_READERS, ("SYSTEM", "SEQUENCE", "BY"))):
+    while not cursor.done and not any(cursor.ahead(*words) for words in _READERS):
         if cursor.rest[0].is_symbol("("):
             cursor.brackets("an expression")
         else:
@@ -181,6 +191,7 @@ _READERS: Mapping[tuple[str, ...], Callable[[Cursor], Any]] = {
     ("APPLY", "AS", "DELETE", "WHEN"): _expression,
     ("APPLY", "AS", "TRUNCATE", "WHEN"): _expression,
     ("SEQUENCE", "BY"): _expression,
+    ("SYSTEM", "SEQUENCE", "BY"): _expression,
     ("COLUMNS", "TO", "UPDATE"): _expression,
     ("COLUMNS",): _columns,
     ("STORED", "AS"): _stored_as,

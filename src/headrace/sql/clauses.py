@@ -12,6 +12,7 @@ from headrace.sql.lexer import Kind
 from headrace.sql.refusals import CLAUSES, FLOW_CLAUSES, found_ahead, unsupported
 
 _NUMBER_SIGNS = ("-", "+")
+_ENDS = (("AS",), ("FLOW", "AUTO", "CDC"), ("FLOW", "REPLACE", "USING"))
 
 
 @dataclass
@@ -35,7 +36,7 @@ def clauses(cursor: Cursor, problems: list[PipelineError]) -> Clauses:
     found = Clauses()
     if not cursor.done and cursor.rest[0].is_symbol("("):
         found.columns = column_list(cursor, problems)
-    while not cursor.done and not cursor.ahead("AS") and not cursor.ahead("FLOW", "AUTO", "CDC"):
+    while not cursor.done and not any(cursor.ahead(*words) for words in _ENDS):
         _clause(cursor, found, problems)
     return found
 

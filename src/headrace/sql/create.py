@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from headrace.model.datasets import PRIVATE_PROPERTY, Dataset, Flow, Kind, SqlQuery
 from headrace.model.location import Location
 from headrace.model.names import QualifiedName, quoted
-from headrace.sql.changes import changes_from, changes_into
+from headrace.sql.changes import changes_from, changes_into, replacing
 from headrace.sql.clauses import Clauses, clauses
 from headrace.sql.columns import plain_name
 from headrace.sql.cursor import Cursor
@@ -35,7 +36,10 @@ _USAGE = {
     Kind.TEMPORARY_VIEW: "CREATE TEMPORARY VIEW name [(columns, expectations)] [COMMENT 'text'] AS query",
     Kind.PERSISTED_VIEW: "CREATE VIEW name [(columns)] [COMMENT 'text'] [TBLPROPERTIES (key = value)] AS query",
 }
-_FLOW_USAGE = "CREATE FLOW name [COMMENT 'text'] AS INSERT INTO [ONCE] target [BY NAME | (columns)] query"
+_FLOW_USAGE = (
+    "CREATE FLOW name [COMMENT 'text'] AS INSERT INTO [ONCE] target [BY NAME | (columns)] "
+    "[REPLACE USING (keys) SEQUENCE BY expression] query"
+)
 _MODIFIERS = {
     **{word: word for word in ("STREAMING", "LIVE", "MATERIALIZED", "PRIVATE", "TEMPORARY")},
     "TEMP": "TEMPORARY",
@@ -126,7 +130,8 @@ def _dataset(state: FileState, cursor: Cursor, kind: Kind, *, private: bool = Fa
     body = None
     line = 0
     fed = kind is Kind.STREAMING_TABLE and cursor.accept("FLOW", "AUTO", "CDC")
-    if not fed and cursor.accept("AS"):
+    replaces = kind is Kind.STREAMING_TABLE and cursor.accept("FLOW", "REPLACE", "USING")
+    if not (fed or replaces) and cursor.accept("AS"):
         line = cursor.location.line
         body = _query(state, cursor)
     elif kind is not Kind.STREAMING_TABLE:
@@ -148,6 +153,8 @@ def _dataset(state: FileState, cursor: Cursor, kind: Kind, *, private: bool = Fa
     )
     if fed:
         changes_from(state, cursor, name)
+    if replaces:
+        _replacing(state, cursor, Flow(str(name), name, SqlQuery("", state.naming, by_name=False), location))
     if body is not None:
         # What stands before the body in its renamed form is a line of its own.
         query = SqlQuery(_renamed(body, name, found), state.naming, line=line - bool(found.columns.named))
@@ -194,10 +201,26 @@ def _flow(state: FileState, cursor: Cursor) -> None:
     columns = () if by_name else _target_columns(cursor)
     if _refused(state, cursor, FLOW_TARGETS):
         return
+    if cursor.accept("REPLACE", "USING"):
+        query = SqlQuery("", state.naming, columns, by_name)
+        _replacing(state, cursor, Flow(name, target, query, location, once, comment))
+        return
     line = cursor.location.line
     query = SqlQuery(_query(state, cursor), state.naming, columns, by_name, line)
     conf = dict(state.conf)
     state.declarations.add_flow(Flow(name, target, query, location, once, comment, conf, append=True))
+
+
+def _replacing(state: FileState, cursor: Cursor, begun: Flow) -> None:
+    """Declare a flow of which what stands behind REPLACE USING and its query are still to be read."""
+    changes = replacing(cursor)
+    given = begun.query
+    assert isinstance(given, SqlQuery)  # noqa: S101 - begun above
+    by_name = cursor.accept("BY", "NAME") or given.by_name
+    line = cursor.location.line
+    query = replace(given, text=_query(state, cursor), by_name=by_name, line=line)
+    conf = dict(state.conf)
+    state.declarations.add_flow(replace(begun, query=query, spark_conf=conf, append=True, changes=changes))
 
 
 def _refused(state: FileState, cursor: Cursor, table: Mapping[tuple[str, ...], Refusal]) -> bool:

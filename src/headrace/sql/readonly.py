@@ -11,7 +11,8 @@ from headrace.sql.ctes import with_list
 from headrace.sql.lexer import Kind, Token, closings
 from headrace.sql.statements import read_statements
 
-_QUERY = ("SELECT", "WITH", "VALUES", "FROM", "TABLE")
+# The words that a query begins with.
+QUERY_WORDS = ("SELECT", "WITH", "VALUES", "FROM", "TABLE")
 _SHOWING = ("DESCRIBE", "DESC", "SHOW")
 _EXPLAIN_MODES = ("LOGICAL", "FORMATTED", "EXTENDED", "CODEGEN", "COST")
 _AFTER_INSERT = ("INTO", "OVERWRITE", "WITH")
@@ -39,7 +40,7 @@ def check_readonly(text: str) -> None:
 
 def starts_query(tokens: Sequence[Token]) -> bool:
     """True when a query begins here."""
-    return bool(tokens) and (tokens[0].is_word(*_QUERY) or tokens[0].is_symbol("("))
+    return bool(tokens) and (tokens[0].is_word(*QUERY_WORDS) or tokens[0].is_symbol("("))
 
 
 def changing_verb(tokens: Sequence[Token]) -> Token | None:

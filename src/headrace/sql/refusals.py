@@ -20,8 +20,6 @@ class Refusal:
 
 Words = tuple[str, ...]
 
-BITEMPORAL = Refusal("Tables with two times are not there yet", "Write STORED AS SCD TYPE 2")
-ONCE_CHANGES = Refusal("Loads that run once are not there yet", "Read the same rows as a stream of their own")
 _ELSEWHERE = "A pipeline file declares datasets and flows, and loading it changes no data"
 _BY_HAND = Refusal(_ELSEWHERE, "Remove the statement, and run it with `headrace sql --write` when it is needed")
 _BY_SCRIPT = Refusal(_ELSEWHERE, "Remove the statement, and run it where the pipeline is administered")
@@ -94,10 +92,9 @@ CLAUSES: Mapping[Words, Refusal] = {
 
 # These end the statement: what follows them is a grammar of its own.
 FLOW_CLAUSES: Mapping[Words, Refusal] = {
-    ("FLOW", "REPLACE", "USING"): Refusal(
-        "Replace flows are not there yet", "Use a materialized view that keeps the latest row of each key"
+    ("FLOW", "REPLACE", "WHERE"): Refusal(
+        "Rows are replaced by their key, with REPLACE USING, and not by a condition", "Use a materialized view"
     ),
-    ("FLOW", "REPLACE", "WHERE"): Refusal("Replace flows are not there yet", "Use a materialized view"),
     ("FLOW",): Refusal("A flow is written as a statement of its own", "Write AS query, or CREATE FLOW"),
 }
 
@@ -105,9 +102,7 @@ FLOWS: Mapping[Words, Refusal] = {
     ("INSERT", "OVERWRITE"): Refusal("A flow appends", "Write INSERT INTO, or a materialized view"),
 }
 
-FLOW_TARGETS: Mapping[Words, Refusal] = {
-    words[1:]: FLOW_CLAUSES[words] for words in (("FLOW", "REPLACE", "USING"), ("FLOW", "REPLACE", "WHERE"))
-}
+FLOW_TARGETS: Mapping[Words, Refusal] = {("REPLACE", "WHERE"): FLOW_CLAUSES["FLOW", "REPLACE", "WHERE"]}
 
 COLUMNS: Mapping[Words, Refusal] = {
     ("MASK",): Refusal("Column masks are not there yet", "Hide the value in the query"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,6 +17,9 @@ from headrace.settings.storage import StorageLayout
 from headrace.testing.rows import SortedRows
 
 QUARANTINE_SUFFIX = "_quarantine"
+# Features of tables that delta-rs reads by files only.
+_MASKS = ("filepath", "selection_vector")
+_BY_FILE = {"typeWidening", "deletionVectors"}
 
 
 @dataclass(frozen=True)
@@ -87,18 +91,22 @@ def rows_at(path: str) -> SortedRows:
     if not DeltaTable.is_deltatable(path):
         return SortedRows()
     table = DeltaTable(path)
-    if "typeWidening" in (table.protocol().reader_features or ()):
-        return SortedRows(_widened_rows(table))
+    if _BY_FILE & set(table.protocol().reader_features or ()):
+        return SortedRows(_rows_by_file(table))
     return SortedRows(pa.table(table.to_pyarrow_table()).to_pylist())
 
 
-def _widened_rows(table: DeltaTable) -> list[dict[str, Any]]:
-    """The rows of a table whose types were widened, which delta-rs does not read: file by file, in today's types."""
+def _rows_by_file(table: DeltaTable) -> list[dict[str, Any]]:
+    """The rows of a table that delta-rs does not read as a whole: each file in today's types, without deleted rows."""
     schema = pa.schema(table.schema().to_arrow())
     files = pa.table(table.get_add_actions(flatten=True)).to_pylist()
+    vectors = pa.table(table.deletion_vectors())
+    living = {_path(uri): mask for uri, mask in zip(*(vectors[name].to_pylist() for name in _MASKS), strict=True)}
     rows: list[dict[str, Any]] = []
-    for file, path in zip(files, table.file_uris(), strict=True):
-        held = pq.read_table(path.removeprefix("file://"), partitioning=None)
+    for file, uri in zip(files, table.file_uris(), strict=True):
+        held = pq.read_table(_path(uri), partitioning=None)
+        if _path(uri) in living:
+            held = held.filter(living.pop(_path(uri)))
         columns = [
             held.column(field.name).cast(field.type)
             if field.name in held.column_names
@@ -106,4 +114,11 @@ def _widened_rows(table: DeltaTable) -> list[dict[str, Any]]:
             for field in schema
         ]
         rows += pa.table(columns, schema=schema).to_pylist()
+    if living:
+        raise ValueError(f"no such files of the table, of which rows are deleted: {', '.join(living)}")
     return rows
+
+
+def _path(uri: str) -> str:
+    """The path of a local file, by either of the forms in which delta-rs names it."""
+    return unquote(urlsplit(uri).path) if uri.startswith("file:") else uri

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.cdc.events import Change, Event
-from headrace.cdc.history import Version, history, table
+from headrace.cdc.history import Version, beliefs, history, table
 from headrace.cdc.shape import ScdType, Shape
 
 COLUMNS = ("id", "city", "rank")
 ONE = Shape(("id",), COLUMNS)
 TWO = Shape(("id",), COLUMNS, ScdType.TWO, tracked=COLUMNS)
+# Each has up to 80 events of 5 keys.
+few = settings(max_examples=int(os.environ.get("HEADRACE_EXAMPLES", "25")))
 SHAPES = [
     ONE,
     TWO,
@@ -24,6 +27,8 @@ SHAPES = [
     replace(TWO, null_keeps=frozenset({"city", "rank"})),
     replace(ONE, partial=True),
     replace(TWO, partial=True),
+    replace(ONE, upserts_win=True),
+    replace(TWO, upserts_win=True),
 ]
 
 
@@ -45,10 +50,15 @@ def events(draw, changes=(Change.UPSERT, Change.DELETE)):
     return Event((key,), sequence, change, row, sets)
 
 
-many = st.lists(events(), max_size=80)
+@st.composite
+def many(draw, changes=(Change.UPSERT, Change.DELETE)):
+    # Lists without a size are short most of the time.
+    size = draw(st.integers(0, 80))
+    return draw(st.lists(events(changes), min_size=size, max_size=size))
 
 
-@given(given_events=st.lists(events(tuple(Change)), max_size=80), data=st.data())
+@few
+@given(given_events=many(tuple(Change)), data=st.data())
 def test_the_rows_are_the_same_in_any_order_and_however_often_events_come(given_events, data):
     shape = data.draw(st.sampled_from([shape for shape in SHAPES if shape.scd_type is ScdType.ONE]))
     shuffled = data.draw(st.permutations(given_events))
@@ -57,14 +67,16 @@ def test_the_rows_are_the_same_in_any_order_and_however_often_events_come(given_
     assert table([*shuffled, *again], shape) == table(given_events, shape)
 
 
-@given(given_events=many, data=st.data())
+@few
+@given(given_events=many(), data=st.data())
 def test_versions_are_the_same_in_any_order(given_events, data):
     shape = data.draw(st.sampled_from([shape for shape in SHAPES if shape.scd_type is ScdType.TWO]))
 
     assert table(data.draw(st.permutations(given_events)), shape) == table(given_events, shape)
 
 
-@given(given_events=many, which=st.sampled_from(range(len(SHAPES))))
+@few
+@given(given_events=many(), which=st.sampled_from(range(len(SHAPES))))
 def test_versions_of_a_key_follow_each_other_and_only_the_last_is_open(given_events, which):
     own = [event for event in given_events if event.key == (1,)]
 
@@ -74,7 +86,8 @@ def test_versions_of_a_key_follow_each_other_and_only_the_last_is_open(given_eve
     assert all(version.end is None or version.start < version.end for version in found)
 
 
-@given(given_events=many)
+@few
+@given(given_events=many())
 def test_the_current_rows_are_those_of_the_open_versions(given_events):
     versions = table(given_events, TWO)
 
@@ -128,3 +141,24 @@ def test_events_lead_to_versions(shape, given_events, expected):
     found = history(given_events, shape)
 
     assert found == [Version((1,), (1, city, rank), start, end) for city, rank, start, end in expected]
+
+
+@few
+@given(st.lists(events(), max_size=12), st.lists(st.integers(1, 4), min_size=12, max_size=12))
+def test_what_is_believed_at_a_time_is_the_history_of_what_is_known_by_then(given_events, systems):
+    shape = replace(TWO, bitemporal=True)
+    own = [replace(event, key=(1,), system=system) for event, system in zip(given_events, systems, strict=False)]
+    found = beliefs(own, shape)
+
+    for time in range(1, 5):
+        known = {event.sequence: event.system for event in sorted(own, key=lambda e: e.system) if event.system <= time}
+        corrected = [event for event in own if event.system == known.get(event.sequence)]
+        then = [b.version for b in found if b.since <= time and (b.until is None or time < b.until)]
+        assert then == history(corrected, shape)
+
+
+@pytest.mark.parametrize(("upserts_win", "rows"), [(False, 0), (True, 1)])
+def test_the_shape_says_which_of_a_delete_and_an_upsert_with_one_sequence_counts(upserts_win, rows):
+    both = [Event((1,), 5, Change.UPSERT, {"id": 1, "city": None, "rank": None}), Event((1,), 5, Change.DELETE)]
+
+    assert len(table(both, replace(ONE, upserts_win=upserts_win))) == rows

@@ -12,7 +12,7 @@ from headrace.cli.live import LiveTable
 from headrace.cli.summary import FAILURE_LINES, outcome_text
 from headrace.cli.tables import rows_table
 from headrace.events.types import BatchDone, FlowDefined, FlowMoved, UpdateCreated
-from headrace.model.outcome import FlowCounts, FlowOutcome, FlowState, Outcome, UpdateState
+from headrace.model.outcome import ChangeCounts, FlowCounts, FlowOutcome, FlowState, Outcome, UpdateState
 from headrace.model.rows import Rows, json_value
 
 
@@ -99,3 +99,16 @@ def test_every_column_is_in_every_row_when_names_repeat() -> None:
     rows = Rows(("a", "a", "a_2"), ((1, None, 3),))
 
     assert rows.to_json() == [{"a": 1, "a_3": None, "a_2": 3}]
+
+
+def test_the_end_of_an_update_tells_of_events_that_tie_or_may_be_late() -> None:
+    at = datetime(2026, 11, 20, tzinfo=timezone.utc)
+    counts = FlowCounts(9, changes=ChangeCounts(tied=1, late=2))
+    flow = FlowOutcome("feed", "users", FlowState.COMPLETED, counts=counts)
+
+    lines = outcome_text(Outcome("u", UpdateState.COMPLETED, "USER_ACTION", at, at, (flow,))).splitlines()
+
+    assert lines[-2:] == [
+        "users: 1 event lost to another one with the same key and sequence (headrace.cdc.on_tie says what is done)",
+        "users: 2 events may have come later than deletes are remembered",
+    ]

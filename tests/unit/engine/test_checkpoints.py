@@ -307,6 +307,22 @@ def test_a_stream_of_a_table_is_started_when_the_table_has_more(state, stream, a
     ]
 
 
+def test_a_change_feed_that_stands_behind_the_last_change_of_a_commit_has_read_it(state, make, append):
+    feed = Source(SourceKind.DATASET, "a", passes_changes=True, reads_feed=True)
+    flow = make.flow("s", "~a", mode=Mode.APPEND, sources=(feed,))
+    record_of(state, flow, sources=(feed.digest,))
+    graph, path = make.graph(make.flow("a"), flow), append("a")
+    begun = {**position(path, 0, index=0), "isStartingVersion": True}
+    reasons = []
+    for number, offset in enumerate((begun, position(path, 0, index=0))):
+        plan_batch(state.checkpoint(flow, 0), number, offset)
+        reasons.append(state.news(graph, flow).reason)
+    append("a")
+    reasons.append(state.news(graph, flow).reason)
+
+    assert reasons == ['"a" has more', "nothing new in its sources", '"a" has new rows']
+
+
 def test_a_table_without_rows_is_no_news_to_a_stream_that_has_no_position(state, stream, layout):
     graph, flow, _ = stream
     DeltaTable.create(layout.table(Naming(), QualifiedName("a")), pa.schema([pa.field("id", pa.int32())]))

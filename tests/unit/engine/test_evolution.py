@@ -93,7 +93,21 @@ def test_a_table_is_not_strict_any_more_when_the_code_does_not_say_so(evolved):
         (
             "headrace.strict",
             "yes",
-            ("DATASET.PROPERTY_VALUE", 'Write "headrace.strict": "true", or leave it out.'),
+            ("DATASET.PROPERTY_VALUE", 'Write "headrace.strict": "true", or "false", or leave it out.'),
+        ),
+        (
+            "headrace.cdc.on_tie",
+            "ignore",
+            (
+                "DATASET.PROPERTY_VALUE",
+                'Write "headrace.cdc.on_tie": "resolve", or "fail" or "quarantine", or leave it out.',
+            ),
+        ),
+        ("headrace.cdc.on_tie", "Fail", None),
+        (
+            "pipelines.cdc.tombstoneGCThresholdInSeconds",
+            "2 days",
+            ("CDC.BAD_RETENTION", "Write a whole number that is not below 0; two days, the default, are 172800."),
         ),
         ("headrace.strict", "False", None),
         ("headraces", "1", None),

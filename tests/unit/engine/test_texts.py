@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from headrace.cdc.feed import Feed
+from headrace.cdc.shape import ScdType, Shape
 from headrace.checkpoints.layouts import TableLayout
 from headrace.graph.resolved import Mode, StatefulOperator
 from headrace.model.expectations import Action, Expectation, ExpectationCount
@@ -104,6 +107,41 @@ def test_an_explanation_of_a_view_that_was_never_computed_is_short(make, says):
     flow = FlowExplanation(graph.flows[0], 0, None, "start: first run")
 
     says("explain-view", Explanation(graph.datasets[0], (flow,)).describe())
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({}, "the newest event of a key decides, because events set every column, and the table shows version"),
+        ({"told_in_merge": False}, "rows are built anew, because a MERGE cannot compute version"),
+        ({"told_by_rows": False}, "rows are built anew, because the table does not show version"),
+        ({"shape": Shape(("id",), ("id",), partial=True)}, "rows are built anew, because a row is made of several"),
+        ({"shape": Shape(("id",), ("id",), ScdType.TWO)}, "rows are built anew, because a late event changes versions"),
+    ],
+)
+def test_an_explanation_of_change_events_says_which_way_they_take(make, change, why):
+    feed = Feed(Shape(("id",), ("id", "version")), "version", '"integer"', "{}", told_by_rows=True, told_in_merge=True)
+    flow = make.flow("users", "~events", mode=Mode.MERGE, feed=replace(feed, **change))
+    graph = make.graph(flow)
+
+    said = Explanation(graph.by_name[flow.target], (FlowExplanation(flow, 0, None, "start: first run"),)).describe()
+
+    assert f"\n    merge        {why}" in said
+
+
+def test_an_order_by_chance_is_warned_of_by_graphs_and_plans(make):
+    feed = Feed(Shape(("id",), ("id",)), "at", '"timestamp"', "{}", told_by_rows=False, told_in_merge=False)
+    flow = make.flow("users", mode=Mode.MERGE, feed=replace(feed, ordered_by="the time at which it is read"))
+    graph = make.graph(flow)
+    plan = Plan(graph, (), (FlowStep(flow, Decision.START, "first run"),))
+    reason = (
+        "at, which orders its events, depends on the time at which it is read: events that are read together tie, "
+        "and what is read again comes in another order"
+    )
+
+    assert graph.describe().endswith(f"\n     warning: {reason}")
+    assert plan.describe().endswith(f"\nwarning    users: {reason}")
+    assert graph.to_json()["warnings"] == plan.to_json()["warnings"] == [{"flow": "users", "reason": reason}]
 
 
 def test_a_preview_says_what_expectations_would_do():

@@ -7,6 +7,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from headrace.cdc.feed import MergePath
 from headrace.events.envelope import SCHEMA, Origin, Stamp, from_row, id_floor, redacted, seq_no_of, to_row
 from headrace.events.types import (
     BatchDone,
@@ -21,7 +22,7 @@ from headrace.events.types import (
 )
 from headrace.model.datasets import Kind
 from headrace.model.expectations import Action, ExpectationCount
-from headrace.model.outcome import FilesBacklog, FlowCounts, FlowState, PartitionLag, UpdateState
+from headrace.model.outcome import ChangeCounts, FilesBacklog, FlowCounts, FlowState, PartitionLag, UpdateState
 
 ORIGIN = Origin(pipeline_id="p1", pipeline_name="flights", update_id="u1", host="here")
 STAMP = Stamp(7, datetime(2026, 11, 20, 10, 0, tzinfo=timezone.utc), "log-1", "unique")
@@ -41,6 +42,7 @@ counts = st.builds(
     numbers,
     st.lists(st.builds(ExpectationCount, texts, st.sampled_from(Action), numbers, numbers), max_size=3).map(tuple),
     st.booleans(),
+    changes=st.none() | st.builds(ChangeCounts, numbers, numbers, st.none() | numbers, st.none() | numbers),
 )
 lags = st.dictionaries(st.tuples(texts, st.integers(0, 99)), st.tuples(numbers, numbers), max_size=4).map(
     lambda found: tuple(PartitionLag(*place, *ends) for place, ends in sorted(found.items()))
@@ -60,7 +62,7 @@ events: st.SearchStrategy[Event] = st.one_of(
         errors,
         st.none() | st.floats(0, 1e9),
     ),
-    st.builds(BatchDone, texts, texts, numbers, numbers, counts, numbers),
+    st.builds(BatchDone, texts, texts, numbers, numbers, counts, numbers, st.none() | st.sampled_from(MergePath)),
     st.builds(FlowBehind, texts, texts, lags, st.lists(st.builds(FilesBacklog, texts, numbers, numbers)).map(tuple)),
     st.builds(Warned, texts, texts, st.none() | texts, st.none() | texts),
 )

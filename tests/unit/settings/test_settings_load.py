@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 
 import pytest
+import yaml
 
 from headrace.errors import Problems
 from headrace.model.location import Location
+from headrace.model.retention import Retention
 from headrace.settings.load import load_settings
 
 
@@ -207,6 +209,25 @@ def test_a_profile_replaces_the_schema_when_it_uses_another_word_for_it(load):
 )
 def test_retries_follow_the_most_explicit_setting(load, text, retries):
     assert load(f"name: flights\n{text}").max_flow_retries == retries
+
+
+@pytest.mark.parametrize(
+    ("confs", "retention"),
+    [
+        ({}, Retention(172_800, 3_600)),
+        ({"pipelines.applyChanges.tombstoneGCThresholdInSeconds": "60"}, Retention(60, 3_600)),
+        (
+            {
+                "pipelines.applyChanges.tombstoneGCThresholdInSeconds": "60",
+                "pipelines.cdc.tombstoneGCThresholdInSeconds": "0",
+                "pipelines.applyChanges.tombstoneGCFrequencyInSeconds": "5",
+            },
+            Retention(0, 5),
+        ),
+    ],
+)
+def test_the_newer_name_says_how_long_change_events_are_remembered(load, confs, retention):
+    assert load(yaml.safe_dump({"name": "flights", "configuration": confs})).retention == retention
 
 
 def test_references_stay_until_asked_for(load):

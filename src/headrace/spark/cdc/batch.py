@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 from headrace.cdc.feed import Feed
 from headrace.model.datasets import Flow
 from headrace.model.names import quoted
+from headrace.model.outcome import ChangeCounts
 from headrace.spark.cdc.kept import Kept
 from headrace.spark.cdc.merge import SOURCE_ALIAS, TARGET_ALIAS, Merge
 
@@ -25,6 +26,7 @@ class Batch:
         remembered: events of batches before, in the same form.
         target: the rows that are there.
         truncated: a truncate is remembered, or may be among the events.
+        forgotten: one row with the greatest sequence that is not remembered any more; None where nothing is forgotten.
         kept: rows that are computed once.
     """
 
@@ -34,6 +36,7 @@ class Batch:
     remembered: DataFrame
     target: DataFrame
     truncated: bool
+    forgotten: DataFrame | None
     kept: Kept
 
 
@@ -44,10 +47,20 @@ class Changes:
     Args:
         merge: what it does to the target.
         missing: events that are to be remembered first, because the target will not tell of them; None for none.
+        counts: what became of its events.
     """
 
     merge: Merge
     missing: DataFrame | None
+    counts: ChangeCounts
+
+
+def with_lateness(batch: Batch, events: DataFrame) -> DataFrame:
+    """The events with ``late``: they are not newer than one that is not remembered any more."""
+    if batch.forgotten is None:
+        return events.withColumn("late", F.lit(False))
+    late = F.coalesce(F.col("sequence") <= F.col("forgotten"), F.lit(False))
+    return events.crossJoin(F.broadcast(batch.forgotten)).withColumn("late", late).drop("forgotten")
 
 
 def same_key(keys: tuple[str, ...], struct: str) -> Column:

@@ -6,6 +6,9 @@ columns, NULL for a delete), ``sets`` (array of column names, NULL for all) and 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import reduce
+
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType, VariantType
@@ -15,6 +18,8 @@ from headrace.model.names import quoted
 
 # Where an event was taken from: the batch, the table that remembers events, or the rows of the target.
 BATCH, REMEMBERED, TARGET = 0, 1, 2
+# Of events for a table with two times, the column that says since when they are known.
+SYSTEM = "system"
 
 
 def folded(events: DataFrame, shape: Shape) -> DataFrame:
@@ -27,7 +32,9 @@ def folded(events: DataFrame, shape: Shape) -> DataFrame:
     Returns:
         The events without ties, and of each ``begins`` (it begins a version), ``begun`` and ``ended`` (the sequences of
         its version), ``version`` (its number within the key), ``lasts`` (it is the last of its version), ``state``
-        (struct: the row after it) and ``told`` (the target will say as much as the event).
+        (struct: the row after it) and ``told`` (the target will say as much as the event). Of the batch's events,
+        ``events`` is how many have the sequence, ``tied`` how many of them lost to another one, and ``blanks`` says
+        that the one that counts put NULL where a value was.
     """
     names = shape.columns
     types = {field.name: field.dataType for field in _row_type(events).fields}
@@ -43,11 +50,19 @@ def folded(events: DataFrame, shape: Shape) -> DataFrame:
         in_life = in_life.rowsBetween(Window.unboundedPreceding, Window.currentRow)
         # Inside of a struct a NULL that was set is told from one that was not.
         kept = [
-            F.last(F.when(_sets(name, shape), F.struct(_of_row(name).alias("value"))), ignorenulls=True).over(in_life)
+            F.last(F.when(is_set(name, shape), F.struct(_of_row(name).alias("value"))), ignorenulls=True).over(in_life)
             for name in names
         ]
         state = F.struct(*[value.getField("value").alias(name) for value, name in zip(kept, names, strict=True)])
         rows = rows.withColumn("state", F.when(~F.col("deleted"), state))
+    before = F.lag("state").over(by_key)
+    blanked = [
+        F.col("state").getField(name).isNull() & before.getField(name).isNotNull()
+        for name in names
+        if name not in shape.keys
+    ]
+    blanks = reduce(Column.__or__, blanked, F.lit(False)) & (F.col("origin") == BATCH) & ~F.col("deleted")
+    rows = rows.withColumn("blanks", F.coalesce(blanks, F.lit(False)))
     tracked = [name for name in names if name in shape.begins_versions]
     if tracked:
         values = [
@@ -78,31 +93,60 @@ def versions(rows: DataFrame, shape: Shape) -> DataFrame:
 
 
 def without_ties(events: DataFrame, shape: Shape) -> DataFrame:
-    """One event for each key and sequence: a delete wins, then the greatest row.
+    """One event for each key and sequence: a delete wins, or loses if upserts do, then the greatest row.
 
-    ``hides`` says that one of them is remembered, so that the target will not be asked about the sequence.
+    ``hides`` says that one of them is remembered, so that the target will not be asked about the sequence. Where
+    upserts win, a delete that is remembered says nothing against a row of the target, which an upsert has made.
+    ``events`` are those of the batch, and ``tied`` of them lost to another one.
     """
     row_type = _row_type(events)
-    weight = F.struct(
-        F.col("deleted"),
+    said = [
+        (F.col("deleted") != F.lit(shape.upserts_win)).alias("first"),
         *[
             comparable(F.col("row").getField(name), row_type[name].dataType).alias(f"c{n}")
             for n, name in enumerate(shape.columns)
         ],
         F.array_sort("sets").alias("sets"),
-        (F.col("origin") == REMEMBERED).alias("remembered"),
-    )
-    weighed = events.withColumn("weight", weight)
+    ]
+    told = [F.col("deleted"), *parts_of(F.col("row"), row_type), F.array_sort("sets")]
+    # Of equal ones that of the batch is the last to be asked: a repeated event does nothing that could be counted.
+    weighed = events.withColumn("weight", F.struct(*said, "origin")).withColumn("digest", digest(told))
     parts = F.struct("deleted", "row", "sets", "origin")
     own = F.when(F.col("origin") != TARGET, parts)
     own_weight = F.when(F.col("origin") != TARGET, F.col("weight"))
+    of_batch, remembered = F.col("origin") == BATCH, F.col("origin") == REMEMBERED
+    hides = remembered & ~F.col("deleted") if shape.upserts_win else remembered
     grouped = weighed.groupBy("key", "sequence").agg(
-        F.max(F.col("origin") == REMEMBERED).alias("hides"),
+        F.count_if(of_batch).alias("events"),
+        (F.max(F.when(of_batch, F.col("digest"))) != F.min(F.when(of_batch, F.col("digest")))).alias("differ"),
+        F.max(hides).alias("hides"),
         F.max_by(parts, F.col("weight")).alias("any"),
         F.max_by(own, own_weight).alias("own"),
     )
     best = F.when(F.col("hides"), F.col("own")).otherwise(F.col("any"))
-    return grouped.select("key", "sequence", "hides", best.alias("best")).select("key", "sequence", "hides", "best.*")
+    tied = F.when(F.col("differ"), F.col("events") - 1).otherwise(0)
+    columns = ("key", "sequence", "hides", "events", "tied")
+    return grouped.select(*columns[:-1], tied.alias("tied"), best.alias("best")).select(*columns, "best.*")
+
+
+def digest(said: Sequence[Column]) -> Column:
+    """A number that is the same for events which say the same, and hardly ever for others.
+
+    The hash passes over NULLs, so that which of the values are NULL is a part of what is said.
+    """
+    return F.xxhash64(*said, *[part.isNull() for part in said])
+
+
+def parts_of(row: Column, kind: DataType) -> list[Column]:
+    """The values of a row for a digest: what has parts is a text, in which those that are NULL are told apart."""
+    assert isinstance(kind, StructType)  # noqa: S101 - what a row is
+    found = []
+    for field in kind.fields:
+        value = comparable(row.getField(field.name), field.dataType)
+        if isinstance(field.dataType, (StructType, ArrayType, MapType)):
+            value = F.to_json(F.struct(value.alias("v")), {"ignoreNullFields": "false"})
+        found.append(value)
+    return found
 
 
 def comparable(value: Column, kind: DataType) -> Column:
@@ -152,10 +196,11 @@ def _told(rows: DataFrame, shape: Shape, version: WindowSpec) -> Column:
     return told & ~F.col("hides")
 
 
-def _sets(name: str, shape: Shape) -> Column:
+def is_set(name: str, shape: Shape) -> Column:
+    """Whether an event sets a column, be it to NULL."""
     said = ~F.col("deleted")
     if shape.partial and name not in shape.keys:
-        said = said & (F.col("sets").isNull() | F.array_contains("sets", name))
+        said = said & (F.col("sets").isNull() | F.array_contains("sets", name.lower()))
     return said & _of_row(name).isNotNull() if name in shape.null_keeps else said
 
 

@@ -11,32 +11,35 @@ from pyspark.storagelevel import StorageLevel
 
 
 class Kept:
-    """The frames of a batch whose rows are kept."""
+    """The frames of a batch whose rows are computed once, and never again: work on rows that have got lost fails.
+
+    Spark's cache is not used for them. Whenever a table is written, it plans anew all that it holds of that table,
+    which took a third of an update that merges few rows; and each query on cached rows plans all that led to them.
+    """
 
     def __init__(self) -> None:
-        self._cached: list[DataFrame] = []
         self._settled: list[DataFrame] = []
 
-    def cached(self, frame: DataFrame) -> DataFrame:
-        """The same rows, computed when they are first asked for, and again where they have got lost."""
-        self._cached.append(frame.persist(StorageLevel.MEMORY_AND_DISK))
-        return self._cached[-1]
+    def when_asked(self, frame: DataFrame) -> DataFrame:
+        """The same rows, computed by the first query on them."""
+        return self._kept(frame, eager=False)
 
     def settled(self, frame: DataFrame) -> DataFrame:
-        """The same rows, computed now and never again: work on rows that have got lost fails.
+        """The same rows, computed now.
 
         A MERGE reads its source twice and damages the table if it is not the same; for sources like this one Delta's
         own copy of it is not needed.
         """
-        self._settled.append(frame.localCheckpoint(eager=True, storageLevel=StorageLevel.MEMORY_AND_DISK))
-        return self._settled[-1]
+        return self._kept(frame, eager=True)
 
     def release(self) -> None:
         """Give up all of them."""
-        for frame in self._cached:
-            frame.unpersist()
         for frame in self._settled:
             _blocks(frame).unpersist(False)
+
+    def _kept(self, frame: DataFrame, *, eager: bool) -> DataFrame:
+        self._settled.append(frame.localCheckpoint(eager=eager, storageLevel=StorageLevel.MEMORY_AND_DISK))
+        return self._settled[-1]
 
 
 def stored_bytes(frame: DataFrame) -> int:

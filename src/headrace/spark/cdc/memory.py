@@ -1,11 +1,13 @@
 """Events that the rows of a target cannot tell of, kept beside it for those that come late.
 
-The table is only added to. What a batch adds counts once the batch is in the target, whose transactions tell: an update
-that dies in between leaves events behind, which the next one takes out before it does the batch again.
+What a batch adds counts once the batch is in the target, whose transactions tell: an update that dies in between leaves
+events behind, which the next one takes out before it does the batch again. What nobody should need any more is taken
+out as well (``forgetting``); a row without a key, in which ``deleted`` is NULL, then has the greatest sequence of it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -14,11 +16,15 @@ from pyspark.sql import functions as F
 from headrace.checkpoints.delta_log import committed_transaction, is_made
 from headrace.model.names import quoted
 from headrace.plan.evolution import WIDENING_PROPERTY
-from headrace.spark.cdc.folding import REMEMBERED
+from headrace.spark.cdc.folding import REMEMBERED, SYSTEM
+from headrace.spark.conflicts import tried_again
+from headrace.spark.delta_tables import delta_table
 from headrace.spark.frames import brought
 from headrace.spark.term_guard import of_term
 
 _EVENT = ("key", "sequence", "deleted", "row", "sets", "truncates")
+# Of the rows that lie there; the others tell of what is forgotten.
+IS_EVENT, IS_MARK = "deleted IS NOT NULL", "deleted IS NULL"
 
 
 class Memory:
@@ -27,59 +33,71 @@ class Memory:
     Args:
         path: where they lie.
         target: the table whose transactions say which of them count.
+        now: the time of day, in seconds since 1970.
     """
 
-    def __init__(self, path: str, target: str) -> None:
-        self._path = path
+    def __init__(self, path: str, target: str, now: Callable[[], float]) -> None:
+        self.path = path
         self._target = target
+        self._now = now
+
+    def rows(self, session: SparkSession) -> DataFrame | None:
+        """All that lies there; None where nothing was ever remembered."""
+        if not is_made(self.path):
+            return None
+        found = session.read.format("delta").load(self.path)
+        return found if "key" in found.columns else None
 
     def read(self, like: DataFrame) -> DataFrame:
         """What is remembered, in the form of other events."""
-        if not is_made(self._path):
+        found = self.rows(like.sparkSession)
+        if found is None:
             return like.limit(0).withColumn("origin", F.lit(REMEMBERED))
-        found = like.sparkSession.read.format("delta").load(self._path)
         types = {field.name: field.dataType for field in found.schema.fields}
-        if "key" not in types:
-            return like.limit(0).withColumn("origin", F.lit(REMEMBERED))
-        columns = [brought(F.col(name), types[name], like.schema[name].dataType).alias(name) for name in _EVENT]
-        return found.select(*columns, F.lit(REMEMBERED).alias("origin"))
+        names = [name for name in (*_EVENT, SYSTEM) if name in like.columns]
+        columns = [brought(F.col(name), types[name], like.schema[name].dataType).alias(name) for name in names]
+        return found.filter(IS_EVENT).select(*columns, F.lit(REMEMBERED).alias("origin"))
 
-    def has_truncates(self, session: SparkSession) -> bool:
-        """Whether an event that takes all rows away is remembered."""
-        if not is_made(self._path):
-            return False
-        found = session.read.format("delta").load(self._path)
-        return "truncates" in found.columns and not found.filter("truncates").isEmpty()
+    def forgotten(self, like: DataFrame) -> DataFrame:
+        """One row, whose ``forgotten`` is the greatest sequence among events that are not remembered any more."""
+        found = self.rows(like.sparkSession)
+        if found is None:
+            return like.limit(0).agg(F.max("sequence").alias("forgotten"))
+        value = brought(F.col("sequence"), found.schema["sequence"].dataType, like.schema["sequence"].dataType)
+        return found.filter(IS_MARK).agg(F.max(value).alias("forgotten"))
 
     def add(self, events: DataFrame, transaction: str, batch_id: int) -> None:
         """Remember events of a batch, before the batch is committed."""
-        rows = events.select(*_EVENT, F.lit(transaction).alias("transaction"), F.lit(batch_id).alias("batch_id"))
-        rows = rows.withColumn("remembered_at", F.current_timestamp())
-        if is_made(self._path):
+        names = [name for name in (*_EVENT, SYSTEM) if name in events.columns]
+        rows = events.select(*names, F.lit(transaction).alias("transaction"), F.lit(batch_id).alias("batch_id"))
+        rows = rows.withColumn("remembered_at", F.lit(self._now()).cast("timestamp"))
+        if is_made(self.path):
             self._allow_wider_types(rows)
-        rows.write.format("delta").mode("append").option("mergeSchema", "true").save(self._path)
+        rows.write.format("delta").mode("append").option("mergeSchema", "true").save(self.path)
 
     def _allow_wider_types(self, rows: DataFrame) -> None:
         """Let the table take values of types that are wider than they were, once there are such."""
-        before = rows.sparkSession.read.format("delta").load(self._path).schema
+        before = rows.sparkSession.read.format("delta").load(self.path).schema
         known = {field.name: field.dataType.simpleString() for field in before.fields}
         given = {field.name: field.dataType.simpleString() for field in rows.schema.fields}
         if any(known.get(name, kind) != kind for name, kind in given.items()):
-            table = f"delta.{quoted(self._path)}"
+            table = f"delta.{quoted(self.path)}"
             rows.sparkSession.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('{WIDENING_PROPERTY}' = 'true')")
 
     def forget_unfinished(self, session: SparkSession) -> None:
         """Take out what batches have added that did not get into the target."""
-        if not is_made(self._path):
+        rows = self.rows(session)
+        if rows is None:
             return
-        found = session.read.format("delta").load(self._path)
+        found = rows.filter(IS_EVENT)
         unfinished: list[Column] = []
-        for (transaction,) in found.select("transaction").distinct().collect():
+        for transaction, last in found.groupBy("transaction").agg(F.max("batch_id")).collect():
             newest = committed_transaction(self._target, transaction)
-            later = F.lit(True) if newest is None else F.col("batch_id") > newest
-            unfinished.append((F.col("transaction") == transaction) & later)
-        if unfinished and not found.filter(reduce(Column.__or__, unfinished)).isEmpty():
-            delete_from(session, self._path, reduce(Column.__or__, unfinished))
+            if newest is None or last > newest:
+                later = F.lit(True) if newest is None else F.col("batch_id") > newest
+                unfinished.append((F.col("transaction") == transaction) & later)
+        if unfinished:
+            delete_from(session, self.path, reduce(Column.__or__, unfinished))
 
 
 def clear_memory(session: SparkSession, path: str, term: int | None) -> None:
@@ -91,11 +109,5 @@ def clear_memory(session: SparkSession, path: str, term: int | None) -> None:
 
 
 def delete_from(session: SparkSession, path: str, condition: Column) -> None:
-    """Take rows out of a table."""
-    delta_table(session, path).delete(condition._jc)  # noqa: SLF001 - Delta's own classes are Java's
-
-
-def delta_table(session: SparkSession, path: str):  # type: ignore[no-untyped-def]  # noqa: ANN201 - a Java object
-    """Delta's own handle of a table, which takes conditions as columns and not as text."""
-    java = session._jvm.io.delta.tables.DeltaTable  # type: ignore[union-attr]  # noqa: SLF001
-    return java.forPath(session._jsparkSession, path)  # noqa: SLF001
+    """Take rows out of a table, whose small files may be put together meanwhile."""
+    tried_again(lambda: delta_table(session, path).delete(condition._jc))  # noqa: SLF001 - Delta's own are Java's

@@ -6,17 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 
+from headrace.cdc.merged import Merged
 from headrace.model.names import quoted
-from headrace.spark.cdc.memory import delta_table
+from headrace.spark.conflicts import tried_again
+from headrace.spark.delta_tables import delta_table
 from headrace.spark.session import with_confs
 
 # Expressions of the user are looked up beside them; no column should be called so.
 TARGET_ALIAS, SOURCE_ALIAS = "__headrace_target", "__headrace_source"
-_CONFLICT_TRIES = 5
 _TRANSACTION, _VERSION = "spark.databricks.delta.write.txnAppId", "spark.databricks.delta.write.txnVersion"
+_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 _MATERIALIZE = "spark.databricks.delta.merge.materializeSource"
 
 
@@ -29,7 +30,7 @@ class Merge:
             when they are read again (``Kept.settled``).
         matches: which rows of the source and the target belong together.
         deletes: which matched rows are taken out.
-        updates: which other matched rows get new values.
+        updates: which other matched rows get new values; None for none.
         inserts: which rows of the source that match none are added.
         values: of the target's columns, for updates and inserts.
     """
@@ -37,32 +38,39 @@ class Merge:
     source: DataFrame
     matches: Column
     deletes: Column | None
-    updates: Column
+    updates: Column | None
     inserts: Column
     values: Mapping[str, Column]
 
-    def commit(self, table: str, transaction: str, batch_id: int) -> None:
-        """Change the table; nothing happens where the batch's transaction, or a later one, is in it already."""
+    def commit(self, table: str, transaction: str | None, version: int, merged: Merged | None = None) -> None:
+        """Change the table; nothing happens where this version of the transaction, or a later one, is in it already.
+
+        Args:
+            table: where the target lies.
+            transaction: under which the flow's batches are committed; None for a change that is no batch.
+            version: of the batch.
+            merged: what the commit says of the batch.
+        """
         session = self.source.sparkSession
+        confs = {_MATERIALIZE: "none"}
+        if transaction is not None:
+            confs |= {_TRANSACTION: transaction, _VERSION: str(version)}
+        if merged is not None:
+            confs[_METADATA] = merged.to_text(session.conf.get(_METADATA, None))
+        with with_confs(session, confs):
+            # Small files of the table may be put together meanwhile; its rows are the same.
+            tried_again(lambda: self._on(session, table).execute())
+
+    def _on(self, session: SparkSession, table: str) -> Any:
+        """Delta's own form of the MERGE."""
         values = _java_map(session, {quoted(name): value for name, value in self.values.items()})
-        confs = {_TRANSACTION: transaction, _VERSION: str(batch_id), _MATERIALIZE: "none"}
-        for attempt in range(1, _CONFLICT_TRIES + 1):
-            target = getattr(delta_table(session, table), "as")(TARGET_ALIAS)
-            builder = target.merge(_java(self.source.alias(SOURCE_ALIAS)), _java(self.matches))
-            if self.deletes is not None:
-                builder = builder.whenMatched(_java(self.deletes)).delete()
+        target = getattr(delta_table(session, table), "as")(TARGET_ALIAS)
+        builder = target.merge(_java(self.source.alias(SOURCE_ALIAS)), _java(self.matches))
+        if self.deletes is not None:
+            builder = builder.whenMatched(_java(self.deletes)).delete()
+        if self.updates is not None:
             builder = builder.whenMatched(_java(self.updates)).update(values)
-            builder = builder.whenNotMatched(_java(self.inserts)).insert(values)
-            try:
-                with with_confs(session, confs):
-                    builder.execute()
-            except PySparkException as error:
-                # Small files of the table may have been put together meanwhile; its rows are the same.
-                conflict = (error.getCondition() or "").startswith("DELTA_CONCURRENT")
-                if not conflict or attempt == _CONFLICT_TRIES:
-                    raise
-            else:
-                return
+        return builder.whenNotMatched(_java(self.inserts)).insert(values)
 
 
 def _java(of: DataFrame | Column) -> Any:

@@ -11,14 +11,14 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from headrace.cdc.feed import Feed
-from headrace.cdc.shape import ScdType
 from headrace.model.names import quoted
-from headrace.spark.cdc.batch import Batch, Changes, same_key
-from headrace.spark.cdc.feed import sequence_column
-from headrace.spark.cdc.folding import BATCH, comparable
+from headrace.model.outcome import ChangeCounts
+from headrace.spark.cdc.batch import Batch, Changes, same_key, with_lateness
+from headrace.spark.cdc.events import sequence_column
+from headrace.spark.cdc.folding import BATCH, comparable, digest, parts_of
 from headrace.spark.cdc.kept import stored_bytes
 from headrace.spark.cdc.merge import SOURCE_ALIAS, TARGET_ALIAS, Merge
+from headrace.spark.cdc.ties import tie_groups
 
 # A batch that is sent to every task of the MERGE, so that the target is not sorted for it. Stored rows are compressed.
 _BROADCAST_BYTES, _BROADCAST_ROWS = 16 << 20, 100_000
@@ -26,25 +26,27 @@ _BROADCAST_BYTES, _BROADCAST_ROWS = 16 << 20, 100_000
 _BOUNDED = ("tinyint", "smallint", "int", "bigint")
 
 
-def newest_decides(feed: Feed) -> bool:
-    """Whether the short way leads to the same rows, as long as no event takes all rows away."""
-    return feed.shape.scd_type is ScdType.ONE and feed.shape.whole_rows and feed.told_in_merge
-
-
 def newest(batch: Batch) -> Changes:
-    """What the newest event of each key does to its row, if the row is not newer."""
+    """What the newest event of each key does to its row, if the row is not newer.
+
+    It leads to the same rows as the other way where ``Feed.path`` says so, and no event takes all rows away.
+    """
     shape = batch.feed.shape
     # One column, of a name that no column of the target has: the rows' own names mean the target's.
     name = "change"
     while name in {column.casefold() for column in batch.target.columns}:
         name += "_"
-    found = batch.kept.settled(_newest(batch).select(F.struct("*").alias(name)))
-    facts = found.agg(
-        F.count("*").alias("rows"),
-        F.count_if(F.col(f"{name}.deleted")).alias("deleted"),
+    settled = batch.kept.settled(_newest(batch).select(F.struct("*").alias(name)))
+    counts = F.col(f"{name}.counts")
+    found = settled.filter(F.col(f"{name}.stands"))
+    facts = settled.agg(
+        F.count_if(F.col(f"{name}.stands")).alias("rows"),
+        F.count_if(F.col(f"{name}.stands") & F.col(f"{name}.deleted")).alias("deleted"),
+        F.count_if(counts.getField("tied")).alias("tied"),
+        F.sum(counts.getField("late")).alias("late"),
         *_bounds(batch, name),
     ).collect()[0]
-    small = facts["rows"] <= _BROADCAST_ROWS and stored_bytes(found) <= _BROADCAST_BYTES
+    small = facts["rows"] <= _BROADCAST_ROWS and stored_bytes(settled) <= _BROADCAST_BYTES
     source = F.broadcast(found) if small else found
     matches = same_key(shape.keys, f"{name}.key")
     for number, key in enumerate(shape.keys):
@@ -53,7 +55,7 @@ def newest(batch: Batch) -> Changes:
             of_target = F.col(f"{TARGET_ALIAS}.{quoted(key)}")
             matches = matches & of_target.between(F.lit(facts[f"least{number}"]), F.lit(facts[f"greatest{number}"]))
     changes = F.col(f"{SOURCE_ALIAS}.{name}")
-    begun = sequence_column(batch.flow).cast(batch.events.schema["sequence"].dataType)
+    begun = sequence_column(batch.flow, batch.feed).cast(batch.events.schema["sequence"].dataType)
     tied = changes.getField("sequence") == begun
     # A row without a sequence was not made by an event.
     later = F.coalesce(changes.getField("sequence") > begun, F.lit(True))
@@ -62,27 +64,50 @@ def newest(batch: Batch) -> Changes:
     merge = Merge(
         source=source,
         matches=matches,
-        deletes=deleted & (later | tied) if facts["deleted"] else None,
+        deletes=deleted & (later if shape.upserts_win else later | tied) if facts["deleted"] else None,
         updates=~deleted & (later | (tied & greater)),
         inserts=~deleted,
         values={column: F.col(f"{SOURCE_ALIAS}.{name}.row.{quoted(column)}") for column in shape.columns},
     )
     missing = found.select(f"{name}.*").filter("deleted").select(*batch.events.columns)
-    return Changes(merge, missing if facts["deleted"] else None)
+    lost = _tied(batch.events) if facts["tied"] else 0
+    return Changes(merge, missing if facts["deleted"] else None, ChangeCounts(lost, facts["late"] or 0))
 
 
 def _newest(batch: Batch) -> DataFrame:
-    """The newest event of each key of a batch, unless one that is remembered is as new: that was a delete."""
+    """The newest event of each key of a batch, and whether it ``stands``: what is remembered may be as new.
+
+    That was a delete, or a truncate. ``counts`` has whether another event of the batch ``tied`` with it, and how many
+    were ``late``.
+    """
     gone = batch.remembered.filter("NOT truncates").join(batch.events.select("key"), "key", "left_semi")
-    events = batch.events.unionByName(gone)
+    events = with_lateness(batch, batch.events.unionByName(gone))
+    of_batch = F.col("origin") == BATCH
     weight = _weight(batch, lambda column: F.col(f"row.{quoted(column)}"))
-    event = F.struct("*", weight.alias("weight"))
-    rank = F.struct("sequence", "deleted", weight.alias("weight"), (F.col("origin") != BATCH).alias("remembered"))
-    best = events.groupBy("key").agg(F.max_by(event, rank).alias("best")).select("best.*")
+    event = F.struct(*batch.events.columns, weight.alias("weight"))
+    first = (F.col("deleted") != F.lit(batch.feed.shape.upserts_win)).alias("first")
+    rank = F.struct("sequence", first, weight.alias("weight"), (~of_batch).alias("remembered"))
+    said = digest([F.col("deleted"), *parts_of(F.col("row"), batch.events.schema["row"].dataType)])
+    most, least = (F.max(F.when(of_batch, F.struct("sequence", of.alias("of")))) for of in (said, F.bitwise_not(said)))
+    counts = F.struct(
+        (most.getField("of") != F.bitwise_not(least.getField("of"))).alias("tied"),
+        F.count_if(of_batch & F.col("late")).alias("late"),
+    )
+    best = events.groupBy("key").agg(F.max_by(event, rank).alias("best"), counts.alias("counts"))
+    best = best.select("best.*", "counts")
+    stands = F.col("origin") == BATCH
     if batch.truncated:
         cut = batch.remembered.filter("truncates").agg(F.max("sequence").alias("cut"))
-        best = best.crossJoin(F.broadcast(cut)).filter("cut IS NULL OR sequence > cut").drop("cut")
-    return best.filter(F.col("origin") == BATCH)
+        best = best.crossJoin(F.broadcast(cut))
+        stands = stands & (F.col("cut").isNull() | (F.col("sequence") > F.col("cut")))
+    return best.withColumn("stands", stands).drop("cut")
+
+
+def _tied(events: DataFrame) -> int:
+    """How many events of a batch lost to another one with the sequence that is the newest of their key."""
+    group = F.struct("events", "differ")
+    groups = tie_groups(events).groupBy("key").agg(F.max_by(group, "sequence").alias("ties")).filter("ties.differ")
+    return int(groups.agg(F.sum(F.col("ties.events") - 1)).collect()[0][0] or 0)
 
 
 def _weight(batch: Batch, column: Callable[[str], Column]) -> Column:
@@ -101,6 +126,6 @@ def _bounds(batch: Batch, name: str) -> list[Column]:
     found = []
     for number, field in enumerate(key.fields):
         if field.dataType.simpleString() in _BOUNDED:
-            value = F.col(f"{name}.key.{quoted(field.name)}")
+            value = F.when(F.col(f"{name}.stands"), F.col(f"{name}.key.{quoted(field.name)}"))
             found += [F.min(value).alias(f"least{number}"), F.max(value).alias(f"greatest{number}")]
     return found

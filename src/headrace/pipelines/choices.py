@@ -1,0 +1,69 @@
+"""Arguments of functions that declare flows which change rows, as they are understood."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from headrace.errors import PipelineError
+from headrace.model.cdc import Columns
+from headrace.model.location import Location
+from headrace.pipelines.registry import Registry
+
+
+class Choices:
+    """Reads the arguments of one call; what cannot be taken is a problem of the project.
+
+    Args:
+        registry: of the file that is being loaded.
+        location: of the call.
+        what: the name of the function that was called.
+    """
+
+    def __init__(self, registry: Registry, location: Location, what: str) -> None:
+        self._registry = registry
+        self._location = location
+        self._what = what
+        self.refused = False
+
+    def of(self, listing: str, lists: tuple[Any, Any], otherwise: Columns) -> Columns:
+        """The columns that one of two arguments chooses: *listing*, or the one that excepts columns."""
+        listed, excepted = lists
+        if listed is not None and excepted is not None:
+            excepting = listing.replace("column_list", "except_column_list")
+            self.refuse(excepting, f"{listing} is given too, and only one of them can be")
+        if listed is not None:
+            return Columns(_names(listed), all_but=False)
+        return Columns(_names(excepted)) if excepted is not None else otherwise
+
+    def keys(self, given: Any, argument: str = "keys") -> tuple[Any, ...]:
+        """The columns that tell rows apart."""
+        keys = (given,) if isinstance(given, str) else tuple(given or ())
+        if not keys:
+            self.refuse(argument, "at least one column has to tell rows apart")
+        return keys
+
+    def scd_type(self, given: int | str, known: tuple[str, ...] = ("1", "2")) -> str:
+        """How much of the past is kept."""
+        scd_type = str(given).strip().casefold()
+        if scd_type not in known:
+            self.refuse("stored_as_scd_type", f"it is {given!r}, and may be {', '.join(known[:-1])} or {known[-1]}")
+        return scd_type
+
+    def refuse(self, argument: str, reason: str) -> None:
+        """Record that an argument cannot be taken."""
+        self.refused = True
+        self._registry.problems.append(
+            PipelineError(
+                "UNSUPPORTED.ARGUMENT", location=self._location, what=self._what, argument=argument, reason=reason
+            )
+        )
+
+
+def _names(values: Any) -> tuple[str, ...]:
+    values = (values,) if isinstance(values, str) else values
+    return tuple(value if isinstance(value, str) else _name_of(value) for value in values)
+
+
+def _name_of(column: Any) -> str:
+    """The name behind a Column, which this layer does not know: what it prints is ``Column<'name'>``."""
+    return str(column).removeprefix("Column<'").removesuffix("'>").strip("`")

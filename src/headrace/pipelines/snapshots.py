@@ -1,0 +1,78 @@
+"""``create_auto_cdc_from_snapshot_flow``: whole copies of a source, one after another, into a streaming table.
+
+Source: the vendor's Python reference for it (older: ``apply_changes_from_snapshot``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from headrace.model.cdc import ALL_COLUMNS, CompareSnapshots, snapshot_conflict
+from headrace.model.datasets import Flow, PythonQuery
+from headrace.pipelines.choices import Choices
+from headrace.pipelines.registry import current_reader, current_registry
+
+_WHAT = "create_auto_cdc_from_snapshot_flow"
+
+
+def create_auto_cdc_from_snapshot_flow(
+    target: str,
+    source: Any = None,
+    keys: Sequence[Any] = (),
+    stored_as_scd_type: int | str = "1",
+    track_history_column_list: Sequence[Any] | None = None,
+    track_history_except_column_list: Sequence[Any] | None = None,
+    *,
+    snapshot_and_version: Any = None,
+    name: str | None = None,
+    flow_name: str | None = None,
+) -> None:
+    """Bring a streaming table to where the newest snapshot of a source is: new rows, changed rows, rows that are gone.
+
+    Each key occurs once in a snapshot, and versions ascend; otherwise the flow fails and nothing of the snapshot is
+    taken. Rows whose keys are NULL are quarantined. A row that a rule of the table sets aside counts as there: the row
+    of its key stays as it was.
+
+    Args:
+        target: a streaming table made by ``create_streaming_table``, which only this flow may write to.
+        source: the dataset or table that is compared once in each update, under the time of the update; or a function
+            that gets the version taken last (None at first) and returns the next snapshot and its version, or None when
+            there is none. It is called until it returns None.
+        keys: columns that tell rows apart.
+        stored_as_scd_type: 1 keeps the current rows, 2 each version with ``__START_AT`` and ``__END_AT``, which have
+            the type of the snapshots' versions.
+        track_history_column_list: columns whose change begins a new version (default: all).
+        track_history_except_column_list: columns that are updated in the open version.
+        snapshot_and_version: *source* as a function, in an older spelling.
+        name: the flow's identity (default: the target's name); *flow_name* is the older spelling.
+        flow_name: see *name*.
+    """
+    registry = current_registry(_WHAT)
+    location = registry.here()
+    choices = Choices(registry, location, _WHAT)
+    given = snapshot_and_version if source is None else source
+    if not isinstance(given, str) and not callable(given):
+        choices.refuse("source", f"it is {given!r}, and must be the name of a dataset or a function")
+    compares = CompareSnapshots(
+        source=given if isinstance(given, str) else None,
+        keys=choices.keys(keys),
+        scd_type=choices.scd_type(stored_as_scd_type),
+        tracked=choices.of(
+            "track_history_column_list",
+            (track_history_column_list, track_history_except_column_list),
+            ALL_COLUMNS,
+        ),
+    )
+    wrong = snapshot_conflict(compares)
+    if wrong is not None:
+        choices.refuse(*wrong)
+    found = registry.name(target, location)
+    if found is None or choices.refused:
+        return
+
+    def rows() -> Any:
+        return current_reader(_WHAT).read(given)
+
+    query = PythonQuery(rows if isinstance(given, str) else given, registry.naming)
+    registry.add_flow(Flow(name or flow_name or str(found), found, query, location, append=True, snapshots=compares))

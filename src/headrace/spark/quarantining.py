@@ -1,0 +1,100 @@
+"""Writes the rows of a batch that were set aside into the quarantine of their dataset, before the batch is committed.
+
+Rows that an earlier attempt of the same batch has left there are replaced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from headrace.expectations.apply import set_aside
+from headrace.expectations.compile import Rules
+from headrace.model.names import sql_text
+from headrace.runtime.seam import Point, Seam
+from headrace.spark.commits import quarantined_rows
+from headrace.spark.conflicts import tried_again
+from headrace.spark.target_place import TargetPlace, transaction_version
+from headrace.spark.term_guard import of_term
+
+_SOURCE_TYPE = "struct<file:string,topic:string,partition:int,offset:bigint,version:bigint>"
+
+
+@dataclass(frozen=True)
+class Quarantining:
+    """The way of one flow into quarantine, in one update.
+
+    Args:
+        place: where to write.
+        rules: the expectations of the dataset.
+        at: is told each point that a crash could part from the next.
+        fence: returns while this update may commit, raises once another has taken over.
+    """
+
+    place: TargetPlace
+    rules: Rules
+    at: Seam
+    fence: Callable[[], None]
+
+    def __call__(self, rows: DataFrame, batch_id: int, *, fresh: bool) -> None:
+        """Set aside what is to be, of judged rows; only a *fresh* batch, an update's first, can be a repeated one."""
+        place = self.place
+        broken = set_aside(rows, self.rules).select(
+            "row",
+            "broken",
+            F.lit(None).cast(_SOURCE_TYPE).alias("source"),
+            F.lit(place.update_id).alias("update_id"),
+            F.lit(place.identity).alias("flow"),
+            F.lit(place.epoch).alias("epoch"),
+            F.lit(batch_id).cast("bigint").alias("batch_id"),
+            F.current_timestamp().alias("quarantined_at"),
+            F.lit("open").alias("status"),
+        )
+        self.at(Point.TO_SET_ASIDE)
+        self.fence()
+        # Flows of one dataset share its quarantine table; their rows lie in partitions of their own.
+        tried_again(lambda: self._save(broken, batch_id, again=fresh and self.has_left(batch_id)))
+        self.at(Point.QUARANTINED)
+
+    def has_left(self, batch_id: int) -> bool:
+        """Whether rows of a batch lie there that an attempt before a crash has left."""
+        return not self.place.replaces and self.rows_left(batch_id) > 0
+
+    def rows_left(self, batch_id: int) -> int:
+        """How many rows of a batch lie there."""
+        place = self.place
+        return quarantined_rows(place.quarantine, place.identity, place.epoch, batch_id)
+
+    def _save(self, broken: DataFrame, batch_id: int, *, again: bool) -> None:
+        place = self.place
+        writer = broken.write.format("delta").mode("overwrite" if again or place.replaces else "append")
+        writer = writer.partitionBy("flow")
+        if place.replaces:
+            # The only flow of its table: all rows are its own, and may be of other types than before.
+            writer = writer.option("overwriteSchema", "true")
+        else:
+            version = transaction_version(batch_id, place.term, place.attempt)
+            writer = writer.option("txnAppId", f"{place.transaction} quarantine").option("txnVersion", str(version))
+            writer = writer.option("mergeSchema", "true")
+        if again:
+            mine = f"flow = {sql_text(place.identity)} AND epoch = {place.epoch} AND batch_id = {batch_id}"
+            writer = writer.option("replaceWhere", mine)
+        writer.save(place.quarantine)
+
+
+def make_quarantine(session: SparkSession, path: str, empty: DataFrame, term: int | None) -> None:
+    """An empty quarantine table for rows like those of *empty*; what was there is gone.
+
+    Nothing is done once a holder of the lease with a number above *term* has done it.
+    """
+    columns = (
+        f"broken array<string>, source {_SOURCE_TYPE}, update_id string, flow string, epoch int, batch_id bigint, "
+        "quarantined_at timestamp, status string"
+    )
+    frame = session.createDataFrame([], columns).crossJoin(empty.select(F.struct("*").alias("row")))
+    frame = frame.select("row", *[name for name in frame.columns if name != "row"])
+    writer = frame.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
+    writer.options(**of_term(term, "clearing")).partitionBy("flow").save(path)

@@ -1,0 +1,165 @@
+"""What merging change events forgets, and what it counts."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from deltalake import DeltaTable
+
+from headrace.cdc.feed import MergePath
+from headrace.model.outcome import ChangeCounts, FlowState
+from headrace.testing import Crashed, Point
+from headrace.testing.result import table_path
+
+pytestmark = pytest.mark.spark
+
+APPLY = """
+    from pathlib import Path
+
+    @dp.temporary_view
+    def events():
+        schema = "id INT, city STRING, size INT, version INT, operation STRING"
+        return spark.readStream.schema(schema).json(str(Path(__file__).parents[1] / "landing"))
+
+    def apply(target, *hidden, properties=None, **more):
+        dp.create_streaming_table(target, table_properties=properties or {})
+        dp.create_auto_cdc_flow(
+            target=target,
+            source="events",
+            keys=["id"],
+            sequence_by="version",
+            apply_as_deletes="operation = 'delete'",
+            except_column_list=["operation", *hidden],
+            **more,
+        )
+    """
+FORGETTING = (
+    APPLY
+    + """
+    at_once = {"pipelines.cdc.tombstoneGCThresholdInSeconds": "0"}
+    apply("remembering")
+    apply("shown", properties=at_once)
+    apply("hidden", "version", properties=at_once)
+    apply("kept", "version", properties=at_once, ignore_null_updates=True)
+    apply("versions", "version", properties=at_once, stored_as_scd_type=2)
+    """
+)
+
+
+def event(number, city, version, operation="upsert", size=None):
+    return {"id": number, "city": city, "size": size, "version": version, "operation": operation}
+
+
+def rows(result, name):
+    return sorted((tuple(row.values()) for row in result.rows(name)), key=str)
+
+
+def test_what_comes_later_than_the_window_is_judged_by_the_rows_alone(project):
+    pipeline = project(FORGETTING)
+    gone = [event(1, "Oslo", 1), event(1, None, 5, "delete"), event(3, None, 5, "delete")]
+    pipeline.land("landing/1.json", [*gone, event(2, "Oslo", 3), event(2, None, 4, size=7)])
+    pipeline.run()
+    late = [event(1, "Rome", 2), event(3, "Bern", 4), event(2, "Rome", 2, size=1)]
+    pipeline.land("landing/2.json", [*late, event(2, None, 6, size=8)])
+
+    result = pipeline.run()
+
+    assert rows(result, "remembering") == [(2, None, 8, 6)]
+    assert rows(result, "shown") == [(1, "Rome", None, 2), (2, None, 8, 6), (3, "Bern", None, 4)]
+    # However late it comes, an old event replaces no row that is newer, and a row keeps what it was made of.
+    assert rows(result, "hidden") == [(1, "Rome", None), (2, None, 8), (3, "Bern", None)]
+    assert rows(result, "kept") == [(1, "Rome", None), (2, "Oslo", 8), (3, "Bern", None)]
+    assert rows(result, "versions") == [
+        (1, "Oslo", None, 1, 2),
+        (1, "Rome", None, 2, 5),
+        (2, "Oslo", None, 3, 4),
+        (2, "Rome", 1, 2, 3),
+        (2, None, 7, 4, 6),
+        (2, None, 8, 6, None),
+        (3, "Bern", None, 4, None),
+    ]
+    late_events = {name: result.counts(name).changes.late for name in ("remembering", "shown", "hidden", "versions")}
+    assert late_events == {"remembering": 0, "shown": 3, "hidden": 3, "versions": 3}
+
+
+COUNTING = (
+    APPLY
+    + """
+    apply("shown")
+    apply("versions", "version", stored_as_scd_type=2)
+    apply("failing", properties={"headrace.cdc.on_tie": "fail"})
+    apply("set_aside", properties={"headrace.cdc.on_tie": "quarantine"})
+
+    @dp.temporary_view
+    def stamped():
+        return spark.readStream.table("events").withColumn("read_at", F.current_timestamp()).filter("id IS NOT NULL")
+
+    dp.create_streaming_table("by_chance")
+    by = F.struct("read_at", "version")
+    dp.create_auto_cdc_flow(target="by_chance", source="stamped", keys=["id"], sequence_by=by)
+    """
+)
+TIES = [event(1, "Rome", 2), event(1, "Oslo", 2), event(1, "Rome", 2), event(2, "Bern", 3), event(2, None, 3, "delete")]
+
+
+def test_events_that_tie_are_resolved_or_refused_or_set_aside_and_counted(project):
+    pipeline = project(COUNTING)
+    alone = [event(3, "Oslo", 1, size=1), event(3, None, 2, size=1), event(3, None, 2, size=1), event(3, None, 3)]
+    pipeline.land("landing/1.json", [*TIES, *alone, event(None, "Bern", 3)])
+    said = []
+
+    result = pipeline.run(on_event=said.append)
+
+    assert rows(result, "shown") == [(1, "Rome", None, 2), (3, None, None, 3)]
+    assert result.counts("shown").changes == ChangeCounts(tied=3)
+    assert result.counts("versions").changes == ChangeCounts(tied=3, null_overwrites=2, new_versions=4)
+    assert rows(result, "set_aside") == [(3, None, None, 3)]
+    assert result.failed("set_aside") == {"cdc.null_key": 1, "cdc.null_sequence": 0, "cdc.tie": 5}
+    assert result.counts("set_aside").changes == ChangeCounts()
+    assert "__headrace_tied" not in result.rows("set_aside_quarantine")[0]["row"]
+    assert (result.flow("failing").state, rows(result, "failing")) == (FlowState.FAILED, [])
+    assert (result.error, result.outcome.error["detail"]) == (
+        "CDC.TIED",
+        "In batch 0: {1} at 2, {2} at 3. None of such events follows the other, and headrace.cdc.on_tie is fail.",
+    )
+    paths = {batch.flow: batch.merge_path.value for batch in said if getattr(batch, "merge_path", None)}
+    assert (paths["shown"], paths["versions"]) == ("the newest event of a key decides", "rows are built anew")
+    assert {one.flow for one in said if getattr(one, "code", "") == "CDC.ORDERED_BY_CHANCE"} == {"by_chance"}
+
+
+def test_a_crash_after_forgetting_changes_nothing(project):
+    pipeline = project(FORGETTING)
+    pipeline.land("landing/1.json", [event(1, "Oslo", 1), event(1, None, 5, "delete"), event(2, "Oslo", 3)])
+    pipeline.run("hidden")
+    pipeline.land("landing/2.json", [event(1, "Rome", 2), event(2, "Rome", 2)])
+    with pytest.raises(Crashed):
+        pipeline.crash_at(Point.FORGOTTEN).run("hidden")
+
+    result = pipeline.restart().run("hidden")
+
+    assert rows(result, "hidden") == [(1, "Rome", None), (2, "Oslo", None)]
+    assert result.counts("hidden").changes == ChangeCounts(late=2, null_overwrites=0)
+
+
+@pytest.mark.parametrize("target", ["shown", "versions"])
+def test_a_batch_that_was_merged_and_not_counted_is_counted_as_it_would_have_been(target, project):
+    configuration = {"spark.databricks.delta.commitInfo.userMetadata": "ticket 7"}
+    pipeline = project(COUNTING, configuration=configuration)
+    pipeline.land("landing/1.json", [*TIES, event(3, "Oslo", 1, size=1), event(3, None, 2, size=1)])
+    with pytest.raises(Crashed):
+        pipeline.crash_at(Point.WRITTEN).run(target)
+    said = []
+
+    result = pipeline.restart().run(target, on_event=said.append)
+
+    counts = {
+        "shown": ChangeCounts(tied=3),
+        "versions": ChangeCounts(tied=3, null_overwrites=1, new_versions=3),
+    }
+    assert result.counts(target).changes == counts[target]
+    (path,) = {batch.merge_path for batch in said if getattr(batch, "merge_path", None)}
+    assert path is (MergePath.NEWEST if target == "shown" else MergePath.REBUILT)
+    settings = pipeline.settings
+    newest = DeltaTable(table_path(settings.layout, settings.naming, target)).history(1)[0]
+    assert json.loads(newest["userMetadata"])["user_metadata"] == "ticket 7"

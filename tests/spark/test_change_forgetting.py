@@ -1,0 +1,112 @@
+"""What is forgotten after the window changes nothing for events that come within it."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from deltalake import DeltaTable
+
+from headrace.cdc.events import Change, Event
+from headrace.cdc.history import table
+from headrace.cdc.shape import ScdType, Shape
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(1200)]
+
+KEYS, COLUMNS = 500, ("key", "city", "rank")
+TEXT = """
+    from pathlib import Path
+
+    LANDING = str(Path(__file__).parents[1] / "landing")
+
+    @dp.temporary_view
+    def everything():
+        event = "key INT, sequence INT, city STRING, rank INT, operation STRING, sets ARRAY<STRING>"
+        return spark.readStream.schema(event).option("maxFilesPerTrigger", 1).json(LANDING)
+
+    @dp.temporary_view
+    def events():
+        return spark.readStream.table("everything").filter("operation <> 'truncate'")
+
+    def apply(target, source="events", shown=(), **more):
+        dp.create_streaming_table(target)
+        dp.create_auto_cdc_flow(
+            target=target,
+            source=source,
+            keys=["key"],
+            sequence_by="sequence",
+            apply_as_deletes="operation = 'delete'",
+            column_list=["key", *shown, "city", "rank"],
+            **more,
+        )
+
+    apply("shown", shown=["sequence"])
+    apply("hidden")
+    apply("kept", ignore_null_updates_column_list=["city"])
+    apply("truncated", "everything", apply_as_truncates="operation = 'truncate'")
+    apply("versions", stored_as_scd_type=2, track_history_column_list=["rank"])
+    apply("partly", stored_as_scd_type=2, track_history_column_list=["rank"], columns_to_update="sets")
+    """
+SHAPES = {
+    "shown": Shape(("key",), ("key", "sequence", "city", "rank")),
+    "hidden": Shape(("key",), COLUMNS),
+    "kept": Shape(("key",), COLUMNS, null_keeps=frozenset({"city"})),
+    "truncated": Shape(("key",), COLUMNS),
+    "versions": Shape(("key",), COLUMNS, ScdType.TWO, tracked=("rank",)),
+    "partly": Shape(("key",), COLUMNS, ScdType.TWO, tracked=("rank",), partial=True),
+}
+
+
+def some_events(chance, first, last):
+    """Events of all keys with sequences of a range, deletes, NULLs and ties among them, and one truncate."""
+    found = [{"sequence": chance.randint(first, last - 1), "operation": "truncate"}]
+    for key in range(KEYS):
+        for _ in range(chance.randint(0, 4)):
+            event = {"key": key, "sequence": chance.randint(first, last), "operation": "upsert"}
+            event |= {"city": chance.choice([None, "Oslo", "Rome"]), "rank": chance.choice([None, 1, 1, 1, 2])}
+            event["sets"] = chance.choice([None, ["city"], ["rank"], []])
+            deleted = {"key": key, "sequence": event["sequence"], "operation": "delete"}
+            found.append(deleted if chance.random() < 0.15 else event)
+    return found
+
+
+def as_event(event, name):
+    if event["operation"] == "truncate":
+        return Event((), event["sequence"], Change.TRUNCATE)
+    if event["operation"] == "delete":
+        return Event((event["key"],), event["sequence"], Change.DELETE)
+    sets = event["sets"] if name == "partly" else None
+    row = {column: event.get(column) for column in SHAPES[name].columns}
+    return Event((event["key"],), event["sequence"], Change.UPSERT, row, None if sets is None else frozenset(sets))
+
+
+def expected(events, name):
+    known = [event for event in events if name == "truncated" or event["operation"] != "truncate"]
+    versions = table([as_event(event, name) for event in known], SHAPES[name])
+    ends = SHAPES[name].scd_type is ScdType.TWO
+    return sorted(((*one.row, one.start, one.end) if ends else one.row for one in versions), key=str)
+
+
+def test_what_was_forgotten_does_not_matter_for_what_comes_within_the_window(project):
+    chance = random.Random(7)
+    old, new, late = (some_events(chance, first, first + 3) for first in (1, 9, 5))
+    pipeline = project(TEXT)
+    pipeline.land("landing/1.json", old)
+    pipeline.land("landing/2.json", new)
+    pipeline.run()
+    memories = {name: pipeline.folder / "storage" / "system" / "cdc" / "default" / name for name in SHAPES}
+    for memory in memories.values():
+        DeltaTable(memory).update({"remembered_at": "remembered_at - interval '3 days'"}, predicate="batch_id = 0")
+    of_old = {name: _of_batch_0(memory) for name, memory in memories.items()}
+    pipeline.land("landing/3.json", late)
+
+    result = pipeline.run()
+
+    found = {name: sorted((tuple(row.values()) for row in result.rows(name)), key=str) for name in SHAPES}
+    assert found == {name: expected([*old, *new, *late], name) for name in SHAPES}
+    assert {name for name, memory in memories.items() if _of_batch_0(memory) < of_old[name]} == set(SHAPES)
+    assert all(result.counts(name).changes.late == 0 for name in ("shown", "hidden"))
+
+
+def _of_batch_0(memory):
+    return DeltaTable(memory).to_pyarrow_table(columns=["batch_id"])["batch_id"].to_pylist().count(0)

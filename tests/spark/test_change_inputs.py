@@ -1,0 +1,203 @@
+"""Change feeds of Delta tables as the source of change events, also of tables that events were merged into."""
+
+from __future__ import annotations
+
+import pytest
+
+from headrace.errors import Problems
+
+pytestmark = pytest.mark.spark
+
+TEXT = """
+    @dp.temporary_view
+    def feed():
+        return spark.readStream.format("delta").option("readChangeFeed", "true").load("{path}")
+
+    @dp.temporary_view
+    def small():
+        return spark.readStream.table("feed").filter("size < 50")
+
+    def apply(target, source, sequence_by="version", **more):
+        dp.create_streaming_table(target)
+        dp.create_auto_cdc_flow(target=target, source=source, keys=["id"], sequence_by=sequence_by, **more)
+
+    apply("users", "feed")
+    apply("told", "feed", "_commit_version", column_list=["id", "size", "_commit_version"])
+    apply("versions", "small", "_commit_version", stored_as_scd_type=2, except_column_list=["version", "_change_type"])
+    """
+SQL = """
+    CREATE STREAMING TABLE histories;
+    CREATE FLOW histories_of_users AS AUTO CDC INTO histories FROM STREAM(users) KEYS (id) SEQUENCE BY _commit_version
+      COLUMNS * EXCEPT (version) STORED AS SCD TYPE 2;
+    """
+
+
+def outside(session, path):
+    def execute(*statements):
+        for statement in statements:
+            session.sql(statement.format(t=f"delta.`{path}`"))
+
+    execute(
+        "CREATE TABLE {t} (id INT, size INT, version INT) USING delta TBLPROPERTIES (delta.enableChangeDataFeed = true)"
+    )
+    execute.path = path
+    return execute
+
+
+@pytest.fixture(scope="module")
+def source(headrace_session, tmp_path_factory):
+    """A table outside of the pipeline that keeps its changes; called, it runs SQL on it."""
+    return outside(headrace_session, str(tmp_path_factory.mktemp("change_inputs") / "source"))
+
+
+@pytest.fixture(scope="module")
+def changed(shared_project, source):
+    """A pipeline that has seen rows, and then what has become of them."""
+    pipeline = shared_project(TEXT.format(path=source.path), {"transformations/histories.sql": SQL})
+    source("INSERT INTO {t} VALUES (1, 10, 1), (2, 20, 1), (3, 30, 1), (4, 40, 1), (5, 45, 1)")
+    pipeline.run()
+    source(
+        "UPDATE {t} SET size = 11 WHERE id = 1",
+        "DELETE FROM {t} WHERE id = 2",
+        "UPDATE {t} SET id = 30 WHERE id = 3",
+        "UPDATE {t} SET size = 60 WHERE id = 5",
+        "INSERT OVERWRITE {t} SELECT id, size + 1 AS size, version FROM {t}",
+    )
+    return pipeline, pipeline.run()
+
+
+def rows(result, name):
+    return sorted(tuple(row.values()) for row in result.rows(name))
+
+
+NOW = [(1, 12, 1), (4, 41, 1), (5, 61, 1), (30, 31, 1)]
+
+
+@pytest.mark.parametrize(
+    ("table", "expected"),
+    [
+        ("users", NOW),
+        ("told", [(number, size, 6) for number, size, _ in NOW]),
+    ],
+)
+def test_rows_that_a_commit_changes_moves_or_deletes_are_what_the_table_holds(changed, table, expected):
+    _, result = changed
+
+    assert rows(result, table) == expected
+
+
+def test_versions_of_rows_begin_and_end_with_commits(changed):
+    _, result = changed
+
+    assert sorted(rows(result, "versions"), key=str) == [
+        *((1, 10, 1, 2), (1, 11, 2, 6), (1, 12, 6, None), (2, 20, 1, 3), (3, 30, 1, 4), (30, 30, 4, 6)),
+        # The view lets the last one through no more.
+        *((30, 31, 6, None), (4, 40, 1, 6), (4, 41, 6, None), (5, 45, 1, 5)),
+    ]
+
+
+def test_rows_before_an_update_are_no_events(changed):
+    _, result = changed
+
+    counts = result.counts("users")
+
+    # One update of a row each, a delete, the old and the new key, and the four rows that were written once more.
+    assert (counts.rows_written, counts.rows_upserted, counts.rows_deleted) == (9, 4, 2)
+
+
+def test_a_table_keeps_its_changes_for_a_flow_that_applies_them(changed):
+    pipeline, result = changed
+
+    ended = {(row["id"], row["size"]) for row in result.rows("histories") if row["__END_AT"] is not None}
+
+    assert ended == {(1, 10), (2, 20), (3, 30), (4, 40), (5, 45)}
+    assert pipeline.plan("histories").empty
+
+
+def test_a_table_that_is_there_begins_to_keep_its_changes_when_somebody_reads_them(project, source):
+    pipeline = project(TEXT.format(path=source.path).partition('    apply("told"')[0])
+    pipeline.run()
+    file = pipeline.folder / "transformations" / "project.py"
+    file.write_text(file.read_text() + '\napply("copies", "users")\n')
+
+    with pytest.raises(Problems) as refused:
+        pipeline.plan("copies")
+    planned = pipeline.plan().table_step_for(pipeline.settings.naming.canonical("users"))
+    result = pipeline.run()
+
+    assert [problem.code for problem in refused.value] == ["PLAN.FEED_MISSING"]
+    assert planned.reason == 'sets property "delta.enableChangeDataFeed"'
+    assert rows(result, "copies") == rows(result, "users") == NOW
+
+
+PARTS = """
+    @dp.temporary_view
+    def feed():
+        options = {{"readChangeFeed": "true", "startingVersion": "0", "maxFilesPerTrigger": "1"}}
+        return spark.readStream.format("delta").options(**options).load("{path}")
+
+    def apply(target, **more):
+        dp.create_streaming_table(target)
+        dp.create_auto_cdc_flow(target=target, source="feed", keys=["id"], sequence_by="_commit_version", **more)
+
+    apply("told", column_list=["id", "size", "_commit_version"])
+    apply("versions", column_list=["id", "size"], stored_as_scd_type=2)
+    """
+
+
+def test_a_commit_whose_files_come_in_two_batches_is_an_update_all_the_same(project, headrace_session, tmp_path):
+    source = outside(headrace_session, str(tmp_path / "source"))
+    source("INSERT INTO {t} VALUES (1, 10, 1)", "INSERT OVERWRITE {t} VALUES (1, 11, 1)")
+
+    result = project(PARTS.format(path=source.path)).run()
+
+    assert rows(result, "told") == [(1, 11, 2)]
+    assert rows(result, "versions") == [(1, 10, 1, 2), (1, 11, 2, None)]
+
+
+READERS = """
+    apply("copies", "users")
+
+    @dp.table
+    def rows_of_users():
+        return spark.readStream.table("users")
+
+    @dp.temporary_view
+    def seen():
+        return spark.readStream.table("copies")
+
+    @dp.table
+    def rows_of_seen():
+        return spark.readStream.table("seen")
+
+    @dp.table
+    def added():
+        return spark.readStream.option("skipChangeCommits", "true").table("users")
+
+    @dp.table
+    def changes_of_copies():
+        return spark.readStream.option("readChangeFeed", "true").table("copies").select("id", "_change_type")
+
+    apply("empty_versions", "users", stored_as_scd_type=2)
+
+    dp.create_streaming_table("silent", table_properties={{"delta.enableChangeDataFeed": "false"}})
+    dp.create_auto_cdc_flow(target="silent", source="feed", keys=["id"], sequence_by="version")
+    apply("deaf", "silent")
+    """
+
+
+def test_readers_that_could_not_go_on_are_refused_all_at_once(project, source):
+    pipeline = project((TEXT + READERS).format(path=source.path))
+
+    with pytest.raises(Problems) as refused:
+        pipeline.project.validate()
+
+    said = {(problem.code, problem.params["flow"].rpartition(".")[2]) for problem in refused.value}
+    assert said == {
+        ("CDC.READ_AS_ROWS", "rows_of_users"),
+        ("CDC.READ_AS_ROWS", "seen"),
+        ("CDC.BAD_ARGUMENT", "empty_versions"),
+        ("CDC.NO_FEED", "deaf"),
+    }
+    (reason,) = [problem.params["reason"] for problem in refused.value if problem.code == "CDC.BAD_ARGUMENT"]
+    assert 'sequence_by="struct(version, _commit_version)"' in reason

@@ -1,0 +1,153 @@
+"""Flows of changes and of snapshots that cannot be, or cannot go on, say so by name."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+
+from headrace.errors import PipelineError, Problems
+
+pytestmark = pytest.mark.spark
+
+HEAD = """
+    from pathlib import Path
+
+    LANDING = str(Path(__file__).parents[1] / "landing")
+    EVENTS = "id INT, size INT, version INT"
+    TAKEN = []
+
+    @dp.temporary_view
+    def events():
+        return spark.readStream.schema(EVENTS).json(LANDING)
+
+    @dp.temporary_view
+    def more():
+        return spark.readStream.schema(EVENTS).json(LANDING).withColumn("more", F.lit(1))
+
+    @dp.materialized_view
+    def copy():
+        return spark.range(3)
+
+    def rows(version):
+        return spark.createDataFrame([(1, 2)], "id INT, size INT"), version
+
+    def apply(target="t", source="events", **arguments):
+        arguments = {"keys": ["id"], "sequence_by": "version", **arguments}
+        dp.create_auto_cdc_flow(target, source, **arguments)
+
+    def compare(source, target="t", **more):
+        dp.create_auto_cdc_from_snapshot_flow(target, source, ["id"], **more)
+
+    dp.create_streaming_table("t")
+    """
+
+
+@pytest.fixture
+def declared(project):
+    """A project of the lines above and some others, in which an event waits."""
+
+    def make(text):
+        pipeline = project(textwrap.dedent(HEAD) + textwrap.dedent(text))
+        pipeline.land("landing/1.json", [{"id": 1, "size": 2, "version": 1}])
+        return pipeline
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("text", "codes"),
+    [
+        (
+            """
+            apply()
+
+            @dp.append_flow(target="t")
+            def others():
+                return spark.readStream.table("events")
+            """,
+            {"CDC.NOT_ALONE"},
+        ),
+        ('apply()\napply(source="more", name="second")', {"CDC.OTHER_ROWS"}),
+        ('apply()\napply(name="second", stored_as_scd_type=2)', {"CDC.OTHER_ROWS"}),
+        ('apply()\napply(name="second", ignore_null_updates=True)', {"CDC.OTHER_ROWS"}),
+        ('apply()\ncompare("copy", name="second")', {"CDC.SNAPSHOT_NOT_ALONE", "CDC.OTHER_ROWS", "CDC.NOT_ALONE"}),
+        ('compare("events")', {"FLOW.STREAM_FOR_SNAPSHOT"}),
+        ("compare(lambda latest: None)", {"CDC.NO_SNAPSHOT"}),
+        ("compare(lambda latest: 7)", {"CDC.BAD_SNAPSHOT"}),
+        ("compare(lambda latest: (7, 8, 9))", {"CDC.BAD_SNAPSHOT"}),
+        ("compare(lambda latest: rows([1]))", {"CDC.BAD_VERSION"}),
+        ('apply(target="nowhere")', {"FLOW.UNKNOWN_TARGET"}),
+        ('apply(target="copy", name="second")', {"FLOW.TARGET_NOT_STREAMING"}),
+        ('apply(where=F.col("id") > 1)', {"UNSUPPORTED.ARGUMENT"}),
+        ('apply(ignore_null_updates=True, ignore_null_updates_column_list=["size"])', {"UNSUPPORTED.ARGUMENT"}),
+        ('apply(track_history_column_list=["size"])', {"UNSUPPORTED.ARGUMENT"}),
+        ('compare("copy", track_history_except_column_list=["size"])', {"UNSUPPORTED.ARGUMENT"}),
+        ('apply(columns_to_update="sets", ignore_null_updates=True)', {"UNSUPPORTED.ARGUMENT"}),
+        (
+            'apply(columns_to_update="array()", stored_as_scd_type="bitemporal", system_sequence_by="version")',
+            {"UNSUPPORTED.ARGUMENT"},
+        ),
+        ('apply(keys=["nothing"])', {"CDC.BAD_ARGUMENT"}),
+        ('apply(sequence_by="nothing + 1")', {"CDC.BAD_ARGUMENT"}),
+        ('apply(except_column_list=["id"])', {"CDC.BAD_ARGUMENT"}),
+        ('apply(apply_as_deletes="size")', {"CDC.BAD_ARGUMENT"}),
+    ],
+)
+def test_a_declaration_that_cannot_be_is_refused_before_anything_runs(declared, text, codes):
+    pipeline = declared(text)
+
+    with pytest.raises(Problems) as raised:
+        pipeline.plan()
+
+    found = {problem.code for problem in raised.value}
+    assert found & codes
+    # A table that is left without a flow is a problem of its own.
+    assert found <= codes | {"GRAPH.NO_FLOW"}
+
+
+def test_the_line_that_declares_a_target_is_in_the_hint(declared):
+    pipeline = declared('apply(target="nowhere")')
+
+    with pytest.raises(Problems) as raised:
+        pipeline.plan()
+
+    assert 'dp.create_streaming_table("nowhere")' in "".join(problem.hint for problem in raised.value)
+
+
+@pytest.mark.parametrize(
+    ("version", "code"), [("'one'", "CDC.BAD_VERSION"), ("object()", "CDC.BAD_VERSION"), ("1", "CDC.SNAPSHOT_ORDER")]
+)
+def test_a_version_that_has_no_place_after_the_last_one_is_refused_and_the_table_stays(declared, version, code):
+    pipeline = declared(f"compare(lambda latest: rows(1 if latest is None else {version}))")
+
+    result = pipeline.run()
+
+    assert result.error == code
+    assert [(row["id"], row["size"]) for row in result.rows("t")] == [(1, 2)]
+
+
+def test_a_table_that_the_function_of_snapshots_reads_only_later_is_named(declared):
+    text = """
+    def source(latest):
+        if latest is None:
+            return rows(1)
+        return (spark.read.table("copy").selectExpr("CAST(id AS INT) AS id", "1 AS size"), 2) if latest == 1 else None
+
+    compare(source)
+    """
+    pipeline = declared(text)
+
+    result = pipeline.run()
+
+    assert result.error == "CDC.UNSEEN_INPUT"
+    assert 'has read "copy"' in result.outcome.error["message"]
+
+
+def test_a_table_of_changes_is_not_previewed(declared):
+    pipeline = declared("apply()")
+
+    with pytest.raises(PipelineError) as raised:
+        pipeline.project.preview("t")
+
+    assert raised.value.code == "CDC.NO_PREVIEW"

@@ -1,0 +1,73 @@
+"""Flows whose rows replace others of their key, and change events that are merged once."""
+
+from __future__ import annotations
+
+import pytest
+
+from headrace.model.outcome import UpdateState
+
+pytestmark = pytest.mark.spark
+
+TEXT = """
+    @dp.table(schema="id INT, city STRING, version INT")
+    def readings():
+        return spark.readStream.schema("id INT").json("unused")
+
+    @dp.table(schema="id INT, city STRING, version INT")
+    def before():
+        return spark.readStream.schema("id INT").json("unused")
+
+    dp.create_streaming_table("newest")
+
+    @dp.replace_flow(target="newest", replace_using=["id"], sequence_by="version")
+    def newest_readings():
+        return spark.readStream.table("readings")
+
+    dp.create_streaming_table("seeded")
+    dp.create_auto_cdc_flow("seeded", "before", ["id"], "version", once=True, name="seed", stored_as_scd_type=2)
+    dp.create_auto_cdc_flow("seeded", "readings", ["id"], "version", stored_as_scd_type=2)
+    """
+SQL = """
+    CREATE STREAMING TABLE newest_too FLOW REPLACE USING (id) SEQUENCE BY version BY NAME SELECT * FROM STREAM readings;
+    CREATE STREAMING TABLE newest_as_well;
+    CREATE FLOW newer AS INSERT INTO newest_as_well BY NAME REPLACE USING (id) SEQUENCE BY version
+      SELECT * FROM STREAM readings;
+    CREATE STREAMING TABLE seeded_too;
+    CREATE FLOW seed_too AS AUTO CDC ONCE INTO seeded_too FROM before KEYS (id) SEQUENCE BY version;
+    """
+
+
+def reading(number, city, version):
+    return {"id": number, "city": city, "version": version}
+
+
+def rows(result, name):
+    return sorted((tuple(row.values()) for row in result.rows(name)), key=str)
+
+
+@pytest.fixture(scope="module")
+def result(shared_project):
+    pipeline = shared_project(TEXT, files={"transformations/more.sql": SQL})
+    pipeline.given("before", [reading(1, "Rome", 1), reading(3, "Bern", 1)])
+    pipeline.given("readings", [reading(1, "Oslo", 3), reading(2, "Rome", 2)], [reading(1, "Bern", 2)])
+    pipeline.run()
+    # What a flow has merged once stays as it was.
+    pipeline.given("before", [reading(3, "Oslo", 2)])
+    return pipeline.run()
+
+
+@pytest.mark.parametrize("table", ["newest", "newest_too", "newest_as_well"])
+def test_of_each_key_the_row_with_the_greatest_sequence_is_kept(result, table):
+    assert rows(result, table) == [(1, "Oslo", 3), (2, "Rome", 2)]
+
+
+def test_events_that_are_merged_once_are_part_of_the_history(result):
+    assert result.state is UpdateState.COMPLETED
+    assert rows(result, "seeded") == [
+        (1, "Bern", 2, 2, 3),
+        (1, "Oslo", 3, 3, None),
+        (1, "Rome", 1, 1, 2),
+        (2, "Rome", 2, 2, None),
+        (3, "Bern", 1, 1, None),
+    ]
+    assert rows(result, "seeded_too") == [(1, "Rome", 1), (3, "Bern", 1)]

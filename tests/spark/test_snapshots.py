@@ -1,0 +1,280 @@
+"""Snapshots, one after another, become the rows that the vendor's documents show; what cannot be taken is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from headrace.errors import Problems
+from headrace.events.types import BatchDone
+from headrace.model.outcome import UpdateState
+from headrace.testing import Crashed, Point
+
+pytestmark = pytest.mark.spark
+
+# Whole snapshots by their version, of the vendor's page on snapshots.
+VERSIONS = {
+    1: [(1, "a1", "b1"), (2, "a2", "b2"), (4, "a4", "b4")],
+    2: [(2, "a2_new", "b2"), (3, "a3", "b3"), (4, "a4", "b4_new")],
+}
+TEXT = """
+    from pathlib import Path
+
+    FOLDER = Path(__file__).parents[1] / "snapshots"
+
+    def next_snapshot(latest):
+        number = (latest or 0) + 1
+        path = FOLDER / f"{number}.json"
+        return (spark.read.json(str(path)), number) if path.exists() else None
+
+    def compare(target, source=next_snapshot, rules=None, **more):
+        dp.create_streaming_table(target, expect_all_or_drop=rules)
+        dp.create_auto_cdc_from_snapshot_flow(target=target, source=source, keys=["Key"], **more)
+
+    compare("type_1")
+    compare("type_2", stored_as_scd_type=2)
+    compare("tracked", stored_as_scd_type="2", track_history_column_list=["TrackingCol"])
+    rules = {"not b3": "NonTrackingCol <> 'b3'", "not new": "TrackingCol <> 'a2_new'"}
+    compare("ruled", rules=rules, stored_as_scd_type=2)
+
+    @dp.temporary_view
+    def newest():
+        path = max(FOLDER.glob("*.json"), key=lambda file: int(file.stem))
+        return spark.read.json(str(path))
+
+    compare("by_time", "newest", stored_as_scd_type=2)
+    """
+
+
+def snapshot(rows):
+    return [{"Key": key, "TrackingCol": tracked, "NonTrackingCol": other} for key, tracked, other in rows]
+
+
+def land(pipeline, number, rows):
+    pipeline.land(f"snapshots/{number}.json", snapshot(rows))
+
+
+def rows(result, name):
+    order = ("Key", "TrackingCol", "NonTrackingCol", "more", "__START_AT", "__END_AT")
+    found = [tuple(row[column] for column in order if column in row) for row in result.rows(name)]
+    return sorted(found, key=str)
+
+
+@pytest.fixture(scope="module")
+def taken(shared_project):
+    """Both snapshots, those by time in an update of their own each."""
+    pipeline = shared_project(TEXT)
+    land(pipeline, 1, VERSIONS[1])
+    pipeline.run()
+    land(pipeline, 2, VERSIONS[2])
+    return pipeline.run()
+
+
+@pytest.mark.parametrize(
+    ("table", "expected"),
+    [
+        ("type_1", [(2, "a2_new", "b2"), (3, "a3", "b3"), (4, "a4", "b4_new")]),
+        (
+            "tracked",
+            [
+                (1, "a1", "b1", 1, 2),
+                (2, "a2", "b2", 1, 2),
+                (2, "a2_new", "b2", 2, None),
+                (3, "a3", "b3", 2, None),
+                (4, "a4", "b4_new", 1, None),
+            ],
+        ),
+        (
+            "type_2",
+            [
+                (1, "a1", "b1", 1, 2),
+                (2, "a2", "b2", 1, 2),
+                (2, "a2_new", "b2", 2, None),
+                (3, "a3", "b3", 2, None),
+                (4, "a4", "b4", 1, 2),
+                (4, "a4", "b4_new", 2, None),
+            ],
+        ),
+        # A row that a rule keeps out is there: the one before it stays.
+        (
+            "ruled",
+            [(1, "a1", "b1", 1, 2), (2, "a2", "b2", 1, None), (4, "a4", "b4", 1, 2), (4, "a4", "b4_new", 2, None)],
+        ),
+    ],
+)
+def test_the_documented_snapshots_lead_to_the_documented_rows(taken, table, expected):
+    assert rows(taken, table) == expected
+
+
+def test_the_snapshots_of_a_dataset_have_the_times_of_their_updates(taken):
+    found = {row[:2]: row[3:] for row in rows(taken, "by_time")}
+
+    begun, ended = found[1, "a1"]
+    assert begun < ended
+    assert found[2, "a2"] == (begun, ended)
+    assert found[2, "a2_new"] == (ended, None)
+
+
+def test_what_a_snapshot_changed_is_counted(taken):
+    counts = taken.counts("ruled")
+
+    assert (counts.rows_written, counts.rows_dropped, counts.rows_upserted, counts.rows_deleted) == (1, 2, 3, 0)
+
+
+ONE = """
+    from pathlib import Path
+
+    FOLDER = Path(__file__).parents[1] / "snapshots"
+
+    def next_snapshot(latest):
+        numbers = sorted(int(file.stem) for file in FOLDER.glob("*.json"))
+        later = [number for number in numbers if number > (latest or 0) or ALL]
+        return (spark.read.json(str(FOLDER / f"{later[0]}.json")), later[0]) if later else None
+
+    ALL = False
+    dp.create_streaming_table("t")
+    dp.create_auto_cdc_from_snapshot_flow("t", next_snapshot, ["Key"], 2)
+    """
+
+
+def test_a_snapshot_that_cannot_be_taken_leaves_the_table_as_it_was(project):
+    pipeline = project(ONE)
+    land(pipeline, 1, [(1, "a", "b"), (None, "c", "d")])
+    pipeline.run()
+    land(pipeline, 2, [(2, "a", "b"), (2, "a", "c"), (None, "e", "f")])
+    pipeline.run()
+
+    # Tried once more, with what it had set aside.
+    result = pipeline.run()
+
+    assert result.error == "CDC.REPEATED_KEYS"
+    assert result.outcome.error["message"].endswith("more than once: 2")
+    assert rows(pipeline, "t") == [(1, "a", "b", 1, None)]
+    assert sorted(row["row"]["TrackingCol"] for row in pipeline.rows("t_quarantine")) == ["c", "e"]
+
+    file = pipeline.folder / "transformations" / "project.py"
+    pipeline.write("transformations/project.py", file.read_text().replace("ALL = False", "ALL = True"))
+    result = pipeline.run()
+
+    assert result.error == "CDC.SNAPSHOT_ORDER"
+
+
+def test_a_snapshot_that_was_given_up_is_asked_for_again_and_one_without_keys_is_refused(project):
+    pipeline = project(ONE)
+    land(pipeline, 1, [(1, "a", "b")])
+    land(pipeline, 2, [(2, "a", "b"), (2, "a", "c")])
+    pipeline.run()
+    file = pipeline.folder / "snapshots" / "2.json"
+    file.unlink()
+    pipeline.run()
+    file.write_text('{"TrackingCol": "a", "NonTrackingCol": "b"}')
+
+    with pytest.raises(Problems) as raised:
+        pipeline.run()
+    land(pipeline, 2, [(2, "a", "b")])
+    result = pipeline.run()
+
+    assert [problem.code for problem in raised.value] == ["CDC.BAD_ARGUMENT"]
+    assert result.state is UpdateState.COMPLETED
+    assert rows(pipeline, "t") == [(1, "a", "b", 1, 2), (2, "a", "b", 2, None)]
+
+
+def test_snapshots_with_more_columns_and_with_less_are_taken_in_the_same_update_as_others(project):
+    pipeline = project(ONE)
+    land(pipeline, 1, [(1, "a", "b")])
+    pipeline.land("snapshots/2.json", [{"KEY": 1, "TrackingCol": "a", "NonTrackingCol": "b", "more": 1.5}])
+    pipeline.run()
+    pipeline.land("snapshots/3.json", [{"Key": 1, "TrackingCol": "a", "more": 1.5}])
+
+    result = pipeline.run()
+
+    assert result.state is UpdateState.COMPLETED
+    assert rows(pipeline, "t") == [
+        (1, "a", "b", 1.5, 2, 3),
+        (1, "a", "b", None, 1, 2),
+        (1, "a", None, 1.5, 3, None),
+    ]
+    assert pipeline.plan().empty
+
+
+@pytest.mark.parametrize("point", [Point.TO_WRITE, Point.WRITTEN])
+def test_rows_and_counts_are_as_without_a_crash(project, point):
+    pipeline = project(ONE)
+    for number, found in VERSIONS.items():
+        land(pipeline, number, found)
+    with pytest.raises(Crashed):
+        pipeline.crash_at(point, skip=1).run()
+    pipeline = pipeline.restart()
+    land(pipeline, 3, [(2, "a2_new", "b2")])
+
+    pipeline.run()
+
+    assert rows(pipeline, "t") == [
+        (1, "a1", "b1", 1, 2),
+        (2, "a2", "b2", 1, 2),
+        (2, "a2_new", "b2", 2, None),
+        (3, "a3", "b3", 2, 3),
+        (4, "a4", "b4", 1, 2),
+        (4, "a4", "b4_new", 2, 3),
+    ]
+    assert pipeline.project.events().flow_totals()["t"].rows_written == 7
+
+
+def test_a_snapshot_without_keys_among_others_takes_nothing_away(project):
+    pipeline = project(ONE)
+    land(pipeline, 1, [(1, "a", "b")])
+    pipeline.land("snapshots/2.json", [{"TrackingCol": "a", "NonTrackingCol": "b"}])
+
+    result = pipeline.run()
+
+    assert result.error == "CDC.BAD_ARGUMENT"
+    assert rows(pipeline, "t") == [(1, "a", "b", 1, None)]
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ('"2024-01-31"', '"2024-02-29"'),
+        ("date(2024, 1, 31)", "date(2024, 2, 29)"),
+        ("datetime(2024, 1, 31, 12)", "datetime(2024, 1, 31, 13)"),
+        ('b"a"', 'b"b"'),
+        ("0.5", "1.5"),
+        ('Decimal("0.5")', 'Decimal("1.5")'),
+    ],
+)
+def test_versions_of_every_type_order_the_snapshots_of_both_types_of_tables(project, first, second):
+    text = f"""
+    from datetime import date, datetime
+    from decimal import Decimal
+
+    VERSIONS = [{first}, {second}]
+
+    def next_snapshot(latest):
+        later = [version for version in VERSIONS if latest is None or version > latest]
+        number = VERSIONS.index(later[0]) if later else 0
+        return (spark.range(number, number + 2).withColumnRenamed("id", "Key"), later[0]) if later else None
+
+    for target, kept in (("one", 1), ("two", 2)):
+        dp.create_streaming_table(target)
+        dp.create_auto_cdc_from_snapshot_flow(target, next_snapshot, ["Key"], kept)
+    """
+    result = project(text).run()
+
+    assert result.state is UpdateState.COMPLETED
+    assert rows(result, "one") == [(1,), (2,)]
+    assert [(row["Key"], row["__END_AT"] is None) for row in result.rows("two")] == [(0, False), (1, True), (2, True)]
+
+
+def test_the_counts_of_a_dataset_that_has_changed_since_a_crash_are_those_of_the_commit(project):
+    pipeline = project(TEXT)
+    land(pipeline, 1, [(1, "a", "b"), (2, "a", "b")])
+    with pytest.raises(Crashed):
+        pipeline.crash_at(Point.WRITTEN).run("by_time")
+    pipeline = pipeline.restart()
+    land(pipeline, 2, [(3, "a", "b"), (4, "a", "b"), (5, "a", "b")])
+    told = []
+
+    pipeline.run("by_time", on_event=told.append)
+
+    first, second = [event.counts for event in told if isinstance(event, BatchDone)]
+    assert (first.rows_upserted, first.recovered) == (2, True)
+    assert (second.rows_written, second.rows_upserted, second.recovered) == (3, 5, False)

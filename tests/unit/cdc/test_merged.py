@@ -1,0 +1,25 @@
+"""What a commit says of its batch."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headrace.cdc.feed import MergePath
+from headrace.cdc.merged import Merged, merged_of
+from headrace.model.outcome import ChangeCounts
+
+numbers = st.integers(min_value=0)
+counts = st.builds(ChangeCounts, numbers, numbers, st.none() | numbers)
+batches = st.builds(Merged, st.sampled_from(MergePath), counts, st.booleans())
+
+
+@given(batch=batches, users=st.none() | st.text())
+def test_what_was_said_is_read_again_whatever_the_user_says_beside_it(batch, users):
+    assert merged_of(batch.to_text(users)) == batch
+
+
+@pytest.mark.parametrize("text", [None, "", "nightly run", "{}", "[]", "7", '{"headrace": 1}', '{"headrace": {}}'])
+def test_a_text_of_somebody_else_says_nothing(text):
+    assert merged_of(text) is None

@@ -1,0 +1,65 @@
+"""Versions of snapshots are ordered, and stored without being changed."""
+
+from __future__ import annotations
+
+import json
+from datetime import date, datetime, timedelta, timezone
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headrace.cdc.snapshots import Begun, NoVersion, is_later, type_of
+
+KINDS = (
+    st.integers()
+    | st.text()
+    | st.floats(allow_nan=False)
+    | st.binary()
+    | st.dates()
+    | st.datetimes()
+    | st.datetimes(timezones=st.just(timezone(timedelta(hours=2))))
+    | st.decimals(allow_nan=False, allow_infinity=False)
+)
+
+
+@given(KINDS, st.none() | KINDS)
+def test_what_is_stored_is_read_as_it_was(version, before):
+    begun = Begun(3, version, before)
+
+    assert Begun.from_json(json.loads(json.dumps(begun.to_json()))) == begun
+
+
+@pytest.mark.parametrize(
+    ("version", "before", "later"),
+    [
+        (1, None, True),
+        (2, 1, True),
+        (1, 1, False),
+        ("2026-02", "2026-10", False),
+        (date(2026, 2, 1), date(2026, 1, 31), True),
+        (Decimal("1.10"), Decimal("1.1"), False),
+    ],
+)
+def test_a_version_is_later_than_those_that_are_less(version, before, later):
+    assert is_later(version, before) is later
+
+
+@pytest.mark.parametrize(
+    ("version", "before"),
+    [
+        (True, None),
+        (None, None),
+        ([1], None),
+        ("2", 1),
+        (datetime(2026, 1, 1), datetime(2026, 1, 1, tzinfo=timezone.utc)),  # noqa: DTZ001 - one without a zone
+    ],
+)
+def test_what_cannot_be_ordered_is_no_version(version, before):
+    with pytest.raises(NoVersion):
+        is_later(version, before)
+
+
+def test_a_version_begins_the_rows_of_its_snapshot_in_its_own_type():
+    assert [type_of(version) for version in (7, "7", date(2026, 1, 1))] == ['"long"', '"string"', '"date"']
