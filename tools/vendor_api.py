@@ -84,8 +84,11 @@ _FORMS: Mapping[str, tuple[Form, ...]] = {
         Form("CREATE FLOW f AS INSERT INTO t query", _FLOW.format("INSERT INTO t SELECT * FROM STREAM s")),
         Form("CREATE VIEW v AS query", "CREATE VIEW v AS SELECT 1", "stored as a definition; batch, no expectations"),
         Form("CREATE SINK s", "CREATE SINK s"),
-        Form("CREATE FLOW f AS AUTO CDC INTO t ...", _FLOW.format("AUTO CDC INTO t FROM STREAM(s) KEYS (id)")),
-        Form("APPLY CHANGES INTO t ...", "APPLY CHANGES INTO LIVE.t FROM STREAM(LIVE.s) KEYS (id)"),
+        Form(
+            "CREATE FLOW f AS AUTO CDC INTO t ...",
+            _FLOW.format("AUTO CDC INTO t FROM STREAM(s) KEYS (id) SEQUENCE BY n"),
+        ),
+        Form("APPLY CHANGES INTO t ...", "APPLY CHANGES INTO LIVE.t FROM STREAM(LIVE.s) KEYS (id) SEQUENCE BY n"),
         Form(
             "CREATE STREAMING LIVE TABLE, CREATE LIVE TABLE",
             "CREATE STREAMING LIVE TABLE t AS SELECT 1",

@@ -58,6 +58,7 @@ def test_the_next_update_makes_everything_whole_when_one_is_killed_that_merges_c
 
     verdicts = [verdict for verdict, _ in hit_all(arena, list(enumerate(shots, 101)))]
 
+    assert {shot.commit for shot in shots} == {"memory of events", "merge"}
     assert {verdict.what: verdict.faults for verdict in verdicts if verdict.faults} == {}
     assert [verdict.what for verdict in verdicts if not verdict.struck] == []
 

@@ -10,7 +10,7 @@ from headrace.cli.failures import error_from_json
 from headrace.cli.printable import printable
 from headrace.cli.tables import text_table
 from headrace.model.expectations import Action
-from headrace.model.outcome import FilesBacklog, FlowOutcome, FlowState, Outcome, UpdateState
+from headrace.model.outcome import ChangeCounts, FilesBacklog, FlowCounts, FlowOutcome, FlowState, Outcome, UpdateState
 
 # A failed update is one screen (D17).
 FAILURE_LINES = 25
@@ -20,6 +20,8 @@ _FATE = {
     Action.QUARANTINE: "quarantined",
     Action.FAIL: "failed the flow",
 }
+# The share of events that put NULL over a value from which on they may be partial ones.
+_MANY_BLANKS = 0.1
 _COLUMNS = ("flow", "dataset", "state", "written", "dropped", "quarantined", "seconds")
 # What the reader of a failure looks for first.
 _URGENCY = (FlowState.FAILED, FlowState.SKIPPED, FlowState.CANCELED)
@@ -106,16 +108,24 @@ def _broken(outcome: Outcome) -> Iterator[str]:
             share = flow.counts.rows_rescued / max(flow.counts.rows_written, 1)
             rows = f"{flow.counts.rows_rescued} of {flow.counts.rows_written} rows ({share:.1%})"
             yield printable(f"{flow.dataset}: {rows} have something in their rescued column")
-        changes = flow.counts.changes
-        if changes is not None and changes.tied:
-            events = "1 event" if changes.tied == 1 else f"{changes.tied} events"
-            lost = "lost to another one with the same key and sequence (headrace.cdc.on_tie says what is done)"
-            yield printable(f"{flow.dataset}: {events} {lost}")
-        if changes is not None and changes.late:
-            events = "1 event" if changes.late == 1 else f"{changes.late} events"
-            yield printable(f"{flow.dataset}: {events} may have come later than deletes are remembered")
+        for line in _of_changes(flow.counts):
+            yield printable(f"{flow.dataset}: {line}")
     if any(flow.counts.rows_quarantined for flow in outcome.flows):
         yield "see what was set aside with `headrace quarantine list`"
+
+
+def _of_changes(counts: FlowCounts) -> Iterator[str]:
+    changes = counts.changes or ChangeCounts()
+    if changes.tied:
+        events = "1 event" if changes.tied == 1 else f"{changes.tied} events"
+        yield f"{events} lost to another one with the same key and sequence (headrace.cdc.on_tie says what is done)"
+    if changes.late:
+        events = "1 event" if changes.late == 1 else f"{changes.late} events"
+        yield f"{events} may have come later than deletes are remembered"
+    blanks = changes.null_overwrites or 0
+    if blanks and blanks >= _MANY_BLANKS * counts.rows_written:
+        share = f"{blanks} of {counts.rows_written} events put NULL where a value was"
+        yield f"{share} (if they say only what has changed: ignore_null_updates, columns_to_update)"
 
 
 def _reasons(outcome: Outcome) -> Iterator[str]:

@@ -30,9 +30,9 @@ def create_auto_cdc_from_snapshot_flow(
 ) -> None:
     """Bring a streaming table to where the newest snapshot of a source is: new rows, changed rows, rows that are gone.
 
-    Each key occurs once in a snapshot, and versions ascend; otherwise the flow fails and nothing of the snapshot is
-    taken. Rows whose keys are NULL are quarantined. A row that a rule of the table sets aside counts as there: the row
-    of its key stays as it was.
+    Each key occurs once in a snapshot, and versions ascend; otherwise the flow fails and the table stays as it was.
+    Rows whose keys are NULL are quarantined. A row that a rule of the table sets aside counts as there: the row of its
+    key stays as it was.
 
     Args:
         target: a streaming table made by ``create_streaming_table``, which only this flow may write to.

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import re
 from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
 
@@ -99,6 +100,21 @@ def test_every_column_is_in_every_row_when_names_repeat() -> None:
     rows = Rows(("a", "a", "a_2"), ((1, None, 3),))
 
     assert rows.to_json() == [{"a": 1, "a_3": None, "a_2": 3}]
+
+
+@pytest.mark.parametrize(
+    ("blanks", "told"), [(None, []), (0, []), (1, []), (2, ["2 of 20 events put NULL where a value was"])]
+)
+def test_the_end_of_an_update_tells_of_many_events_that_put_null_over_a_value(
+    blanks: int | None, told: list[str]
+) -> None:
+    at = datetime(2026, 11, 20, tzinfo=timezone.utc)
+    counts = FlowCounts(20, changes=ChangeCounts(null_overwrites=blanks))
+    flow = FlowOutcome("feed", "users", FlowState.COMPLETED, counts=counts)
+
+    text = outcome_text(Outcome("u", UpdateState.COMPLETED, "USER_ACTION", at, at, (flow,)))
+
+    assert re.findall("(?<=users: )[0-9]+ of .* NULL where a value was", text) == told
 
 
 def test_the_end_of_an_update_tells_of_events_that_tie_or_may_be_late() -> None:

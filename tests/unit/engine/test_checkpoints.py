@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 from shutil import rmtree
 from urllib.parse import quote
 
@@ -307,11 +308,17 @@ def test_a_stream_of_a_table_is_started_when_the_table_has_more(state, stream, a
     ]
 
 
-def test_a_change_feed_that_stands_behind_the_last_change_of_a_commit_has_read_it(state, make, append):
-    feed = Source(SourceKind.DATASET, "a", passes_changes=True, reads_feed=True)
-    flow = make.flow("s", "~a", mode=Mode.APPEND, sources=(feed,))
-    record_of(state, flow, sources=(feed.digest,))
-    graph, path = make.graph(make.flow("a"), flow), append("a")
+@pytest.fixture
+def feed(state, make):
+    """The same of its change feed."""
+    source = Source(SourceKind.DATASET, "a", passes_changes=True, reads_feed=True)
+    flow = make.flow("s", "~a", mode=Mode.APPEND, sources=(source,))
+    record_of(state, flow, sources=(source.digest,))
+    return make.graph(make.flow("a"), flow), flow
+
+
+def test_a_change_feed_that_stands_behind_the_last_change_of_a_commit_has_read_it(state, feed, append):
+    (graph, flow), path = feed, append("a")
     begun = {**position(path, 0, index=0), "isStartingVersion": True}
     reasons = []
     for number, offset in enumerate((begun, position(path, 0, index=0))):
@@ -321,6 +328,29 @@ def test_a_change_feed_that_stands_behind_the_last_change_of_a_commit_has_read_i
     reasons.append(state.news(graph, flow).reason)
 
     assert reasons == ['"a" has more', "nothing new in its sources", '"a" has new rows']
+
+
+@pytest.mark.parametrize(
+    ("actions", "last"),
+    [
+        ([("add", True), ("add", True)], 1),
+        ([("add", True), ("remove", True), ("add", False)], 1),
+        # Rows of their own take the place of the files.
+        ([("add", True), ("remove", True), ("add", True), ("cdc", False), ("cdc", False)], 1),
+    ],
+)
+def test_a_change_feed_has_read_a_commit_when_it_stands_behind_all_of_its_changes(state, feed, append, actions, last):
+    (graph, flow), path = feed, append("a")
+    file = {"partitionValues": {}, "size": 1, "modificationTime": 1, "deletionTimestamp": 1}
+    written = [{kind: {**file, "path": f"{n}", "dataChange": changes}} for n, (kind, changes) in enumerate(actions)]
+    commit = Path(path, "_delta_log", "00000000000000000001.json")
+    commit.write_text("\n".join(map(json.dumps, written)))
+    reasons = []
+    for index in range(last + 1):
+        plan_batch(state.checkpoint(flow, 0), index, position(path, 1, index=index))
+        reasons.append(state.news(graph, flow).reason)
+
+    assert reasons == ['"a" has more'] * last + ["nothing new in its sources"]
 
 
 def test_a_table_without_rows_is_no_news_to_a_stream_that_has_no_position(state, stream, layout):

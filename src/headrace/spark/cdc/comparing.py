@@ -69,7 +69,7 @@ class Comparing:
             judged: all rows of the snapshot; one that was kept out leaves the row of its key as it was.
 
         Raises:
-            PipelineError: CDC.REPEATED_KEYS; nothing was written.
+            PipelineError: CDC.REPEATED_KEYS; the table was not written.
         """
         with kept_rows() as kept:
             target = rows.sparkSession.read.format("delta").load(self.table)
