@@ -160,6 +160,8 @@ def test_a_batch_that_was_merged_and_not_counted_is_counted_as_it_would_have_bee
     assert result.counts(target).changes == counts[target]
     (path,) = {batch.merge_path for batch in said if getattr(batch, "merge_path", None)}
     assert path is (MergePath.NEWEST if target == "shown" else MergePath.REBUILT)
+    (explained,) = pipeline.project.explain(target).to_json()["flows"]
+    assert explained["merge"]["last"]["path"] == path.value
     settings = pipeline.settings
     newest = DeltaTable(table_path(settings.layout, settings.naming, target)).history(1)[0]
     assert json.loads(newest["userMetadata"])["user_metadata"] == "ticket 7"

@@ -42,8 +42,36 @@ class TableFacts:
 
 
 @dataclass(frozen=True)
+class MergedBatch:
+    """A batch of change events that is in the table, as its commit has it."""
+
+    batch_id: int
+    path: MergePath
+    rows_upserted: int
+    rows_deleted: int
+
+    def describe(self) -> str:
+        """The way it took and what came of it, in words."""
+        rows = f"{self.rows_upserted} rows upserted, {self.rows_deleted} deleted"
+        return f"batch {self.batch_id}: {self.path.value}; {rows}"
+
+    def to_json(self) -> dict[str, Any]:
+        """The batch for programs."""
+        return {
+            "batch_id": self.batch_id,
+            "path": self.path.value,
+            "rows_upserted": self.rows_upserted,
+            "rows_deleted": self.rows_deleted,
+        }
+
+
+@dataclass(frozen=True)
 class FlowExplanation:
-    """One flow of the dataset; ``positions`` has a source and where its reading stands, for each source."""
+    """One flow of the dataset.
+
+    ``positions`` has a source and where its reading stands, for each source; ``merged`` is the last batch of a flow
+    that applies changes.
+    """
 
     flow: ResolvedFlow
     epoch: int
@@ -51,6 +79,7 @@ class FlowExplanation:
     next_update: str
     trigger: str | None = None
     positions: tuple[tuple[str, str], ...] = ()
+    merged: MergedBatch | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The flow for programs."""
@@ -85,6 +114,7 @@ class FlowExplanation:
             "path": path.value,
             "why": why,
             "but": f"{MergePath.REBUILT.value} by batches with truncates" if truncates else None,
+            "last": None if self.merged is None else self.merged.to_json(),
         }
 
 
@@ -205,6 +235,8 @@ def _flow_lines(flow: FlowExplanation) -> Iterator[str]:
     if said["merge"]:
         but = f"; {said['merge']['but']}" if said["merge"]["but"] else ""
         yield f"    merge        {said['merge']['path']}, because {said['merge']['why']}{but}"
+    if flow.merged:
+        yield f"    last merge   {flow.merged.describe()}"
     if said["trigger"]:
         yield f"    trigger      {said['trigger']}"
     yield f"    refresh      {said['refresh']}"

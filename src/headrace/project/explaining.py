@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from headrace.checkpoints.delta_log import open_table, rows_in, size_of
+from headrace.checkpoints.delta_log import committed_transaction, open_table, rows_in, size_of
 from headrace.checkpoints.freshness import StoredState
 from headrace.checkpoints.offsets import files_seen, read_progress
 from headrace.checkpoints.positions import described
@@ -16,9 +16,10 @@ from headrace.graph.select import Selection
 from headrace.model.names import Naming
 from headrace.plan.steps import Plan
 from headrace.plan.triggers import trigger_of
-from headrace.project.explain import Explanation, FlowExplanation, TableFacts
+from headrace.project.explain import Explanation, FlowExplanation, MergedBatch, TableFacts
 from headrace.project.planning import Planning
 from headrace.settings.settings import Settings
+from headrace.spark.commits import merged_rows
 
 _LONGEST_OFFSET = 200
 
@@ -63,7 +64,21 @@ def _flow(
         return FlowExplanation(flow, epoch, None, coming, trigger)
     checkpoint = state.checkpoint(flow, epoch)
     positions = tuple(_positions(flow, state, checkpoint, settings.naming))
-    return FlowExplanation(flow, epoch, str(checkpoint), coming, trigger, positions)
+    merged = _merged(flow, state) if flow.mode is Mode.MERGE else None
+    return FlowExplanation(flow, epoch, str(checkpoint), coming, trigger, positions, merged)
+
+
+def _merged(flow: ResolvedFlow, state: StoredState) -> MergedBatch | None:
+    """The last batch of a flow that its table has, as far as the table's log still tells of it."""
+    table, record = state.table(flow.target), state.record(flow)
+    if table is None or record is None:
+        return None
+    transaction = state.transaction(record)
+    newest = committed_transaction(table.path, transaction)
+    found = None if newest is None else merged_rows(table.path, transaction, newest)
+    if newest is None or found is None or found.path is None:
+        return None
+    return MergedBatch(newest, found.path, found.upserted, found.deleted)
 
 
 def _positions(flow: ResolvedFlow, state: StoredState, checkpoint: Path, naming: Naming) -> list[tuple[str, str]]:

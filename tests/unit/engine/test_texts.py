@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.cdc.feed import Feed
+from headrace.cdc.feed import Feed, MergePath
 from headrace.cdc.shape import ScdType, Shape
 from headrace.checkpoints.layouts import TableLayout
 from headrace.graph.resolved import Mode, StatefulOperator
@@ -21,7 +21,7 @@ from headrace.model.rows import Rows
 from headrace.model.triggers import Trigger
 from headrace.plan.evolution import Brought, evolution
 from headrace.plan.steps import Decision, FlowStep, Plan, TableChange, TableStep
-from headrace.project.explain import Explanation, FlowExplanation, TableFacts
+from headrace.project.explain import Explanation, FlowExplanation, MergedBatch, TableFacts
 
 GOLDEN = Path(__file__).parent / "golden"
 HERE = Location("transformations/a.py", 7)
@@ -127,6 +127,17 @@ def test_an_explanation_of_change_events_says_which_way_they_take(make, change, 
     said = Explanation(graph.by_name[flow.target], (FlowExplanation(flow, 0, None, "start: first run"),)).describe()
 
     assert f"\n    merge        {why}" in said
+
+
+def test_an_explanation_of_change_events_says_what_the_last_batch_did(make):
+    feed = Feed(Shape(("id",), ("id", "version")), "version", '"integer"', "{}", told_by_rows=True, told_in_merge=True)
+    flow = make.flow("users", "~events", mode=Mode.MERGE, feed=feed)
+    graph = make.graph(flow)
+    explained = FlowExplanation(flow, 0, None, "start: ", merged=MergedBatch(7, MergePath.REBUILT, 3, 1))
+
+    said = Explanation(graph.by_name[flow.target], (explained,)).describe()
+
+    assert "\n    last merge   batch 7: rows are built anew; 3 rows upserted, 1 deleted\n" in said
 
 
 def test_an_order_by_chance_is_warned_of_by_graphs_and_plans(make):
