@@ -90,6 +90,21 @@ def test_no_row_is_lost_or_doubled_when_an_update_dies_within_a_batch(project, p
     assert total(pipeline) == (in_target, in_quarantine, len(IDS) - len(kept))
 
 
+def test_a_batch_that_has_nothing_to_set_aside_any_more_takes_out_what_was_left(project):
+    pipeline = project(RANDOM.replace("rand() < 0.5", "id < 0")).given("source", BATCHES[0])
+    with pytest.raises(Crashed):
+        pipeline.crash_at(Point.QUARANTINED).run("target")
+    left = aside(pipeline, "target")
+    file = pipeline.folder / "transformations" / "project.py"
+    file.write_text(file.read_text().replace("id < 0", "id >= 0"))
+
+    pipeline.restart().run("target")
+
+    assert len(left) == len(BATCHES[0])
+    assert aside(pipeline, "target") == []
+    assert ids(pipeline.rows("target")) == [row["id"] for row in BATCHES[0] if row["id"] % 5]
+
+
 @pytest.mark.parametrize("point", [Point.WRITTEN, Point.COUNTED])
 def test_a_native_stream_is_counted_once_when_an_update_dies_after_it(project, point):
     pipeline = project(PLAIN).given("source", BATCHES[0])

@@ -156,7 +156,7 @@ class BatchDone:
     batch_id: int
     counts: FlowCounts = FlowCounts()
     duration_ms: int = 0
-    # Which way the change events took into their table; None for other flows, and where a crash was in between.
+    # Which way the change events took into their table; None for other flows, and where nothing had changed.
     merge_path: MergePath | None = None
 
     event_type: ClassVar[str] = "flow_progress"

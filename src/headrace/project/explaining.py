@@ -60,11 +60,12 @@ def _flow(
     epoch = state.progress_of(flow).epoch
     found = trigger_of(graph, flow, continuous=settings.continuous, interval_s=settings.trigger_interval_s)
     trigger = found.describe()
+    applies = flow.analysis.feed is not None and flow.mode is not Mode.SNAPSHOT
+    merged = _merged(flow, state) if applies else None
     if not flow.mode.streams:
-        return FlowExplanation(flow, epoch, None, coming, trigger)
+        return FlowExplanation(flow, epoch, None, coming, trigger, merged=merged)
     checkpoint = state.checkpoint(flow, epoch)
     positions = tuple(_positions(flow, state, checkpoint, settings.naming))
-    merged = _merged(flow, state) if flow.mode is Mode.MERGE else None
     return FlowExplanation(flow, epoch, str(checkpoint), coming, trigger, positions, merged)
 
 

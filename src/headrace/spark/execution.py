@@ -226,7 +226,8 @@ class Execution:
         told = check_topics(around, flow, sources, checkpoint)
         trigger = self._trigger_after(read_progress(checkpoint), checkpoint, sources)
         complete = flow.mode is Mode.COMPLETE
-        target = self._target(flow, record, replaces=complete) if own_sink else None
+        repeats = broken_off or _is_unfinished(checkpoint)
+        target = self._target(flow, record, replaces=complete, repeats=repeats) if own_sink else None
         with self._preparation.loading, with_confs(around.session, confs):
             writer = _trigger(frame.writeStream.queryName(flow.name), trigger)
             writer = writer.option("checkpointLocation", str(checkpoint))
@@ -355,7 +356,7 @@ class Execution:
         newest = committed_transaction(around.table_path(flow.target), around.state.transaction(record))
         return newest is not None and newest >= progress.batch_id
 
-    def _place(self, flow: ResolvedFlow, record: FlowRecord, *, replaces: bool) -> TargetPlace:
+    def _place(self, flow: ResolvedFlow, record: FlowRecord, *, replaces: bool, repeats: bool = True) -> TargetPlace:
         around = self._around
         dataset = around.graph.by_name[flow.target].dataset
         return TargetPlace(
@@ -372,6 +373,7 @@ class Execution:
             query_id=query_id_of(around.state.checkpoint(flow, record.epoch)) or "",
             stateful=bool(flow.analysis.operators),
             replaces=replaces,
+            repeats=repeats,
             partition_by=dataset.partition_by,
             cluster_by=dataset.cluster_by,
             rescued_column=rescued_column(flow),
@@ -386,10 +388,10 @@ class Execution:
         comparing = Comparing(flow.flow, feed, place.table, place.transaction, around.at, around.fence, sets_aside)
         return Target(place, rules, around.emit, around.known_counts, around.at, around.fence, comparing), comparing
 
-    def _target(self, flow: ResolvedFlow, record: FlowRecord, *, replaces: bool) -> Target:
+    def _target(self, flow: ResolvedFlow, record: FlowRecord, *, replaces: bool, repeats: bool = True) -> Target:
         around = self._around
         dataset = around.graph.by_name[flow.target].dataset
-        place = self._place(flow, record, replaces=replaces)
+        place = self._place(flow, record, replaces=replaces, repeats=repeats)
         if flow.analysis.feed is not None:
             return self._merging_target(flow, flow.analysis.feed, place)
         rules = Rules(dataset.expectations)
@@ -458,6 +460,12 @@ class _Look:
             self._around.fence()
             write_record(self._around.state.record_file(self._flow), self._record)
             self._stored_at = self._around.now()
+
+
+def _is_unfinished(checkpoint: Path) -> bool:
+    """Whether the batch that a query goes on with is one that was begun before."""
+    progress = read_progress(checkpoint)
+    return progress is not None and not progress.completed
 
 
 def _batches(target: Target | None, counter: CommitCounter | None) -> int:

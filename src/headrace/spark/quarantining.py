@@ -15,7 +15,6 @@ from headrace.expectations.apply import set_aside
 from headrace.expectations.compile import Rules
 from headrace.model.names import sql_text
 from headrace.runtime.seam import Point, Seam
-from headrace.spark.commits import quarantined_rows
 from headrace.spark.conflicts import tried_again
 from headrace.spark.target_place import TargetPlace, transaction_version
 from headrace.spark.term_guard import of_term
@@ -39,8 +38,8 @@ class Quarantining:
     at: Seam
     fence: Callable[[], None]
 
-    def __call__(self, rows: DataFrame, batch_id: int, *, fresh: bool) -> None:
-        """Set aside what is to be, of judged rows; only a *fresh* batch, an update's first, can be a repeated one."""
+    def __call__(self, rows: DataFrame, batch_id: int, *, again: bool) -> None:
+        """Set aside what is to be, of judged rows, in place of what another attempt has left if it comes *again*."""
         place = self.place
         broken = set_aside(rows, self.rules).select(
             "row",
@@ -56,17 +55,8 @@ class Quarantining:
         self.at(Point.TO_SET_ASIDE)
         self.fence()
         # Flows of one dataset share its quarantine table; their rows lie in partitions of their own.
-        tried_again(lambda: self._save(broken, batch_id, again=fresh and self.has_left(batch_id)))
+        tried_again(lambda: self._save(broken, batch_id, again=again), self.fence)
         self.at(Point.QUARANTINED)
-
-    def has_left(self, batch_id: int) -> bool:
-        """Whether rows of a batch lie there that an attempt before a crash has left."""
-        return not self.place.replaces and self.rows_left(batch_id) > 0
-
-    def rows_left(self, batch_id: int) -> int:
-        """How many rows of a batch lie there."""
-        place = self.place
-        return quarantined_rows(place.quarantine, place.identity, place.epoch, batch_id)
 
     def _save(self, broken: DataFrame, batch_id: int, *, again: bool) -> None:
         place = self.place
@@ -79,7 +69,7 @@ class Quarantining:
             version = transaction_version(batch_id, place.term, place.attempt)
             writer = writer.option("txnAppId", f"{place.transaction} quarantine").option("txnVersion", str(version))
             writer = writer.option("mergeSchema", "true")
-        if again:
+        if again and not place.replaces:
             mine = f"flow = {sql_text(place.identity)} AND epoch = {place.epoch} AND batch_id = {batch_id}"
             writer = writer.option("replaceWhere", mine)
         writer.save(place.quarantine)

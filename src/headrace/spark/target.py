@@ -26,7 +26,7 @@ from headrace.model.outcome import FlowCounts
 from headrace.model.schema import Schema
 from headrace.runtime.ports import Emit
 from headrace.runtime.seam import Point, Seam
-from headrace.spark.commits import actions_of_transaction, merged_rows, rows_of_transaction
+from headrace.spark.commits import actions_of_transaction, merged_rows, quarantined_rows, rows_of_transaction
 from headrace.spark.quarantining import Quarantining
 from headrace.spark.rescued import rows_with
 from headrace.spark.target_place import TargetPlace
@@ -143,9 +143,10 @@ class Target:
         rows = self._judged(frame).persist(StorageLevel.MEMORY_AND_DISK)
         try:
             counts = self._aggregated(rows)
-            # Only the first batch of an update can be a repeated one.
-            if counts.rows_quarantined or self._place.replaces or (fresh and self._quarantining.has_left(batch_id)):
-                self._quarantining(rows, batch_id, fresh=fresh)
+            # Another attempt at this batch may have left rows there, or may still come to it and be kept out.
+            again = fresh and self._place.repeats
+            if counts.rows_quarantined or self._place.replaces or again:
+                self._quarantining(rows, batch_id, again=again)
             self._commit(kept(rows, self._rules), batch_id, rows)
         finally:
             rows.unpersist()
@@ -226,7 +227,7 @@ class Target:
         if self._merge is not None:
             # What a merge changes says nothing of the events that it was given.
             return replace(counts, recovered=not _repeatable(frame, rules))
-        quarantined = self._quarantining.rows_left(batch_id)
+        quarantined = quarantined_rows(place.quarantine, place.identity, place.epoch, batch_id)
         same = (written, quarantined) == (counts.rows_written, counts.rows_quarantined)
         if written is None or (same and _repeatable(frame, rules)):
             return counts

@@ -33,6 +33,8 @@ class TargetPlace:
     replaces: bool = False
     partition_by: tuple[str, ...] = ()
     cluster_by: tuple[str, ...] = ()
+    # The first batch may be one that another attempt has begun.
+    repeats: bool = True
     # In which Auto Loader has put what has no place, if a column is such.
     rescued_column: str | None = None
 

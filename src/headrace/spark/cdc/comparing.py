@@ -23,6 +23,7 @@ from headrace.runtime.seam import Point, Seam
 from headrace.spark.cdc.difference import DELETE, INSERT, UPDATE, merge_of, rows_of
 from headrace.spark.cdc.folding import comparable
 from headrace.spark.cdc.kept import Kept, kept_rows
+from headrace.spark.cdc.key_range import bounds_of, key_range
 from headrace.spark.frames import brought
 
 # What a key is that a snapshot has more than once.
@@ -74,12 +75,16 @@ class Comparing:
         with kept_rows() as kept:
             target = rows.sparkSession.read.format("delta").load(self.table)
             changes = self._changes(kept, rows, judged, target)
-            if changes.isEmpty():
+            kind, repeated = changes.schema["key"].dataType, F.col("action") == _REPEATED
+            counts = F.count("*").alias("changes"), F.count_if(repeated).alias("repeated")
+            facts = changes.agg(*counts, *bounds_of(kind, "key")).collect()[0]
+            if not facts["changes"]:
                 return False
-            self._check_keys(changes)
+            if facts["repeated"]:
+                raise self._repeated(changes.filter(repeated))
             self.at(Point.TO_WRITE)
-            self.fence()
-            merge_of(changes, self.feed.shape).commit(self.table, self.transaction, batch_id)
+            merge = merge_of(changes, self.feed.shape, key_range(kind, facts))
+            merge.commit(self.table, self.fence, self.transaction, batch_id)
             self.at(Point.WRITTEN)
             return True
 
@@ -134,13 +139,12 @@ class Comparing:
             .otherwise(F.array(step(_REPEATED, state, begun, never)))
         )
 
-    def _check_keys(self, changes: DataFrame) -> None:
-        repeated = changes.filter(F.col("action") == _REPEATED).select("key").distinct().limit(_SHOWN_KEYS).collect()
-        if repeated:
-            keys = ", ".join(str(tuple(row["key"])) if len(row["key"]) > 1 else repr(row["key"][0]) for row in repeated)
-            raise PipelineError(
-                "CDC.REPEATED_KEYS", location=self.flow.location, flow=self.flow.name, version=self.version, keys=keys
-            )
+    def _repeated(self, rows: DataFrame) -> PipelineError:
+        some = [row["key"] for row in rows.select("key").distinct().limit(_SHOWN_KEYS).collect()]
+        keys = ", ".join(str(tuple(key)) if len(key) > 1 else repr(key[0]) for key in some)
+        return PipelineError(
+            "CDC.REPEATED_KEYS", location=self.flow.location, flow=self.flow.name, version=self.version, keys=keys
+        )
 
 
 def _current(target: DataFrame, shape: Shape) -> DataFrame:

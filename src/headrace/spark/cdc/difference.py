@@ -15,7 +15,9 @@ from headrace.cdc.shape import END_AT, START_AT, SYSTEM_END_AT, SYSTEM_START_AT,
 from headrace.model.names import quoted
 from headrace.spark.cdc.batch import same_key
 from headrace.spark.cdc.folding import comparable
-from headrace.spark.cdc.merge import SOURCE_ALIAS, TARGET_ALIAS, Merge
+from headrace.spark.cdc.kept import is_small
+from headrace.spark.cdc.key_range import KeyRange
+from headrace.spark.cdc.merge import SOURCE_ALIAS, TARGET_ALIAS, Merge, target_column
 
 INSERT, UPDATE, DELETE = "insert", "update", "delete"
 _TIMES = {START_AT: "begun", END_AT: "ended", SYSTEM_START_AT: "since", SYSTEM_END_AT: "until"}
@@ -45,21 +47,22 @@ def difference(after: DataFrame, current: DataFrame, shape: Shape) -> DataFrame:
     return found.select(action.alias("action"), *told, *news).filter("action IS NOT NULL")
 
 
-def merge_of(changes: DataFrame, shape: Shape) -> Merge:
+def merge_of(changes: DataFrame, shape: Shape, keys: KeyRange | None = None) -> Merge:
     """The MERGE that brings a table to where it should be.
 
     Args:
         changes: settled rows with ``action``, one of the constants above; no two with the same key and beginnings.
         shape: of the table.
+        keys: between which those of the changes lie.
     """
     action = F.col(f"{SOURCE_ALIAS}.action")
-    matches = same_key(shape.keys, "key")
+    matches = same_key(shape.keys, "key") & (keys or KeyRange()).holds(target_column)
     for name in shape.times[::2]:
         matches = matches & (F.col(f"{TARGET_ALIAS}.{name}") == F.col(f"{SOURCE_ALIAS}.{_TIMES[name]}"))
     values = {name: F.col(f"{SOURCE_ALIAS}.state.{quoted(name)}") for name in shape.columns}
     values |= {name: F.col(f"{SOURCE_ALIAS}.{_TIMES[name]}") for name in shape.times}
     return Merge(
-        source=changes,
+        source=F.broadcast(changes) if is_small(changes) else changes,
         matches=matches,
         deletes=action == DELETE,
         updates=action == UPDATE,

@@ -111,9 +111,8 @@ def forget(
 
         def write(term: int | None) -> None:
             writer = of_term(term, "forgetting")
-            merge.commit(memory.path, writer.get("txnAppId"), int(writer.get("txnVersion", 0)))
+            merge.commit(memory.path, fence, writer.get("txnAppId"), int(writer.get("txnVersion", 0)))
 
-        fence()
         written_once(memory.path, term, fence, write)
     return True
 

@@ -9,6 +9,8 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.storagelevel import StorageLevel
 
+_SMALL_BYTES = 16 << 20
+
 
 class Kept:
     """The frames of a batch whose rows are computed once, and never again: work on rows that have got lost fails.
@@ -21,7 +23,7 @@ class Kept:
         self._settled: list[DataFrame] = []
 
     def when_asked(self, frame: DataFrame) -> DataFrame:
-        """The same rows, computed by the first query on them."""
+        """The same rows, computed by the first query on them, up to the last exchange between tasks before that."""
         return self._kept(frame, eager=False)
 
     def settled(self, frame: DataFrame) -> DataFrame:
@@ -42,12 +44,13 @@ class Kept:
         return self._settled[-1]
 
 
-def stored_bytes(frame: DataFrame) -> int:
-    """How much the rows of a settled frame take, in memory and on disk."""
+def is_small(frame: DataFrame) -> bool:
+    """Whether the rows of a settled frame may be sent to every task, so that what they are joined to is not sorted."""
     number = _blocks(frame).id()
     context: Any = frame.sparkSession.sparkContext._jsc.sc()  # noqa: SLF001 - has no public form in PySpark
     stored = [info for info in context.getRDDStorageInfo() if info.id() == number]
-    return sum(int(info.memSize()) + int(info.diskSize()) for info in stored)
+    # Rows on disk are compressed.
+    return sum(int(info.memSize()) + int(info.diskSize()) for info in stored) <= _SMALL_BYTES
 
 
 def _blocks(frame: DataFrame) -> Any:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from headrace.cdc.merged import Merged
 from headrace.model.names import quoted
@@ -42,11 +43,19 @@ class Merge:
     inserts: Column
     values: Mapping[str, Column]
 
-    def commit(self, table: str, transaction: str | None, version: int, merged: Merged | None = None) -> None:
+    def commit(
+        self,
+        table: str,
+        fence: Callable[[], None],
+        transaction: str | None,
+        version: int,
+        merged: Merged | None = None,
+    ) -> None:
         """Change the table; nothing happens where this version of the transaction, or a later one, is in it already.
 
         Args:
             table: where the target lies.
+            fence: returns while this update may commit.
             transaction: under which the flow's batches are committed; None for a change that is no batch.
             version: of the batch.
             merged: what the commit says of the batch.
@@ -57,9 +66,10 @@ class Merge:
             confs |= {_TRANSACTION: transaction, _VERSION: str(version)}
         if merged is not None:
             confs[_METADATA] = merged.to_text(session.conf.get(_METADATA, None))
+        fence()
         with with_confs(session, confs):
             # Small files of the table may be put together meanwhile; its rows are the same.
-            tried_again(lambda: self._on(session, table).execute())
+            tried_again(lambda: self._on(session, table).execute(), fence)
 
     def _on(self, session: SparkSession, table: str) -> Any:
         """Delta's own form of the MERGE."""
@@ -71,6 +81,11 @@ class Merge:
         if self.updates is not None:
             builder = builder.whenMatched(_java(self.updates)).update(values)
         return builder.whenNotMatched(_java(self.inserts)).insert(values)
+
+
+def target_column(name: str) -> Column:
+    """A column of the target."""
+    return F.col(f"{TARGET_ALIAS}.{quoted(name)}")
 
 
 def _java(of: DataFrame | Column) -> Any:

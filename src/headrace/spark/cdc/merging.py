@@ -102,9 +102,8 @@ class Merging:
                 memory.add(changes.missing, self.transaction, batch_id)
                 self.at(Point.REMEMBERED)
             self.at(Point.TO_WRITE)
-            self.fence()
             merged = Merged(path, changes.counts, self.feed.shape.scd_type is ScdType.TWO)
-            changes.merge.commit(self.table, self.transaction, batch_id, merged)
+            changes.merge.commit(self.table, self.fence, self.transaction, batch_id, merged)
             self.turn.tidy = True
             self.at(Point.WRITTEN)
             return True

@@ -16,14 +16,13 @@ from headrace.model.outcome import ChangeCounts
 from headrace.spark.cdc.batch import Batch, Changes, same_key, with_lateness
 from headrace.spark.cdc.events import sequence_column
 from headrace.spark.cdc.folding import BATCH, comparable, digest, parts_of
-from headrace.spark.cdc.kept import stored_bytes
-from headrace.spark.cdc.merge import SOURCE_ALIAS, TARGET_ALIAS, Merge
+from headrace.spark.cdc.kept import is_small
+from headrace.spark.cdc.key_range import bounds_of, key_range
+from headrace.spark.cdc.merge import SOURCE_ALIAS, Merge, target_column
 from headrace.spark.cdc.ties import tie_groups
 
-# A batch that is sent to every task of the MERGE, so that the target is not sorted for it. Stored rows are compressed.
-_BROADCAST_BYTES, _BROADCAST_ROWS = 16 << 20, 100_000
-# Of texts and dates Python knows others than Spark.
-_BOUNDED = ("tinyint", "smallint", "int", "bigint")
+# Of a batch that is sent to every task of the MERGE.
+_BROADCAST_ROWS = 100_000
 
 
 def newest(batch: Batch) -> Changes:
@@ -37,29 +36,23 @@ def newest(batch: Batch) -> Changes:
     while name in {column.casefold() for column in batch.target.columns}:
         name += "_"
     settled = batch.kept.settled(_newest(batch).select(F.struct("*").alias(name)))
-    counts = F.col(f"{name}.counts")
+    counts, key = F.col(f"{name}.counts"), batch.events.schema["key"].dataType
     found = settled.filter(F.col(f"{name}.stands"))
     facts = settled.agg(
         F.count_if(F.col(f"{name}.stands")).alias("rows"),
         F.count_if(F.col(f"{name}.stands") & F.col(f"{name}.deleted")).alias("deleted"),
         F.count_if(counts.getField("tied")).alias("tied"),
         F.sum(counts.getField("late")).alias("late"),
-        *_bounds(batch, name),
+        *bounds_of(key, f"{name}.key", F.col(f"{name}.stands")),
     ).collect()[0]
-    small = facts["rows"] <= _BROADCAST_ROWS and stored_bytes(settled) <= _BROADCAST_BYTES
-    source = F.broadcast(found) if small else found
-    matches = same_key(shape.keys, f"{name}.key")
-    for number, key in enumerate(shape.keys):
-        if facts.asDict().get(f"least{number}") is not None:
-            # Files of the target that hold no such keys are passed over.
-            of_target = F.col(f"{TARGET_ALIAS}.{quoted(key)}")
-            matches = matches & of_target.between(F.lit(facts[f"least{number}"]), F.lit(facts[f"greatest{number}"]))
+    source = F.broadcast(found) if facts["rows"] <= _BROADCAST_ROWS and is_small(settled) else found
+    matches = same_key(shape.keys, f"{name}.key") & key_range(key, facts).holds(target_column)
     changes = F.col(f"{SOURCE_ALIAS}.{name}")
     begun = sequence_column(batch.flow, batch.feed).cast(batch.events.schema["sequence"].dataType)
     tied = changes.getField("sequence") == begun
     # A row without a sequence was not made by an event.
     later = F.coalesce(changes.getField("sequence") > begun, F.lit(True))
-    greater = changes.getField("weight") > _weight(batch, lambda column: F.col(f"{TARGET_ALIAS}.{quoted(column)}"))
+    greater = changes.getField("weight") > _weight(batch, target_column)
     deleted = changes.getField("deleted")
     merge = Merge(
         source=source,
@@ -117,15 +110,3 @@ def _weight(batch: Batch, column: Callable[[str], Column]) -> Column:
     return F.struct(
         *[comparable(column(field.name), field.dataType).alias(f"c{n}") for n, field in enumerate(row.fields)]
     )
-
-
-def _bounds(batch: Batch, name: str) -> list[Column]:
-    """The least and the greatest value of each key column that has an order which files know, too."""
-    key = batch.events.schema["key"].dataType
-    assert isinstance(key, StructType)  # noqa: S101 - the same
-    found = []
-    for number, field in enumerate(key.fields):
-        if field.dataType.simpleString() in _BOUNDED:
-            value = F.when(F.col(f"{name}.stands"), F.col(f"{name}.key.{quoted(field.name)}"))
-            found += [F.min(value).alias(f"least{number}"), F.max(value).alias(f"greatest{number}")]
-    return found

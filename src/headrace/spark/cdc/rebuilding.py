@@ -10,43 +10,54 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from headrace.cdc.shape import ScdType
+from headrace.model.names import quoted
 from headrace.model.outcome import ChangeCounts
 from headrace.spark.cdc.batch import Batch, Changes, with_lateness
 from headrace.spark.cdc.difference import difference, merge_of, rows_of
 from headrace.spark.cdc.events import sequence_column
 from headrace.spark.cdc.folding import REMEMBERED, TARGET, folded, versions
+from headrace.spark.cdc.key_range import KeyRange, bounds_of, key_range
 
 
 def rebuilt(batch: Batch) -> Changes:
     """What the rows of the keys that a batch touches are from now on."""
     events = batch.kept.when_asked(batch.events)
-    truncates = batch.truncated and not events.filter("truncates").isEmpty()
-    known, current = _known(batch, events, truncates=truncates)
+    kind = batch.events.schema["key"].dataType
+    facts = events.agg(F.count_if("truncates").alias("truncates"), *bounds_of(kind, "key")).collect()[0]
+    truncates = facts["truncates"] > 0
+    # A truncate is about the keys that no event names, too.
+    keys = KeyRange() if truncates else key_range(kind, facts)
+    known, current = _known(batch, events, keys, truncates=truncates)
     after = batch.kept.when_asked(folded(known, batch.feed.shape))
     changes = batch.kept.settled(difference(versions(after, batch.feed.shape), current, batch.feed.shape))
     missing = _to_remember(batch)
-    facts = with_lateness(batch, after).agg(
-        F.count_if(missing).alias("missing"),
-        F.sum("tied").alias("tied"),
-        F.sum(F.when(F.col("late"), F.col("events"))).alias("late"),
-        F.count_if("blanks").alias("blanks"),
+    found = (
+        with_lateness(batch, after)
+        .agg(
+            F.count_if(missing).alias("missing"),
+            F.sum("tied").alias("tied"),
+            F.sum(F.when(F.col("late"), F.col("events"))).alias("late"),
+            F.count_if("blanks").alias("blanks"),
+        )
+        .collect()[0]
     )
-    found = facts.collect()[0]
     counts = ChangeCounts(found["tied"] or 0, found["late"] or 0, found["blanks"])
     if not found["missing"] and not truncates:
-        return Changes(merge_of(changes, batch.feed.shape), None, counts)
+        return Changes(merge_of(changes, batch.feed.shape, keys), None, counts)
     kept = after.filter(missing).withColumn("truncates", F.lit(False)).select(*batch.events.columns)
     kept = kept.unionByName(events.filter("truncates")) if truncates else kept
-    return Changes(merge_of(changes, batch.feed.shape), kept, counts)
+    return Changes(merge_of(changes, batch.feed.shape, keys), kept, counts)
 
 
-def _known(batch: Batch, events: DataFrame, *, truncates: bool) -> tuple[DataFrame, DataFrame]:
+def _known(batch: Batch, events: DataFrame, keys: KeyRange, *, truncates: bool) -> tuple[DataFrame, DataFrame]:
     """All that is known of the keys that a batch touches, without truncates, and their rows in the target."""
     remembered, current = batch.remembered, _rows(batch)
     if not truncates:
-        keys = events.select("key").distinct()
-        remembered = remembered.join(keys, "key", "left_semi").unionByName(remembered.filter("truncates"))
-        current = current.join(keys, "key", "left_semi")
+        among = events.select("key").distinct()
+        in_range = keys.holds(lambda name: F.col(f"key.{quoted(name)}"))
+        of_keys = remembered.filter(in_range).join(among, "key", "left_semi")
+        remembered = of_keys.unionByName(remembered.filter("truncates")) if batch.truncated else of_keys
+        current = current.filter(in_range).join(among, "key", "left_semi")
     current = batch.kept.when_asked(current)
     known = events.unionByName(remembered).unionByName(_told(batch, current))
     if batch.truncated:
