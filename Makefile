@@ -35,7 +35,7 @@ demo: $(READY) ## run the example project on real data and show what came of it
 	@$(BIN)/python examples/flights/demo.py
 
 test: $(READY) ## run every test; ARGS go to pytest
-	@$(BIN)/pytest tests -n 2 --dist loadfile $(ARGS)
+	@$(BIN)/pytest tests -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 unit: $(READY) ## run the tests that need no JVM, in seconds
 	@$(BIN)/pytest tests/unit $(ARGS)

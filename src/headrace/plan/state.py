@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Iterable, Iterator
 from difflib import SequenceMatcher
+from typing import Any
 
 from headrace.cdc.shape import ALL_TIMES
 from headrace.errors import PipelineError
@@ -90,7 +92,12 @@ def _goes_on(old: StatefulOperator, new: StatefulOperator) -> bool:
     """True when sequences that are remembered can be compared with those of new events."""
     before, after = (Schema((Column("sequence", json_type=known.types),)) for known in (old, new))
     change = schema_change(before, after)
-    return not change.refused and change.result == after
+    return not change.refused and _types(change.result) == _types(after)
+
+
+def _types(schema: Schema) -> list[Any]:
+    """The types of columns, whatever the order in which their JSON is written."""
+    return [json.loads(column.json_type) for column in schema.columns]
 
 
 def _exchange(old: StatefulOperator, new: StatefulOperator) -> str:

@@ -19,7 +19,8 @@ from headrace.testing.rows import SortedRows
 QUARANTINE_SUFFIX = "_quarantine"
 # Features of tables that delta-rs reads by files only.
 _MASKS = ("filepath", "selection_vector")
-_BY_FILE = {"typeWidening", "deletionVectors"}
+_VECTORS = "deletionVectors"
+_BY_FILE = {"typeWidening", _VECTORS}
 
 
 @dataclass(frozen=True)
@@ -100,8 +101,7 @@ def _rows_by_file(table: DeltaTable) -> list[dict[str, Any]]:
     """The rows of a table that delta-rs does not read as a whole: each file in today's types, without deleted rows."""
     schema = pa.schema(table.schema().to_arrow())
     files = pa.table(table.get_add_actions(flatten=True)).to_pylist()
-    vectors = pa.table(table.deletion_vectors())
-    living = {_path(uri): mask for uri, mask in zip(*(vectors[name].to_pylist() for name in _MASKS), strict=True)}
+    living = _masks(table) if _VECTORS in (table.protocol().reader_features or ()) else {}
     rows: list[dict[str, Any]] = []
     for file, uri in zip(files, table.file_uris(), strict=True):
         held = pq.read_table(_path(uri), partitioning=None)
@@ -117,6 +117,12 @@ def _rows_by_file(table: DeltaTable) -> list[dict[str, Any]]:
     if living:
         raise ValueError(f"no such files of the table, of which rows are deleted: {', '.join(living)}")
     return rows
+
+
+def _masks(table: DeltaTable) -> dict[str, list[bool]]:
+    """Which rows of a file are not deleted, for the files of which some are."""
+    vectors = pa.table(table.deletion_vectors())
+    return {_path(uri): mask for uri, mask in zip(*(vectors[name].to_pylist() for name in _MASKS), strict=True)}
 
 
 def _path(uri: str) -> str:
