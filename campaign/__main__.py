@@ -45,7 +45,7 @@ PROPERTIES = {
     "sequences": ("tests/spark/test_sequences.py", "sequences of steps"),
     "schedules": ("tests/unit/autoloader/test_schedules.py", "schedules of files that come and go, with crashes"),
     "orders": (
-        "tests/spark/test_change_order.py tests/unit/cdc",
+        "tests/spark/test_change_order.py tests/spark/test_snapshot_order.py tests/unit/cdc",
         "sets of change events, each sorted and in 8 other orders and batches",
     ),
 }

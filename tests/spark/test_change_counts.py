@@ -113,7 +113,7 @@ def test_events_that_tie_are_resolved_or_refused_or_set_aside_and_counted(projec
 
     assert rows(result, "shown") == [(1, "Rome", None, 2), (3, None, None, 3)]
     assert result.counts("shown").changes == ChangeCounts(tied=3)
-    assert result.counts("versions").changes == ChangeCounts(tied=3, null_overwrites=2, new_versions=4)
+    assert result.counts("versions").changes == ChangeCounts(3, 0, 2, 4, lone_changes=2, lone_column="city")
     assert rows(result, "set_aside") == [(3, None, None, 3)]
     assert result.failed("set_aside") == {"cdc.null_key": 1, "cdc.null_sequence": 0, "cdc.tie": 5}
     assert result.counts("set_aside").changes == ChangeCounts()
@@ -155,7 +155,7 @@ def test_a_batch_that_was_merged_and_not_counted_is_counted_as_it_would_have_bee
 
     counts = {
         "shown": ChangeCounts(tied=3),
-        "versions": ChangeCounts(tied=3, null_overwrites=1, new_versions=3),
+        "versions": ChangeCounts(3, 0, 1, 3, lone_changes=1, lone_column="city"),
     }
     assert result.counts(target).changes == counts[target]
     (path,) = {batch.merge_path for batch in said if getattr(batch, "merge_path", None)}

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-import pytest
-from deltalake import DeltaTable
+import os
 
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from headrace import Project
 from headrace.model.outcome import UpdateState
+from headrace.project.rehearsal import Rehearsal
 from headrace.testing import Crashed, Point
 
 pytestmark = pytest.mark.spark
@@ -82,3 +87,41 @@ def test_a_full_refresh_forgets_what_was_remembered(project):
     # Now that both come in one batch, the row tells of the delete.
     assert (before, DeltaTable(memory).to_pyarrow_table().num_rows) == (1, 0)
     assert [tuple(row.values()) for row in pipeline.rows("cities")] == [(1, "Oslo", 1, 5)]
+
+
+LANDED = """
+    from pathlib import Path
+
+    @dp.temporary_view
+    def events():
+        columns = "id INT, city STRING, version INT"
+        return spark.readStream.schema(columns).json(str(Path(__file__).parents[1] / "landing"))
+
+    dp.create_streaming_table("cities")
+    dp.create_auto_cdc_flow("cities", "events", ["id"], "version", column_list=["id", "city"], stored_as_scd_type=2)
+    """
+
+
+def test_what_somebody_else_writes_while_a_batch_is_computed_is_part_of_what_it_meets(project):
+    pipeline = project(LANDED)
+    pipeline.land("landing/1.json", [{"id": 1, "city": "Oslo", "version": 1}])
+    pipeline.run()
+    pipeline.land("landing/2.json", [{"id": 1, "city": "Bern", "version": 2}])
+    table = pipeline.folder / "storage" / "tables" / "default" / "cities"
+    writes = []
+
+    def write_first(point):
+        if point is Point.TO_WRITE and not writes:
+            writes.append(point)
+            start, end = pa.array([3], pa.int32()), pa.array([None], pa.int32())
+            row = pa.table({"id": pa.array([1], pa.int32()), "city": ["Rome"], "__START_AT": start, "__END_AT": end})
+            write_deltalake(table, row, mode="append")
+
+    outcome = Project(pipeline.settings, os.environ, Rehearsal(write_first)).run()
+
+    assert outcome.state is UpdateState.COMPLETED
+    assert sorted(tuple(row.values()) for row in pipeline.rows("cities")) == [
+        (1, "Bern", 2, 3),
+        (1, "Oslo", 1, 2),
+        (1, "Rome", 3, None),
+    ]

@@ -33,6 +33,8 @@ class Merged:
             "late": self.counts.late,
             "null_overwrites": self.counts.null_overwrites,
             "versions": self.versions,
+            "lone_changes": self.counts.lone_changes,
+            "lone_column": self.counts.lone_column,
         }
         return json.dumps({_OWN: own, **({} if users is None else {_USERS: users})})
 
@@ -41,7 +43,8 @@ def merged_of(text: str | None) -> Merged | None:
     """What :meth:`Merged.to_text` has written; None for other texts."""
     try:
         said = json.loads(text or "")[_OWN]
-        counts = ChangeCounts(said["tied"], said["late"], said["null_overwrites"])
+        tied, late, blanks = (said[name] for name in ("tied", "late", "null_overwrites"))
+        counts = ChangeCounts(tied, late, blanks, None, said.get("lone_changes"), said.get("lone_column"))
         return Merged(MergePath(said["merge_path"]), counts, said["versions"])
     except (ValueError, TypeError, KeyError):
         return None

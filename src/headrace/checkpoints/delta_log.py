@@ -92,6 +92,16 @@ def open_table(path: str) -> DeltaTable | None:
         raise PipelineError("STORAGE.TABLE_UNREADABLE", path=path, reason=reason) from error
 
 
+def version_of(path: str) -> int:
+    """The newest version of a table; -1 where there is none.
+
+    Raises:
+        PipelineError: STORAGE.TABLE_UNREADABLE.
+    """
+    table = open_table(path)
+    return -1 if table is None else table.version()
+
+
 def rows_in(table: DeltaTable) -> int:
     """How many rows a table has, by its log and the footers of its files.
 
@@ -131,6 +141,18 @@ def data_changed(path: str, first: int, last: int) -> bool:
     Commits of properties, OPTIMIZE and VACUUM have no data change. A commit that is no longer there counts as one.
     """
     return any(_changes_data(path, version) for version in range(first, last + 1))
+
+
+def rewritten_since(path: str, version: int) -> bool:
+    """True when a commit after a version has changed rows, or is that of a writer who counts its commits.
+
+    Costs a look at one file while there is none. Commits that put small files together have neither.
+    """
+    while commit_file(Path(path), version + 1).exists():
+        version += 1
+        if any("txn" in action for action in commit_actions(path, version) or ()) or _changes_data(path, version):
+            return True
+    return False
 
 
 def commit_file(table: Path, version: int) -> Path:

@@ -22,6 +22,8 @@ _FATE = {
 }
 # The share of events that put NULL over a value from which on they may be partial ones.
 _MANY_BLANKS = 0.1
+# The share of new versions that differ in one column alone from which on that column may be noise.
+_MANY_LONE = 0.5
 _COLUMNS = ("flow", "dataset", "state", "written", "dropped", "quarantined", "seconds")
 # What the reader of a failure looks for first.
 _URGENCY = (FlowState.FAILED, FlowState.SKIPPED, FlowState.CANCELED)
@@ -126,6 +128,11 @@ def _of_changes(counts: FlowCounts) -> Iterator[str]:
     if blanks and blanks >= _MANY_BLANKS * counts.rows_written:
         share = f"{blanks} of {counts.rows_written} events put NULL where a value was"
         yield f"{share} (if they say only what has changed: ignore_null_updates, columns_to_update)"
+    lone = changes.lone_changes or 0
+    if lone and lone >= _MANY_LONE * (changes.new_versions or 0):
+        share = f"{lone} of {changes.new_versions} new versions differ from the one before in one column alone"
+        name = f'"{changes.lone_column}"'
+        yield f"{share}, most of them in {name} (if that is noise: track_history_except_column_list)"
 
 
 def _reasons(outcome: Outcome) -> Iterator[str]:

@@ -2,8 +2,8 @@
 
 Ours are ``selections``, ``path``, ``reason``, ``attempt``, ``error``, ``duration_s``, ``duration_ms``, ``epoch``,
 ``batch_id``, ``quarantined_records``, ``num_rescued_rows``, ``rescued_share``, ``num_tied_events``,
-``num_late_events``, ``num_null_overwrites``, ``num_new_versions``, ``merge_path``, ``recovered``, ``action`` of an
-expectation, and ``partitions`` of a source.
+``num_late_events``, ``num_null_overwrites``, ``num_new_versions``, ``num_lone_changes``, ``lone_column``,
+``merge_path``, ``recovered``, ``action`` of an expectation, and ``partitions`` of a source.
 """
 
 from __future__ import annotations
@@ -152,6 +152,8 @@ def _changes_of(metrics: Json) -> ChangeCounts | None:
         metrics["num_late_events"],
         metrics.get("num_null_overwrites"),
         metrics.get("num_new_versions"),
+        metrics.get("num_lone_changes"),
+        metrics.get("lone_column"),
     )
 
 
@@ -226,6 +228,8 @@ def _metrics(counts: FlowCounts) -> dict[str, Any]:
         metrics |= {"num_tied_events": changes.tied, "num_late_events": changes.late}
         metrics |= {} if changes.null_overwrites is None else {"num_null_overwrites": changes.null_overwrites}
         metrics |= {} if changes.new_versions is None else {"num_new_versions": changes.new_versions}
+        metrics |= {} if changes.lone_changes is None else {"num_lone_changes": changes.lone_changes}
+        metrics |= {} if changes.lone_column is None else {"lone_column": changes.lone_column}
     return metrics
 
 

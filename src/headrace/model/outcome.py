@@ -48,12 +48,17 @@ class ChangeCounts:
             of a key decides.
         new_versions: rows that were added to a table of SCD type 2; None for others. Nearly as many as events mean that
             nearly every event begins a version.
+        lone_changes: events that began a version which differs from the one before in one column alone; None where
+            ``new_versions`` is.
+        lone_column: that column, where there are several the most frequent one; None where there is none.
     """
 
     tied: int = 0
     late: int = 0
     null_overwrites: int | None = None
     new_versions: int | None = None
+    lone_changes: int | None = None
+    lone_column: str | None = None
 
     def plus(self, other: ChangeCounts) -> ChangeCounts:
         """Both together."""
@@ -62,6 +67,8 @@ class ChangeCounts:
             self.late + other.late,
             _sum_of_known(self.null_overwrites, other.null_overwrites),
             _sum_of_known(self.new_versions, other.new_versions),
+            _sum_of_known(self.lone_changes, other.lone_changes),
+            max((self, other), key=lambda one: one.lone_changes or 0).lone_column,
         )
 
 

@@ -30,8 +30,11 @@ class Notice:
 def without_effect(graph: ResolvedGraph) -> Iterator[Notice]:
     """Settings of the vendor's service, known by their prefix, that are accepted and change nothing."""
     for dataset in graph.datasets:
-        merges = any(flow.flow.changes is not None for flow in graph.flows_into(dataset.name))
-        honoured = _HONOURED | RETENTION_KEYS if merges else _HONOURED
+        feeds = [flow.analysis.feed for flow in graph.flows_into(dataset.name) if flow.flow.changes is not None]
+        merges = bool(feeds)
+        # A table with two times follows from all events, and forgets none.
+        forgets = any(feed is not None and not feed.shape.bitemporal for feed in feeds)
+        honoured = _HONOURED | RETENTION_KEYS if forgets else _HONOURED
         for key in dataset.dataset.properties:
             if key.startswith(_PREFIX) and key not in honoured:
                 yield Notice(f'table property "{key}" of "{dataset.name}" has no effect', str(dataset.name))

@@ -107,7 +107,10 @@ class Attempt:
         return self._execution.run()
 
     def _keep_fresh(self, *, due: bool) -> Report:
-        """Compute a view when it is *due*, then whenever its inputs have changed, until the update is stopped."""
+        """Compute a view when it is *due*, then whenever its inputs have changed, until the update is stopped.
+
+        A flow that asks a function for snapshots is asked again each time.
+        """
         flow, around, signals = self._flow, self._around, self._signals
         while not signals.stop.is_set():
             # What a function would give now was not known when the flow was resolved.

@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeVar
 
 from pyspark.errors import PySparkException
 
 _TRIES = 5
+Done = TypeVar("Done")
+
+
+class Outdated(Exception):
+    """What a commit was to do was computed from rows of the table that have changed since then."""
+
+    def __init__(self, table: str) -> None:
+        super().__init__(f"others change the rows of {table} again and again while a batch is merged into it")
 
 
 def tried_again(commit: Callable[[], object], fence: Callable[[], None] | None = None) -> None:
@@ -29,3 +38,17 @@ def tried_again(commit: Callable[[], object], fence: Callable[[], None] | None =
                 fence()
         else:
             return
+
+
+def computed_again(work: Callable[[], Done]) -> Done:
+    """Do what computes a commit and makes it, once more where others have changed the table meanwhile, a few times.
+
+    Raises:
+        Outdated: they did so each time.
+    """
+    for _ in range(_TRIES - 1):
+        try:
+            return work()
+        except Outdated:
+            continue
+    return work()

@@ -27,7 +27,7 @@ from pyspark.sql.types import (
 from headrace.errors import PipelineError
 
 # Microseconds since 1970 that a time of Spark's can be, with room to spare.
-_MOST_MICROS = 9_000_000_000_000_000_00
+_MOST_MICROS = 900_000_000_000_000_000
 _UNITS = ("millis", "micros", "nanos", "text")
 _DECIMALS = ("bytes", "text")
 _MILLIS, _NANOS = 1000, 1000

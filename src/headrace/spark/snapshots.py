@@ -39,7 +39,7 @@ def asked(flow: Flow, catalog: Catalog, before: Any, reads: set[QualifiedName] |
         reads: gets the names of the pipeline's datasets that the function has read.
 
     Raises:
-        PipelineError: CDC.BAD_SNAPSHOT, CDC.SNAPSHOT_ORDER; whatever the function raises.
+        PipelineError: CDC.BAD_SNAPSHOT, CDC.BAD_VERSION, CDC.SNAPSHOT_ORDER; whatever the function raises.
     """
     query = flow.query
     assert isinstance(query, PythonQuery)  # noqa: S101 - there is no SQL for it

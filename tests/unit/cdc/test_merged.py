@@ -11,7 +11,8 @@ from headrace.cdc.merged import Merged, merged_of
 from headrace.model.outcome import ChangeCounts
 
 numbers = st.integers(min_value=0)
-counts = st.builds(ChangeCounts, numbers, numbers, st.none() | numbers)
+maybe = st.none() | numbers
+counts = st.builds(ChangeCounts, numbers, numbers, maybe, st.none(), maybe, st.none() | st.text())
 batches = st.builds(Merged, st.sampled_from(MergePath), counts, st.booleans())
 
 

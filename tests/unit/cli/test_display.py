@@ -117,6 +117,19 @@ def test_the_end_of_an_update_tells_of_many_events_that_put_null_over_a_value(
     assert re.findall("(?<=users: )[0-9]+ of .* NULL where a value was", text) == told
 
 
+@pytest.mark.parametrize(("lone", "told"), [(None, []), (0, []), (9, []), (10, ["10 of 20 new versions"])])
+def test_the_end_of_an_update_tells_of_a_column_that_begins_most_versions_alone(
+    lone: int | None, told: list[str]
+) -> None:
+    at = datetime(2026, 11, 20, tzinfo=timezone.utc)
+    changes = ChangeCounts(new_versions=20, lone_changes=lone, lone_column="read_at")
+    flow = FlowOutcome("feed", "users", FlowState.COMPLETED, counts=FlowCounts(20, changes=changes))
+
+    text = outcome_text(Outcome("u", UpdateState.COMPLETED, "USER_ACTION", at, at, (flow,)))
+
+    assert re.findall('(?<=users: ).*new versions(?= differ .* alone, most of them in "read_at")', text) == told
+
+
 def test_the_end_of_an_update_tells_of_events_that_tie_or_may_be_late() -> None:
     at = datetime(2026, 11, 20, tzinfo=timezone.utc)
     counts = FlowCounts(9, changes=ChangeCounts(tied=1, late=2))

@@ -12,7 +12,15 @@ import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
-from headrace.checkpoints.delta_log import commit_actions, committed_transaction, data_changed, open_table, table_state
+from headrace.checkpoints.delta_log import (
+    commit_actions,
+    commit_file,
+    committed_transaction,
+    data_changed,
+    open_table,
+    rewritten_since,
+    table_state,
+)
 from headrace.checkpoints.flow_records import transaction_id
 from headrace.checkpoints.freshness import LONGEST_REST_S, StoredState
 from headrace.checkpoints.offsets import Progress, files_seen, newest_listing, read_progress
@@ -185,6 +193,22 @@ def test_only_commits_that_add_or_remove_rows_are_changes(append):
     assert not data_changed(path, 2, 3)
     assert data_changed(path, 4, 4)  # not there (any more)
     assert commit_actions(path, 4) is None
+
+
+def test_rows_and_counted_commits_of_others_rewrite_a_table_and_putting_files_together_does_not(append):
+    path = append("a")
+    append("a")
+    DeltaTable(path).optimize.compact()
+
+    assert rewritten_since(path, 0)
+    assert not rewritten_since(path, 1)
+    assert not rewritten_since(path, 2)
+
+    counted = commit_file(Path(path), 3)
+    counted.write_text('{"txn": {"appId": "a flow", "version": 1}}\n')
+
+    assert rewritten_since(path, 1)
+    assert not rewritten_since(path, 3)
 
 
 def test_a_flow_that_never_ran_is_started(state, make):

@@ -7,11 +7,14 @@ from typing import Any
 
 import pytest
 
+from headrace.cdc.feed import Feed
+from headrace.cdc.shape import ScdType, Shape
 from headrace.checkpoints.layouts import TableLayout
 from headrace.errors import Problems
 from headrace.graph.resolved import MadeWith, Mode
 from headrace.graph.select import Selected
 from headrace.graph.starts import Start, StartKind
+from headrace.model.cdc import ApplyChanges
 from headrace.model.datasets import Kind
 from headrace.model.names import QualifiedName
 from headrace.plan.away import away_steps
@@ -328,6 +331,17 @@ def test_settings_of_the_vendors_service_without_effect_are_named(make):
         'table property "pipelines.channel" of "v" has no effect',
         'conf "pipelines.x" of flow "v" has no effect',
     ]
+
+
+@pytest.mark.parametrize("bitemporal", [False, True])
+def test_a_window_of_forgetting_is_without_effect_where_nothing_is_forgotten(make, bitemporal):
+    shape = Shape(("id",), ("id",), ScdType.TWO, bitemporal=bitemporal)
+    feed = Feed(shape, "version", '"integer"', "{}", told_by_rows=True, told_in_merge=True)
+    flow = make.flow("users", mode=Mode.MERGE, feed=feed)
+    merging = replace(flow, flow=replace(flow.flow, changes=ApplyChanges("events", ("id",), "version")))
+    graph = make.graph(merging, properties={"pipelines.cdc.tombstoneGCThresholdInSeconds": "60"})
+
+    assert len(list(without_effect(graph))) == bitemporal
 
 
 def test_json_and_text_say_the_same(planned, make, there):

@@ -16,6 +16,7 @@ from pyspark.sql.types import DataType
 
 from headrace.cdc.feed import Feed
 from headrace.cdc.shape import END_AT, ScdType, Shape
+from headrace.checkpoints.delta_log import version_of
 from headrace.errors import PipelineError
 from headrace.model.datasets import Flow
 from headrace.model.names import quoted
@@ -24,6 +25,7 @@ from headrace.spark.cdc.difference import DELETE, INSERT, UPDATE, merge_of, rows
 from headrace.spark.cdc.folding import comparable
 from headrace.spark.cdc.kept import Kept, kept_rows
 from headrace.spark.cdc.key_range import bounds_of, key_range
+from headrace.spark.conflicts import computed_again
 from headrace.spark.frames import brought
 
 # What a key is that a snapshot has more than once.
@@ -72,7 +74,11 @@ class Comparing:
         Raises:
             PipelineError: CDC.REPEATED_KEYS; the table was not written.
         """
+        return computed_again(lambda: self._compare(rows, batch_id, judged))
+
+    def _compare(self, rows: DataFrame, batch_id: int, judged: DataFrame) -> bool:
         with kept_rows() as kept:
+            since = version_of(self.table)
             target = rows.sparkSession.read.format("delta").load(self.table)
             changes = self._changes(kept, rows, judged, target)
             kind, repeated = changes.schema["key"].dataType, F.col("action") == _REPEATED
@@ -84,7 +90,7 @@ class Comparing:
                 raise self._repeated(changes.filter(repeated))
             self.at(Point.TO_WRITE)
             merge = merge_of(changes, self.feed.shape, key_range(kind, facts))
-            merge.commit(self.table, self.fence, self.transaction, batch_id)
+            merge.commit(self.table, self.fence, self.transaction, batch_id, since=since)
             self.at(Point.WRITTEN)
             return True
 

@@ -33,8 +33,9 @@ def folded(events: DataFrame, shape: Shape) -> DataFrame:
         The events without ties, and of each ``begins`` (it begins a version), ``begun`` and ``ended`` (the sequences of
         its version), ``version`` (its number within the key), ``lasts`` (it is the last of its version), ``state``
         (struct: the row after it) and ``told`` (the target will say as much as the event). Of the batch's events,
-        ``events`` is how many have the sequence, ``tied`` how many of them lost to another one, and ``blanks`` says
-        that the one that counts put NULL where a value was.
+        ``events`` is how many have the sequence, ``tied`` how many of them lost to another one, ``blanks`` says that
+        the one that counts put NULL where a value was, and ``lone`` names the column in which alone a version that it
+        begins differs from the one before.
     """
     names = shape.columns
     types = {field.name: field.dataType for field in _row_type(events).fields}
@@ -69,10 +70,13 @@ def folded(events: DataFrame, shape: Shape) -> DataFrame:
             comparable(F.col("state").getField(name), types[name]).alias(f"c{n}") for n, name in enumerate(tracked)
         ]
         rows = rows.withColumn("tracked", F.struct(*values))
-        changed = ~F.col("tracked").eqNullSafe(F.lag("tracked").over(by_key))
+        rows = rows.withColumn("was", F.lag("tracked").over(by_key))
+        changed, lone = ~F.col("tracked").eqNullSafe(F.col("was")), _lone(tracked)
     else:
-        changed = F.lit(False)
+        changed, lone = F.lit(False), F.lit(None).cast("string")
     rows = rows.withColumn("begins", ~F.col("deleted") & (F.col("fresh") | changed))
+    follows = F.col("begins") & ~F.col("fresh") & (F.col("origin") == BATCH)
+    rows = rows.withColumn("lone", F.when(follows, lone))
     rows = rows.withColumn("bounds", F.col("deleted") | F.col("begins"))
     rows = rows.withColumn("version", F.sum(F.col("bounds").cast("int")).over(until_now))
     after = by_key.rowsBetween(1, Window.unboundedFollowing)
@@ -81,7 +85,7 @@ def folded(events: DataFrame, shape: Shape) -> DataFrame:
     rows = rows.withColumn("begun", F.min("sequence").over(version))
     rows = rows.withColumn("lasts", F.col("sequence") == F.max("sequence").over(version))
     rows = rows.withColumn("told", _told(rows, shape, version))
-    return rows.drop("fresh", "hides", "life", "tracked", "bounds")
+    return rows.drop("fresh", "hides", "life", "tracked", "was", "bounds")
 
 
 def versions(rows: DataFrame, shape: Shape) -> DataFrame:
@@ -178,6 +182,15 @@ def _unordered(kind: DataType) -> bool:
     if isinstance(kind, ArrayType):
         return _unordered(kind.elementType)
     return isinstance(kind, (MapType, VariantType))
+
+
+def _lone(tracked: Sequence[str]) -> Column:
+    """The name of the one tracked column that is not as it was; NULL where there are more."""
+    names = [
+        F.when(~F.col(f"tracked.c{n}").eqNullSafe(F.col(f"was.c{n}")), F.lit(name)) for n, name in enumerate(tracked)
+    ]
+    differing = F.array_compact(F.array(*names))
+    return F.when(F.size(differing) == 1, differing[0])
 
 
 def _told(rows: DataFrame, shape: Shape, version: WindowSpec) -> Column:

@@ -10,8 +10,9 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from headrace.cdc.merged import Merged
+from headrace.checkpoints.delta_log import rewritten_since
 from headrace.model.names import quoted
-from headrace.spark.conflicts import tried_again
+from headrace.spark.conflicts import Outdated, tried_again
 from headrace.spark.delta_tables import delta_table
 from headrace.spark.session import with_confs
 
@@ -50,6 +51,7 @@ class Merge:
         transaction: str | None,
         version: int,
         merged: Merged | None = None,
+        since: int | None = None,
     ) -> None:
         """Change the table; nothing happens where this version of the transaction, or a later one, is in it already.
 
@@ -59,6 +61,10 @@ class Merge:
             transaction: under which the flow's batches are committed; None for a change that is no batch.
             version: of the batch.
             merged: what the commit says of the batch.
+            since: the version of the table at which the change was computed; None where it does not depend on its rows.
+
+        Raises:
+            Outdated: others have changed the table since then; nothing happened.
         """
         session = self.source.sparkSession
         confs = {_MATERIALIZE: "none"}
@@ -68,8 +74,13 @@ class Merge:
             confs[_METADATA] = merged.to_text(session.conf.get(_METADATA, None))
         fence()
         with with_confs(session, confs):
-            # Small files of the table may be put together meanwhile; its rows are the same.
-            tried_again(lambda: self._on(session, table).execute(), fence)
+            tried_again(lambda: self._execute(session, table, since), fence)
+
+    def _execute(self, session: SparkSession, table: str, since: int | None) -> None:
+        # Small files of the table may be put together meanwhile; its rows are the same.
+        if since is not None and rewritten_since(table, since):
+            raise Outdated(table)
+        self._on(session, table).execute()
 
     def _on(self, session: SparkSession, table: str) -> Any:
         """Delta's own form of the MERGE."""

@@ -14,6 +14,7 @@ from headrace.cdc.feed import Feed, MergePath
 from headrace.cdc.merged import Merged
 from headrace.cdc.shape import ScdType
 from headrace.cdc.turn import Turn
+from headrace.checkpoints.delta_log import version_of
 from headrace.model.datasets import Flow
 from headrace.model.retention import Retention
 from headrace.model.ties import OnTie
@@ -28,6 +29,7 @@ from headrace.spark.cdc.memory import Memory
 from headrace.spark.cdc.newest import newest
 from headrace.spark.cdc.rebuilding import rebuilt
 from headrace.spark.cdc.ties import refuse_ties, with_ties
+from headrace.spark.conflicts import computed_again
 
 
 @dataclass(frozen=True)
@@ -70,9 +72,15 @@ class Merging:
     def __call__(self, rows: DataFrame, batch_id: int, judged: DataFrame) -> bool:
         """Merge the events of a batch, whose keys and sequences are there; what was set aside changes nothing."""
         del judged
-        with self.turn.lock, kept_rows() as kept:
+        with self.turn.lock:
+            computed_again(lambda: self._merge(rows, batch_id))
+        return True
+
+    def _merge(self, rows: DataFrame, batch_id: int) -> None:
+        with kept_rows() as kept:
             session = rows.sparkSession
             memory = Memory(self.memory, self.table, self.now)
+            since = version_of(self.table)
             if not self.turn.tidy:
                 memory.forget_unfinished(session)
             self._tidy(session, memory)
@@ -103,10 +111,9 @@ class Merging:
                 self.at(Point.REMEMBERED)
             self.at(Point.TO_WRITE)
             merged = Merged(path, changes.counts, self.feed.shape.scd_type is ScdType.TWO)
-            changes.merge.commit(self.table, self.fence, self.transaction, batch_id, merged)
+            changes.merge.commit(self.table, self.fence, self.transaction, batch_id, merged, since)
             self.turn.tidy = True
             self.at(Point.WRITTEN)
-            return True
 
     def _tidy(self, session: SparkSession, memory: Memory) -> None:
         """Know what is remembered, and forget what nobody should need any more, at first and now and then."""

@@ -38,15 +38,19 @@ def rebuilt(batch: Batch) -> Changes:
             F.sum("tied").alias("tied"),
             F.sum(F.when(F.col("late"), F.col("events"))).alias("late"),
             F.count_if("blanks").alias("blanks"),
+            F.count("lone").alias("lone"),
+            F.mode("lone", deterministic=True).alias("lone_column"),
         )
         .collect()[0]
     )
-    counts = ChangeCounts(found["tied"] or 0, found["late"] or 0, found["blanks"])
+    lone = (found["lone"], found["lone_column"]) if batch.feed.shape.scd_type is ScdType.TWO else (None, None)
+    counts = ChangeCounts(found["tied"] or 0, found["late"] or 0, found["blanks"], None, *lone)
+    merge = merge_of(changes, batch.feed.shape, keys)
     if not found["missing"] and not truncates:
-        return Changes(merge_of(changes, batch.feed.shape, keys), None, counts)
+        return Changes(merge, None, counts)
     kept = after.filter(missing).withColumn("truncates", F.lit(False)).select(*batch.events.columns)
     kept = kept.unionByName(events.filter("truncates")) if truncates else kept
-    return Changes(merge_of(changes, batch.feed.shape, keys), kept, counts)
+    return Changes(merge, kept, counts)
 
 
 def _known(batch: Batch, events: DataFrame, keys: KeyRange, *, truncates: bool) -> tuple[DataFrame, DataFrame]:
