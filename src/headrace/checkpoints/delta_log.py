@@ -92,7 +92,7 @@ def open_table(path: str) -> DeltaTable | None:
         raise PipelineError("STORAGE.TABLE_UNREADABLE", path=path, reason=reason) from error
 
 
-def version_of(path: str) -> int:
+def newest_version(path: str) -> int:
     """The newest version of a table; -1 where there is none.
 
     Raises:

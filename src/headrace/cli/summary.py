@@ -128,11 +128,11 @@ def _of_changes(counts: FlowCounts) -> Iterator[str]:
     if blanks and blanks >= _MANY_BLANKS * counts.rows_written:
         share = f"{blanks} of {counts.rows_written} events put NULL where a value was"
         yield f"{share} (if they say only what has changed: ignore_null_updates, columns_to_update)"
-    lone = changes.lone_changes or 0
-    if lone and lone >= _MANY_LONE * (changes.new_versions or 0):
-        share = f"{lone} of {changes.new_versions} new versions differ from the one before in one column alone"
+    lone, new = changes.lone_changes or 0, changes.new_versions or 0
+    if changes.lone_column is not None and _MANY_LONE * new <= lone <= new:
+        share = f"{lone} of {new} new versions differ from the one before in one column alone"
         name = f'"{changes.lone_column}"'
-        yield f"{share}, most of them in {name} (if that is noise: track_history_except_column_list)"
+        yield f"{share}, mostly in {name} (if that is noise, it should not begin versions: track_history_column_list)"
 
 
 def _reasons(outcome: Outcome) -> Iterator[str]:

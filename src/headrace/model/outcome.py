@@ -48,9 +48,9 @@ class ChangeCounts:
             of a key decides.
         new_versions: rows that were added to a table of SCD type 2; None for others. Nearly as many as events mean that
             nearly every event begins a version.
-        lone_changes: events that began a version which differs from the one before in one column alone; None where
-            ``new_versions`` is.
-        lone_column: that column, where there are several the most frequent one; None where there is none.
+        lone_changes: events that began a version which differs from the one before in one column alone, of several
+            that could; None where it is not counted: outside of SCD type 2, and in tables with two times.
+        lone_column: the column in which most of a batch's do; None where there is none, or batches differ.
     """
 
     tied: int = 0
@@ -68,8 +68,12 @@ class ChangeCounts:
             _sum_of_known(self.null_overwrites, other.null_overwrites),
             _sum_of_known(self.new_versions, other.new_versions),
             _sum_of_known(self.lone_changes, other.lone_changes),
-            max((self, other), key=lambda one: one.lone_changes or 0).lone_column,
+            self._lone_column_with(other),
         )
+
+    def _lone_column_with(self, other: ChangeCounts) -> str | None:
+        columns = {one.lone_column for one in (self, other) if one.lone_changes}
+        return columns.pop() if len(columns) == 1 else None
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ _LASTING_CLASSES = frozenset({"0A", "21", "22", "23", "38", "39", "42"})
 
 # Conditions that pass by themselves although their class says otherwise, or that have no SQLSTATE.
 _PASSING_PREFIXES = (
+    "CDC.TARGET_CHANGED",
     "CONCURRENT_STREAM_LOG_UPDATE",
     "DELTA_CONCURRENT",
     "DELTA_METADATA_CHANGED",

@@ -7,15 +7,14 @@ from typing import TypeVar
 
 from pyspark.errors import PySparkException
 
+from headrace.errors import PipelineError
+
 _TRIES = 5
 Done = TypeVar("Done")
 
 
 class Outdated(Exception):
     """What a commit was to do was computed from rows of the table that have changed since then."""
-
-    def __init__(self, table: str) -> None:
-        super().__init__(f"others change the rows of {table} again and again while a batch is merged into it")
 
 
 def tried_again(commit: Callable[[], object], fence: Callable[[], None] | None = None) -> None:
@@ -40,15 +39,17 @@ def tried_again(commit: Callable[[], object], fence: Callable[[], None] | None =
             return
 
 
-def computed_again(work: Callable[[], Done]) -> Done:
+def computed_again(work: Callable[[], Done], fence: Callable[[], None], otherwise: PipelineError) -> Done:
     """Do what computes a commit and makes it, once more where others have changed the table meanwhile, a few times.
 
-    Raises:
-        Outdated: they did so each time.
+    Args:
+        work: does it.
+        fence: asked before it is done again: the others may be an update that has taken over.
+        otherwise: raised when they did so each time.
     """
-    for _ in range(_TRIES - 1):
+    for _ in range(_TRIES):
         try:
             return work()
         except Outdated:
-            continue
-    return work()
+            fence()
+    raise otherwise

@@ -117,7 +117,19 @@ def test_the_end_of_an_update_tells_of_many_events_that_put_null_over_a_value(
     assert re.findall("(?<=users: )[0-9]+ of .* NULL where a value was", text) == told
 
 
-@pytest.mark.parametrize(("lone", "told"), [(None, []), (0, []), (9, []), (10, ["10 of 20 new versions"])])
+def test_batches_in_which_other_columns_change_alone_name_none_together() -> None:
+    none, noisy, real = (
+        ChangeCounts(lone_changes=0),
+        ChangeCounts(0, 0, None, 9, 9, "read_at"),
+        ChangeCounts(0, 0, None, 9, 1, "city"),
+    )
+
+    assert noisy.plus(none).plus(noisy).lone_column == "read_at"
+    assert none.plus(none).lone_column is None
+    assert noisy.plus(real).plus(noisy).lone_column is None
+
+
+@pytest.mark.parametrize(("lone", "told"), [(None, []), (0, []), (9, []), (10, ["10 of 20 new versions"]), (21, [])])
 def test_the_end_of_an_update_tells_of_a_column_that_begins_most_versions_alone(
     lone: int | None, told: list[str]
 ) -> None:
@@ -127,7 +139,7 @@ def test_the_end_of_an_update_tells_of_a_column_that_begins_most_versions_alone(
 
     text = outcome_text(Outcome("u", UpdateState.COMPLETED, "USER_ACTION", at, at, (flow,)))
 
-    assert re.findall('(?<=users: ).*new versions(?= differ .* alone, most of them in "read_at")', text) == told
+    assert re.findall('(?<=users: ).*new versions(?= differ .* alone, mostly in "read_at")', text) == told
 
 
 def test_the_end_of_an_update_tells_of_events_that_tie_or_may_be_late() -> None:

@@ -17,6 +17,7 @@ from headrace.checkpoints.delta_log import (
     commit_file,
     committed_transaction,
     data_changed,
+    newest_version,
     open_table,
     rewritten_since,
     table_state,
@@ -208,7 +209,11 @@ def test_rows_and_counted_commits_of_others_rewrite_a_table_and_putting_files_to
     counted.write_text('{"txn": {"appId": "a flow", "version": 1}}\n')
 
     assert rewritten_since(path, 1)
-    assert not rewritten_since(path, 3)
+    assert not rewritten_since(path, newest_version(path))
+
+
+def test_a_table_that_is_not_there_has_no_version(append, tmp_path):
+    assert (newest_version(append("a")), newest_version(str(tmp_path / "nowhere"))) == (0, -1)
 
 
 def test_a_flow_that_never_ran_is_started(state, make):

@@ -15,6 +15,7 @@ ERROR = PipelineError("GRAPH.EMPTY")
     ("condition", "sql_state", "transient", "again"),
     [
         ("DELTA_CONCURRENT_APPEND", "2D521", False, True),
+        ("CDC.TARGET_CHANGED", None, False, True),
         ("DELTA_METADATA_CHANGED", None, False, True),
         ("CONCURRENT_STREAM_LOG_UPDATE", "40000", False, True),
         ("CAST_INVALID_INPUT", "22018", False, False),

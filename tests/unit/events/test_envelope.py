@@ -42,7 +42,8 @@ counts = st.builds(
     numbers,
     st.lists(st.builds(ExpectationCount, texts, st.sampled_from(Action), numbers, numbers), max_size=3).map(tuple),
     st.booleans(),
-    changes=st.none() | st.builds(ChangeCounts, numbers, numbers, st.none() | numbers, st.none() | numbers),
+    changes=st.none()
+    | st.builds(ChangeCounts, numbers, numbers, *[st.none() | numbers] * 3, lone_column=st.none() | st.text()),
 )
 lags = st.dictionaries(st.tuples(texts, st.integers(0, 99)), st.tuples(numbers, numbers), max_size=4).map(
     lambda found: tuple(PartitionLag(*place, *ends) for place, ends in sorted(found.items()))

@@ -16,7 +16,7 @@ from pyspark.sql.types import DataType
 
 from headrace.cdc.feed import Feed
 from headrace.cdc.shape import END_AT, ScdType, Shape
-from headrace.checkpoints.delta_log import version_of
+from headrace.checkpoints.delta_log import newest_version
 from headrace.errors import PipelineError
 from headrace.model.datasets import Flow
 from headrace.model.names import quoted
@@ -72,13 +72,16 @@ class Comparing:
             judged: all rows of the snapshot; one that was kept out leaves the row of its key as it was.
 
         Raises:
-            PipelineError: CDC.REPEATED_KEYS; the table was not written.
+            PipelineError: CDC.REPEATED_KEYS, CDC.TARGET_CHANGED; the table was not written.
         """
-        return computed_again(lambda: self._compare(rows, batch_id, judged))
+        others = PipelineError(
+            "CDC.TARGET_CHANGED", location=self.flow.location, flow=self.flow.name, name=self.flow.target
+        )
+        return computed_again(lambda: self._compare(rows, batch_id, judged), self.fence, others)
 
     def _compare(self, rows: DataFrame, batch_id: int, judged: DataFrame) -> bool:
         with kept_rows() as kept:
-            since = version_of(self.table)
+            since = newest_version(self.table)
             target = rows.sparkSession.read.format("delta").load(self.table)
             changes = self._changes(kept, rows, judged, target)
             kind, repeated = changes.schema["key"].dataType, F.col("action") == _REPEATED

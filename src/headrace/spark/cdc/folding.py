@@ -6,7 +6,7 @@ columns, NULL for a delete), ``sets`` (array of column names, NULL for all) and 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
@@ -71,7 +71,8 @@ def folded(events: DataFrame, shape: Shape) -> DataFrame:
         ]
         rows = rows.withColumn("tracked", F.struct(*values))
         rows = rows.withColumn("was", F.lag("tracked").over(by_key))
-        changed, lone = ~F.col("tracked").eqNullSafe(F.col("was")), _lone(tracked)
+        changed = ~F.col("tracked").eqNullSafe(F.col("was"))
+        lone = _lone({name: f"c{n}" for n, name in enumerate(tracked) if name not in shape.keys})
     else:
         changed, lone = F.lit(False), F.lit(None).cast("string")
     rows = rows.withColumn("begins", ~F.col("deleted") & (F.col("fresh") | changed))
@@ -184,13 +185,18 @@ def _unordered(kind: DataType) -> bool:
     return isinstance(kind, (MapType, VariantType))
 
 
-def _lone(tracked: Sequence[str]) -> Column:
-    """The name of the one tracked column that is not as it was; NULL where there are more."""
-    names = [
-        F.when(~F.col(f"tracked.c{n}").eqNullSafe(F.col(f"was.c{n}")), F.lit(name)) for n, name in enumerate(tracked)
-    ]
-    differing = F.array_compact(F.array(*names))
-    return F.when(F.size(differing) == 1, differing[0])
+def _lone(fields: Mapping[str, str]) -> Column:
+    """The name of the one column that is not as it was; NULL where there are more, or no other could be.
+
+    Args:
+        fields: of each column, the field that it is in ``tracked``, and was in ``was``.
+    """
+    if len(fields) < 2:
+        return F.lit(None).cast("string")
+    changed = {name: ~F.col(f"tracked.{field}").eqNullSafe(F.col(f"was.{field}")) for name, field in fields.items()}
+    names = [F.when(differs, F.lit(name)) for name, differs in changed.items()]
+    count = reduce(Column.__add__, [differs.cast("int") for differs in changed.values()])
+    return F.when(count == 1, F.coalesce(*names))
 
 
 def _told(rows: DataFrame, shape: Shape, version: WindowSpec) -> Column:

@@ -61,7 +61,7 @@ class Merge:
             transaction: under which the flow's batches are committed; None for a change that is no batch.
             version: of the batch.
             merged: what the commit says of the batch.
-            since: the version of the table at which the change was computed; None where it does not depend on its rows.
+            since: the version of the table at which the change was computed; None where others cannot change it.
 
         Raises:
             Outdated: others have changed the table since then; nothing happened.
@@ -77,10 +77,11 @@ class Merge:
             tried_again(lambda: self._execute(session, table, since), fence)
 
     def _execute(self, session: SparkSession, table: str, since: int | None) -> None:
+        merge = self._on(session, table)
         # Small files of the table may be put together meanwhile; its rows are the same.
         if since is not None and rewritten_since(table, since):
-            raise Outdated(table)
-        self._on(session, table).execute()
+            raise Outdated
+        merge.execute()
 
     def _on(self, session: SparkSession, table: str) -> Any:
         """Delta's own form of the MERGE."""

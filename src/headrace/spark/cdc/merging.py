@@ -14,7 +14,8 @@ from headrace.cdc.feed import Feed, MergePath
 from headrace.cdc.merged import Merged
 from headrace.cdc.shape import ScdType
 from headrace.cdc.turn import Turn
-from headrace.checkpoints.delta_log import version_of
+from headrace.checkpoints.delta_log import newest_version
+from headrace.errors import PipelineError
 from headrace.model.datasets import Flow
 from headrace.model.retention import Retention
 from headrace.model.ties import OnTie
@@ -73,15 +74,19 @@ class Merging:
         """Merge the events of a batch, whose keys and sequences are there; what was set aside changes nothing."""
         del judged
         with self.turn.lock:
-            computed_again(lambda: self._merge(rows, batch_id))
+            others = PipelineError(
+                "CDC.TARGET_CHANGED", location=self.flow.location, flow=self.flow.name, name=self.flow.target
+            )
+            computed_again(lambda: self._merge(rows, batch_id), self.fence, others)
         return True
 
     def _merge(self, rows: DataFrame, batch_id: int) -> None:
         with kept_rows() as kept:
             session = rows.sparkSession
             memory = Memory(self.memory, self.table, self.now)
-            since = version_of(self.table)
+            since = newest_version(self.table)
             if not self.turn.tidy:
+                self.fence()
                 memory.forget_unfinished(session)
             self._tidy(session, memory)
             self.turn.tidy = False

@@ -1,0 +1,45 @@
+"""Commits that others come before: what is done again, and when it is given up."""
+
+from __future__ import annotations
+
+import pytest
+
+from headrace.errors import PipelineError
+from headrace.spark.conflicts import Outdated, computed_again
+
+GIVEN_UP = PipelineError("CDC.TARGET_CHANGED", flow="feed", name="users")
+
+
+def outdated(times):
+    """Work that finds other rows than it was computed from, so often."""
+    left = iter([Outdated] * times)
+
+    def work():
+        for error in left:
+            raise error
+        return "done"
+
+    return work
+
+
+def test_what_was_computed_from_other_rows_is_computed_again_after_the_fence_was_asked():
+    asked = []
+
+    done = computed_again(outdated(2), lambda: asked.append("fence"), GIVEN_UP)
+
+    assert (done, asked) == ("done", ["fence", "fence"])
+
+
+def test_nothing_is_computed_again_once_another_update_has_taken_over():
+    def taken_over():
+        raise PermissionError
+
+    with pytest.raises(PermissionError):
+        computed_again(outdated(1), taken_over, GIVEN_UP)
+
+
+def test_it_is_given_up_when_others_write_each_time():
+    with pytest.raises(PipelineError) as raised:
+        computed_again(outdated(99), lambda: None, GIVEN_UP)
+
+    assert raised.value.code == "CDC.TARGET_CHANGED"
