@@ -46,7 +46,7 @@ PROPERTIES = {
     "schedules": ("tests/unit/autoloader/test_schedules.py", "schedules of files that come and go, with crashes"),
     "orders": (
         "tests/spark/test_change_order.py tests/spark/test_snapshot_order.py tests/unit/cdc",
-        "sets of change events, each sorted and in 8 other orders and batches",
+        "sets of change events, each sorted and in 8 other orders and batches, and series of snapshots in any updates",
     ),
 }
 # Of each fault; the results have all of it.

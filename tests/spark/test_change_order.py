@@ -6,7 +6,6 @@ batches: many are tried by one update. `make campaign ARGS="--only orders"` trie
 
 from __future__ import annotations
 
-import os
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,8 +15,8 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from tests.drawn import ASKED, EXAMPLES, drawn
 
 from headrace.cdc.events import Change, Event
 from headrace.cdc.history import table
@@ -26,8 +25,6 @@ from headrace.testing import difference
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
-ASKED = os.environ.get("HEADRACE_EXAMPLES")
-EXAMPLES = int(ASKED or 25)
 TOGETHER = 25  # examples in one project
 BATCHINGS, BATCHES = 8, 5 if ASKED else 3
 COLUMNS = ("key", "sequence", "city", "rank")
@@ -118,23 +115,11 @@ def many_events(draw):
 
 @cache
 def examples():
-    """The same ones each time, unless a number of them was asked for, with a seed."""
     found = []
-
-    @settings(
-        max_examples=EXAMPLES,
-        derandomize=ASKED is None,
-        database=None,
-        phases=[Phase.generate],
-        suppress_health_check=list(HealthCheck),
-    )
-    @given(events=many_events(), seed=st.integers(0, 2**32))
-    def keep(events, seed):
+    for number, (events, seed) in enumerate(drawn(st.tuples(many_events(), st.integers(0, 2**32)))):
         chance = Random(seed)
         in_order = sorted(events, key=lambda event: event["sequence"] or 0)
-        found.append(Example(len(found), in_order, [parted(in_order, chance) for _ in range(BATCHINGS)]))
-
-    keep()
+        found.append(Example(number, in_order, [parted(in_order, chance) for _ in range(BATCHINGS)]))
     return found
 
 

@@ -5,20 +5,17 @@ The examples are keys of their own in the same snapshots. `make campaign ARGS="-
 
 from __future__ import annotations
 
-import os
 from functools import cache
 from random import Random
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from tests.drawn import ASKED, EXAMPLES, drawn
 
 from headrace.testing import Crashed, Point, difference
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
-ASKED = os.environ.get("HEADRACE_EXAMPLES")
-EXAMPLES = int(ASKED or 25)
 SNAPSHOTS, UPDATES = 5 if ASKED else 4, 3
 BATCHINGS = 3 if ASKED else 2
 KEYS = range(1, 6)
@@ -51,24 +48,10 @@ if ASKED:
 
 @cache
 def examples():
-    """Series of snapshots, each the city and rank of some keys; the same each time, unless a number was asked for."""
-    found = []
+    """Series of snapshots, each the city and rank of some keys."""
     city, rank = st.sampled_from([None, "Oslo", "Rome"]), st.sampled_from([None, 1, 2])
     snapshot = st.dictionaries(st.sampled_from(KEYS), st.tuples(city, rank))
-
-    @settings(
-        max_examples=EXAMPLES,
-        derandomize=ASKED is None,
-        database=None,
-        phases=[Phase.generate],
-        suppress_health_check=list(HealthCheck),
-    )
-    @given(series=st.lists(snapshot, min_size=SNAPSHOTS, max_size=SNAPSHOTS))
-    def keep(series):
-        found.append(series)
-
-    keep()
-    return found
+    return drawn(st.lists(snapshot, min_size=SNAPSHOTS, max_size=SNAPSHOTS))
 
 
 def expected(series, tracked):

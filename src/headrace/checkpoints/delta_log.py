@@ -140,7 +140,7 @@ def data_changed(path: str, first: int, last: int) -> bool:
 
     Commits of properties, OPTIMIZE and VACUUM have no data change. A commit that is no longer there counts as one.
     """
-    return any(_changes_data(path, version) for version in range(first, last + 1))
+    return any(_changes_data(commit_actions(path, version)) for version in range(first, last + 1))
 
 
 def rewritten_since(path: str, version: int) -> bool:
@@ -150,7 +150,8 @@ def rewritten_since(path: str, version: int) -> bool:
     """
     while commit_file(Path(path), version + 1).exists():
         version += 1
-        if any("txn" in action for action in commit_actions(path, version) or ()) or _changes_data(path, version):
+        actions = commit_actions(path, version)
+        if _changes_data(actions) or any("txn" in action for action in actions or ()):
             return True
     return False
 
@@ -169,8 +170,7 @@ def commit_actions(path: str, version: int) -> list[dict[str, Any]] | None:
     return [json.loads(line) for line in text.split("\n") if line.strip()]
 
 
-def _changes_data(path: str, version: int) -> bool:
-    actions = commit_actions(path, version)
+def _changes_data(actions: list[dict[str, Any]] | None) -> bool:
     if actions is None:
         return True
     return any(

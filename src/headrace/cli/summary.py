@@ -132,7 +132,8 @@ def _of_changes(counts: FlowCounts) -> Iterator[str]:
     if changes.lone_column is not None and _MANY_LONE * new <= lone <= new:
         share = f"{lone} of {new} new versions differ from the one before in one column alone"
         name = f'"{changes.lone_column}"'
-        yield f"{share}, mostly in {name} (if that is noise, it should not begin versions: track_history_column_list)"
+        hint = "if that is noise, it should not begin versions: track_history_column_list"
+        yield f"{share}, most often in {name} ({hint})"
 
 
 def _reasons(outcome: Outcome) -> Iterator[str]:

@@ -50,7 +50,7 @@ class ChangeCounts:
             nearly every event begins a version.
         lone_changes: events that began a version which differs from the one before in one column alone, of several
             that could; None where it is not counted: outside of SCD type 2, and in tables with two times.
-        lone_column: the column in which most of a batch's do; None where there is none, or batches differ.
+        lone_column: the most frequent of these columns; None where there is none, or batches have other ones.
     """
 
     tied: int = 0

@@ -8,6 +8,7 @@ from typing import TypeVar
 from pyspark.errors import PySparkException
 
 from headrace.errors import PipelineError
+from headrace.model.datasets import Flow
 
 _TRIES = 5
 Done = TypeVar("Done")
@@ -39,17 +40,20 @@ def tried_again(commit: Callable[[], object], fence: Callable[[], None] | None =
             return
 
 
-def computed_again(work: Callable[[], Done], fence: Callable[[], None], otherwise: PipelineError) -> Done:
+def computed_again(work: Callable[[], Done], fence: Callable[[], None], flow: Flow) -> Done:
     """Do what computes a commit and makes it, once more where others have changed the table meanwhile, a few times.
 
     Args:
         work: does it.
         fence: asked before it is done again: the others may be an update that has taken over.
-        otherwise: raised when they did so each time.
+        flow: whose work it is.
+
+    Raises:
+        PipelineError: CDC.TARGET_CHANGED, when they did so each time.
     """
     for _ in range(_TRIES):
         try:
             return work()
         except Outdated:
             fence()
-    raise otherwise
+    raise PipelineError("CDC.TARGET_CHANGED", location=flow.location, flow=flow.name, name=flow.target)

@@ -139,7 +139,7 @@ def test_the_end_of_an_update_tells_of_a_column_that_begins_most_versions_alone(
 
     text = outcome_text(Outcome("u", UpdateState.COMPLETED, "USER_ACTION", at, at, (flow,)))
 
-    assert re.findall('(?<=users: ).*new versions(?= differ .* alone, mostly in "read_at")', text) == told
+    assert re.findall('(?<=users: ).*new versions(?= differ .* alone, most often in "read_at")', text) == told
 
 
 def test_the_end_of_an_update_tells_of_events_that_tie_or_may_be_late() -> None:

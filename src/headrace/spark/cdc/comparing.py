@@ -74,10 +74,7 @@ class Comparing:
         Raises:
             PipelineError: CDC.REPEATED_KEYS, CDC.TARGET_CHANGED; the table was not written.
         """
-        others = PipelineError(
-            "CDC.TARGET_CHANGED", location=self.flow.location, flow=self.flow.name, name=self.flow.target
-        )
-        return computed_again(lambda: self._compare(rows, batch_id, judged), self.fence, others)
+        return computed_again(lambda: self._compare(rows, batch_id, judged), self.fence, self.flow)
 
     def _compare(self, rows: DataFrame, batch_id: int, judged: DataFrame) -> bool:
         with kept_rows() as kept:

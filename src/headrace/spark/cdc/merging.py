@@ -15,7 +15,6 @@ from headrace.cdc.merged import Merged
 from headrace.cdc.shape import ScdType
 from headrace.cdc.turn import Turn
 from headrace.checkpoints.delta_log import newest_version
-from headrace.errors import PipelineError
 from headrace.model.datasets import Flow
 from headrace.model.retention import Retention
 from headrace.model.ties import OnTie
@@ -74,10 +73,7 @@ class Merging:
         """Merge the events of a batch, whose keys and sequences are there; what was set aside changes nothing."""
         del judged
         with self.turn.lock:
-            others = PipelineError(
-                "CDC.TARGET_CHANGED", location=self.flow.location, flow=self.flow.name, name=self.flow.target
-            )
-            computed_again(lambda: self._merge(rows, batch_id), self.fence, others)
+            computed_again(lambda: self._merge(rows, batch_id), self.fence, self.flow)
         return True
 
     def _merge(self, rows: DataFrame, batch_id: int) -> None:

@@ -1,0 +1,32 @@
+"""Examples of a strategy, all at once: for tests that put many of them into one project."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis.strategies import SearchStrategy
+
+# How many a campaign wants.
+ASKED = os.environ.get("HEADRACE_EXAMPLES")
+EXAMPLES = int(ASKED or 25)
+
+
+def drawn(strategy: SearchStrategy[Any]) -> list[Any]:
+    """The same ones each time, unless a number of them was asked for, with a seed."""
+    found: list[Any] = []
+
+    @settings(
+        max_examples=EXAMPLES,
+        derandomize=ASKED is None,
+        database=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(example=strategy)
+    def keep(example: Any) -> None:
+        found.append(example)
+
+    keep()
+    return found
