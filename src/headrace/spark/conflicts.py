@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from headrace.errors import PipelineError
 from headrace.model.datasets import Flow
+from headrace.spark.causes import chain
 
 _TRIES = 5
 Done = TypeVar("Done")
@@ -26,13 +28,14 @@ def tried_again(commit: Callable[[], object], fence: Callable[[], None] | None =
         fence: asked before it is done again: what has come between may be that of an update which has taken over.
 
     Raises:
-        PySparkException: ``DELTA_CONCURRENT_*`` where one came between each time, and whatever else is raised.
+        Exception: Delta's own where one came between each time, and whatever else is raised.
     """
     for tries_left in reversed(range(_TRIES)):
         try:
             commit()
-        except PySparkException as error:
-            if not (error.getCondition() or "").startswith("DELTA_CONCURRENT") or not tries_left:
+        # PySpark has no class for those of Delta, and leaves them to py4j.
+        except (PySparkException, Py4JJavaError) as error:
+            if not (next(chain(error)).condition or "").startswith("DELTA_CONCURRENT") or not tries_left:
                 raise
             if fence is not None:
                 fence()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import reduce
+from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -84,8 +85,18 @@ class Memory:
             table = f"delta.{quoted(self.path)}"
             rows.sparkSession.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('{WIDENING_PROPERTY}' = 'true')")
 
-    def forget_unfinished(self, session: SparkSession) -> None:
-        """Take out what batches have added that did not get into the target."""
+    def forget_unfinished(self, session: SparkSession, fence: Callable[[], None]) -> None:
+        """Take out what batches have added that did not get into the target.
+
+        Args:
+            session: in which it is done.
+            fence: returns while this update may commit; asked before each try.
+        """
+        # What is unfinished is found anew at each: another update may have finished it meanwhile.
+        tried_again(lambda: self._forget_unfinished(session, fence))
+
+    def _forget_unfinished(self, session: SparkSession, fence: Callable[[], None]) -> None:
+        fence()
         rows = self.rows(session)
         if rows is None:
             return
@@ -97,7 +108,8 @@ class Memory:
                 later = F.lit(True) if newest is None else F.col("batch_id") > newest
                 unfinished.append((F.col("transaction") == transaction) & later)
         if unfinished:
-            delete_from(session, self.path, reduce(Column.__or__, unfinished))
+            condition: Any = reduce(Column.__or__, unfinished)._jc  # noqa: SLF001 - Delta's own are Java's
+            delta_table(session, self.path).delete(condition)
 
 
 def clear_memory(session: SparkSession, path: str, term: int | None) -> None:
@@ -106,8 +118,3 @@ def clear_memory(session: SparkSession, path: str, term: int | None) -> None:
     kept = session.read.format("delta").load(path).limit(0).select("transaction", "batch_id")
     writer = kept.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
     writer.options(**of_term(term, "clearing")).save(path)
-
-
-def delete_from(session: SparkSession, path: str, condition: Column) -> None:
-    """Take rows out of a table, whose small files may be put together meanwhile."""
-    tried_again(lambda: delta_table(session, path).delete(condition._jc))  # noqa: SLF001 - Delta's own are Java's

@@ -82,8 +82,7 @@ class Merging:
             memory = Memory(self.memory, self.table, self.now)
             since = newest_version(self.table)
             if not self.turn.tidy:
-                self.fence()
-                memory.forget_unfinished(session)
+                memory.forget_unfinished(session, self.fence)
             self._tidy(session, memory)
             self.turn.tidy = False
             self.turn.truncated |= self._truncates

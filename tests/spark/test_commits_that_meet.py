@@ -1,0 +1,76 @@
+"""A commit that meets one of somebody else is made again, if this update may still commit."""
+
+from __future__ import annotations
+
+import pytest
+from deltalake import DeltaTable
+from pyspark.errors import SparkRuntimeException
+from pyspark.sql import functions as F
+
+from headrace.spark.conflicts import tried_again
+from headrace.spark.delta_tables import delta_table
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def table(headrace_session, tmp_path):
+    path = str(tmp_path / "table")
+    headrace_session.range(4).coalesce(1).write.format("delta").save(path)
+    return path
+
+
+@pytest.fixture
+def meeting(headrace_session, table):
+    """Takes 0 out of the table, while somebody else takes out the next number: the first *times* that it is done."""
+    left = []
+
+    def commit(times):
+        left.append(len(left) + 1)
+        number = left[-1]
+
+        @F.udf("boolean")
+        def is_zero(value):
+            if number <= times and (value or 0) == 0:
+                # In Spark's worker, after Delta's transaction has begun and before it commits.
+                DeltaTable(table).delete(f"id = {number}")
+            return value == 0
+
+        delta_table(headrace_session, table).delete(is_zero("id")._jc)
+
+    return commit
+
+
+def rows_in(table):
+    return sorted(DeltaTable(table).to_pyarrow_table()["id"].to_pylist())
+
+
+def test_a_commit_that_meets_another_is_made_again_after_the_fence_was_asked(table, meeting):
+    asked = []
+
+    tried_again(lambda: meeting(2), lambda: asked.append("fence"))
+
+    assert (rows_in(table), asked) == ([3], ["fence", "fence"])
+
+
+def test_a_commit_of_an_update_that_was_taken_over_is_not_made_again(table, meeting):
+    def taken_over():
+        raise PermissionError
+
+    with pytest.raises(PermissionError):
+        tried_again(lambda: meeting(1), taken_over)
+
+    assert rows_in(table) == [0, 2, 3]
+
+
+def test_what_is_no_conflict_is_raised_at_once(table, headrace_session):
+    tries = []
+
+    def fails():
+        tries.append(1)
+        delta_table(headrace_session, table).delete(F.raise_error(F.lit("no")).cast("boolean")._jc)
+
+    with pytest.raises(SparkRuntimeException, match="no"):
+        tried_again(fails)
+
+    assert tries == [1]
