@@ -10,16 +10,17 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 from campaign.arena import ROOT, Arena, CampaignError, environment, forget
 from campaign.kills import Verdict, hit_all
 from campaign.places import Shot, chosen, of_merges
-from campaign.report import command, entry, page, stored
+from campaign.report import Judged, command, entry, page, stored
 from campaign.strike import Who
 from campaign.workload import Scenario
 from campaign.zombies import race_all, stop_all
@@ -63,6 +64,7 @@ class Asked:
     points: int | None
     point: int | None
     examples: int | None
+    goes_on: bool
     publish: bool
 
     def count(self, section: str) -> int:
@@ -79,6 +81,7 @@ class Asked:
         words += ["--points", str(self.points)] if self.points else []
         words += ["--point", str(self.point)] if self.point else []
         words += ["--examples", str(self.examples)] if self.examples else []
+        words += ["--go-on"] if self.goes_on else []
         return [*words, *(["--publish"] if self.publish else [])]
 
 
@@ -121,36 +124,38 @@ def _asked(words: Sequence[str]) -> Asked:
     parser.add_argument("--point", type=int, help="this one alone, counted from 1")
     parser.add_argument("--examples", type=int, help="of each property test (default: its own number)")
     parser.add_argument("--master", action="append", help=f"may be repeated (default: {' and '.join(MASTERS)})")
+    parser.add_argument("--go-on", action="store_true", help="leave out the points that an earlier call has judged")
     parser.add_argument("--publish", action="store_true", help=f"write the results into {PAGE.relative_to(ROOT)}")
     given = parser.parse_args(words)
     sections = tuple(given.only.split(",")) if given.only else tuple(SECTIONS)
     if unknown := sorted(set(sections) - SECTIONS.keys()):
         parser.error(f"there is no section {', '.join(unknown)}")
     masters = tuple(given.master or MASTERS)
-    return Asked(sections, given.seed, masters, given.points, given.point, given.examples, given.publish)
+    return Asked(sections, given.seed, masters, given.points, given.point, given.examples, given.go_on, given.publish)
 
 
 def _section(arena: Arena, section: str, asked: Asked) -> int:
     """Run a section, print and store its verdicts; how many failed."""
     print(f"\n{section} on {arena.master}, seed {asked.seed}", flush=True)
-    verdicts = []
-    for verdict, folder in _verdicts(arena, section, asked):
-        verdicts.append(verdict)
+    name = f"{_plain(arena.master)}-{section}-{asked.seed}{'' if asked.point is None else '-again'}"
+    judged = Judged(WORK / f"{name}.jsonl", kept=asked.goes_on)
+    numbers = [number for number in asked.numbers(section) if number not in judged.numbers]
+    for verdict, folder in _verdicts(arena, section, asked, numbers):
+        judged.add(verdict)
         print(_line(verdict), flush=True)
         if verdict.passed:
             forget(folder)
         else:
             kept = _kept(folder, f"{_plain(arena.master)}-{section}-{asked.seed}-{verdict.number}")
             print(_how_to_look(verdict, kept, command(section, arena.master, asked.seed, verdict.number)), flush=True)
-    return _store(section, arena.master, asked, verdicts)
+    return _store(section, arena.master, asked, judged.verdicts)
 
 
-def _verdicts(arena: Arena, section: str, asked: Asked) -> Iterator[tuple[Verdict, Path]]:
-    numbers = asked.numbers(section)
+def _verdicts(arena: Arena, section: str, asked: Asked, numbers: Sequence[int]) -> Iterator[tuple[Verdict, Path]]:
     if section == "race":
         return race_all(arena, numbers)
     places = of_merges if section == "changes" else None
-    shots = chosen(asked.seed, 2 * numbers[-1], arena.spans, _WHOM[section], places)
+    shots = chosen(asked.seed, 2 * asked.numbers(section)[-1], arena.spans, _WHOM[section], places)
     if section == "zombie":
         # Whoever takes over runs one update, and the two end with the same tables.
         shots = [shot for shot in shots if shot.scenario not in (Scenario.ENDLESS, Scenario.LOAD)]
@@ -181,10 +186,12 @@ def _property(section: str, asked: Asked) -> int:
     faults = (f"{test} ended with {code}",) if code else ()
     what = f"{examples} {kind}"
     verdict = Verdict(1, what, True, code, time.monotonic() - began, faults)  # noqa: FBT003
-    return _store(section, MASTERS[0], asked, [verdict], examples)
+    return _store(section, MASTERS[0], asked, [verdict.to_json()], examples)
 
 
-def _store(section: str, master: str, asked: Asked, verdicts: Sequence[Verdict], points: int | None = None) -> int:
+def _store(
+    section: str, master: str, asked: Asked, verdicts: Sequence[Mapping[str, Any]], points: int | None = None
+) -> int:
     new = entry(section, master, asked.seed, verdicts, datetime.now(timezone.utc).isoformat(), points)
     print(f"{section} on {master}: {new['points']} points, {new['struck']} hit in time, {new['failed']} failed")
     if asked.point is None:

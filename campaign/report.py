@@ -22,7 +22,7 @@ command of its section and `--point` with its number.
 
 
 def entry(
-    section: str, master: str, seed: int, verdicts: Sequence[Verdict], at: str, points: int | None = None
+    section: str, master: str, seed: int, verdicts: Sequence[Mapping[str, Any]], at: str, points: int | None = None
 ) -> dict[str, Any]:
     """The results of one section on one master; *points* where a verdict stands for more than one."""
     return {
@@ -31,11 +31,45 @@ def entry(
         "seed": seed,
         "at": at,
         "points": points or len(verdicts),
-        "struck": points or sum(verdict.struck for verdict in verdicts),
-        "failed": sum(not verdict.passed for verdict in verdicts),
-        "seconds": round(sum(verdict.seconds for verdict in verdicts)),
-        "verdicts": [verdict.to_json() for verdict in verdicts],
+        "struck": points or sum(verdict["struck"] for verdict in verdicts),
+        "failed": sum(bool(verdict["faults"]) for verdict in verdicts),
+        "seconds": round(sum(verdict["seconds"] for verdict in verdicts)),
+        "verdicts": [dict(verdict) for verdict in verdicts],
     }
+
+
+class Judged:
+    """The verdicts of a section, each stored as soon as it is there, so that a later call can go on from them.
+
+    Args:
+        file: a verdict a line.
+        kept: whether those that are there count.
+    """
+
+    def __init__(self, file: Path, *, kept: bool) -> None:
+        self._file = file
+        if not kept:
+            file.unlink(missing_ok=True)
+        lines = file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
+        self._found: list[dict[str, Any]] = [json.loads(line) for line in lines]
+
+    @property
+    def numbers(self) -> frozenset[int]:
+        """Of the points that are judged."""
+        return frozenset(verdict["number"] for verdict in self._found)
+
+    @property
+    def verdicts(self) -> list[dict[str, Any]]:
+        """In the order of their numbers."""
+        return sorted(self._found, key=lambda verdict: int(verdict["number"]))
+
+    def add(self, verdict: Verdict) -> None:
+        """Store one more."""
+        said = json.loads(json.dumps(verdict.to_json()))
+        self._found.append(said)
+        self._file.parent.mkdir(parents=True, exist_ok=True)
+        with self._file.open("a", encoding="utf-8") as lines:
+            lines.write(json.dumps(said) + "\n")
 
 
 def stored(file: Path, new: Mapping[str, Any], machine: Mapping[str, Any]) -> dict[str, Any]:

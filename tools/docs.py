@@ -12,6 +12,7 @@ from command_line import command_line_page
 from headrace.autoloader.reference import auto_loader_reference
 from headrace.errors import Condition, conditions
 from headrace.settings.reference import settings_reference
+from headrace.sinks.sinks_page import sinks_reference
 from headrace.sources.event_hubs_page import event_hubs_reference
 from headrace.sources.kafka_page import kafka_reference
 from headrace.sources.sources_page import sources_reference
@@ -60,6 +61,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "reference/event-hubs.md": event_hubs_reference,
     "reference/kafka.md": kafka_reference,
     "reference/settings.md": settings_reference,
+    "reference/sinks.md": sinks_reference,
     "reference/sources.md": sources_reference,
     "reference/vendor-api.md": vendor_api_page,
 }

@@ -11,7 +11,6 @@ from headrace import pipelines
 from headrace.errors import PipelineError
 from headrace.model.names import Naming
 from headrace.pipelines.registry import Registry, collecting
-from headrace.pipelines.unsupported import REASONS
 from headrace.sql.load import load_sql
 from headrace.sql.refusals import CREATED, STATEMENTS, Refusal
 
@@ -189,7 +188,9 @@ def vendor_api_page() -> str:
     ]
     parts += [
         "`create_streaming_table` also has `expect_all`, `expect_all_or_drop`, `expect_all_or_fail` and",
-        "`expect_all_or_quarantine`. `append_flow` has `target`, `name`, `comment`, `spark_conf` and `once`.\n",
+        "`expect_all_or_quarantine`. `append_flow` has `target`, one or several, `name`, `comment`, `spark_conf` and",
+        "`once`; `update_flow` the same but `once`. `create_sink` has `name`, `format`, `options` and `comment`; its",
+        "formats are on the page of [sinks](sinks.md).\n",
     ]
     for title, forms in _FORMS.items():
         parts += [f"## SQL: {title[0].lower()}{title[1:]}\n", _table(_HEADS, map(_form_row, forms))]
@@ -206,15 +207,12 @@ def sql_problems(text: str) -> list[PipelineError]:
 
 def _functions() -> Iterator[tuple[str, str, str]]:
     seen: dict[int, list[str]] = {}
-    for name in sorted(pipelines.__all__, key=lambda name: (name not in REASONS, _own_name(name) != name, name)):
-        if name not in REASONS:
-            seen.setdefault(id(getattr(pipelines, name)), []).append(name)
+    for name in sorted(pipelines.__all__, key=lambda name: (_own_name(name) != name, name)):
+        seen.setdefault(id(getattr(pipelines, name)), []).append(name)
     for names in sorted(seen.values()):
         function = getattr(pipelines, names[0])
         about = (function.__doc__ or "").splitlines()[0].replace(":func:", "").rstrip(".")
         yield ", ".join(f"`{name}`" for name in names), "works", about
-    for name, reason in sorted(REASONS.items()):
-        yield f"`{name}`", "refused", reason
 
 
 def _own_name(name: str) -> str:

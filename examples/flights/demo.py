@@ -16,11 +16,11 @@ from datetime import date
 from pathlib import Path
 
 import report
-from deltalake import DeltaTable
 from landing import DEFAULT_SEED, NEW_YEARS_EVE, Landed, land
 from ledger import Entry, entries_of, entries_of_tables
 from oracle import COMPARED, Oracle
 from rich.console import Console
+from stored import rows_of
 
 from headrace import Project
 from headrace.cli.failures import show
@@ -79,7 +79,7 @@ def disagreements(folder: Path) -> dict[str, tuple[int, int]]:
     found = {}
     with Oracle(folder / "landing") as oracle:
         for table in COMPARED:
-            actual = DeltaTable(folder / "storage" / "tables" / "default" / table).to_pyarrow_table()
+            actual = rows_of(folder, table)
             difference = oracle.compare(table, actual)
             found[table] = (actual.num_rows, len(difference.missing) + len(difference.unexpected))
     return found

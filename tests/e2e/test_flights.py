@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from deltalake import DeltaTable
 
 from headrace import Project
 from headrace.model.outcome import FlowState, Outcome, UpdateState
@@ -24,6 +23,7 @@ faults = import_module("faults")
 landing = import_module("landing")
 ledger = import_module("ledger")
 oracle = import_module("oracle")
+stored = import_module("stored")
 Fault = faults.Fault
 
 pytestmark = pytest.mark.e2e
@@ -44,7 +44,7 @@ class Played:
     differences: dict[tuple[int, str], Any] = field(default_factory=dict)
 
     def table(self, name):
-        return DeltaTable(self.folder / "storage" / "tables" / "default" / name).to_pyarrow_table()
+        return stored.rows_of(self.folder, name)
 
     def silver(self):
         return ledger.counts_by_flow(self.outcomes)["flights"]

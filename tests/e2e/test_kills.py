@@ -18,7 +18,7 @@ from campaign.zombies import stop_all
 
 from headrace.runtime.seam import Point
 
-pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(1800)]
 
 BRONZE = f"tables/default/bronze/_delta_log/{SLICE + 1:020d}.json"
 COMMITS = f"checkpoints/default/silver/silver/0/commits/{SLICE}"

@@ -9,7 +9,7 @@ import time
 import uuid
 from itertools import count
 
-from confluent_kafka import KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic, OffsetSpec
 from tests.servers.certificates import make_certificate
 from tests.servers.jars import server_jars
@@ -126,6 +126,24 @@ class KafkaBroker:
             )
         assert producer.flush(_CALL_S) == 0
         assert not failures, failures
+
+    def records(self, topic):
+        """All records of a topic that are there now, as its clients give them."""
+        settings = {"bootstrap.servers": self.servers, "group.id": "test", "enable.auto.commit": False}
+        consumer = Consumer({**settings, "enable.partition.eof": True})
+        partitions = self._admin().list_topics(topic, timeout=_CALL_S).topics[topic].partitions
+        consumer.assign([TopicPartition(topic, number, 0) for number in partitions])
+        found, ended = [], 0
+        while ended < len(partitions):
+            record = consumer.poll(_CALL_S)
+            assert record is not None, f"{topic} does not answer"
+            if record.error() is None:
+                found.append(record)
+            else:
+                assert record.error().code() == KafkaError._PARTITION_EOF, record.error()
+                ended += 1
+        consumer.close()
+        return found
 
     def add_partitions(self, topic, total):
         """Let a topic have more partitions."""

@@ -9,6 +9,7 @@ import pytest
 from headrace.errors import PipelineError, Problems
 from headrace.plan.loads import Backfill
 from headrace.testing import Crashed, Point
+from headrace.testing.crash import Fuse
 
 pytestmark = pytest.mark.spark
 
@@ -146,13 +147,11 @@ RETRIED = """
     """
 
 
-class FailsOnce:
+class FailsOnce(Fuse):
     """A seam at which the eighth batch fails in a way that may pass."""
 
-    blown = False
-
     def __init__(self):
-        self.point = None
+        super().__init__()
         self._batches = 0
 
     def __call__(self, point):

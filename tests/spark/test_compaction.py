@@ -32,6 +32,20 @@ TEXT = """
     """
 
 
+MERGED = """
+    from pathlib import Path
+
+    @dp.temporary_view
+    def events():
+        return spark.readStream.schema("id INT").json(str(Path(__file__).parents[1] / "landing"))
+
+    dp.create_streaming_table("merged")
+    dp.create_auto_cdc_flow("merged", "events", keys=["id"], sequence_by="id")
+    dp.create_streaming_table("copied")
+    dp.create_auto_cdc_from_snapshot_flow("copied", "merged", keys=["id"], stored_as_scd_type=1)
+    """
+
+
 def scattered(session, count, *paths):
     """Lay the rows of tables into a file each; whoever follows the tables sees nothing new."""
     for path in paths:
@@ -43,13 +57,13 @@ def scattered(session, count, *paths):
 def scattered_project(project, headrace_session, monkeypatch):
     """A pipeline whose table and quarantine have many small files, and one file of rows that it has not read."""
 
-    def make(count, options=""):
+    def make(count, options="", text=TEXT, names=("landed", "landed_quarantine")):
         monkeypatch.setattr(maintenance, "COMPACT_ABOVE_FILES", count - 4)
-        pipeline = project(TEXT.format(options=options))
+        pipeline = project(text.format(options=options))
         pipeline.land("landing/1.json", [{"id": number} for number in range(2 * count)])
         pipeline.run()
         tables = pipeline.folder / "storage" / "tables" / "default"
-        paths = [str(tables / name) for name in ("landed", "landed_quarantine")]
+        paths = [str(tables / name) for name in names]
         scattered(headrace_session, count, *paths)
         assert min(map(small_files, paths)) > maintenance.COMPACT_ABOVE_FILES
         pipeline.land("landing/2.json", [{"id": 2 * count}, {"id": 2 * count + 1}])
@@ -74,6 +88,17 @@ def test_a_table_and_its_quarantine_have_few_files_after_an_update(scattered_pro
     assert sorted(row["id"] for row in result.rows("landed")) == list(even)
     assert sorted(row["row"]["id"] for row in result.rows("landed_quarantine")) == list(odd)
     assert pipeline.plan().empty, pipeline.plan().describe()
+
+
+def test_tables_that_changes_are_merged_into_have_few_files_after_an_update(scattered_project):
+    pipeline, paths = scattered_project(FEW, text=MERGED, names=("merged", "copied"))
+
+    result = pipeline.run()
+
+    assert [small_files(path) < 10 for path in paths] == [True, True]
+    assert [operations(path)["OPTIMIZE"] for path in paths] == [1, 1]
+    every = [{"id": number} for number in range(2 * FEW + 2)]
+    assert [list(result.rows(name)) for name in ("merged", "copied")] == [every, every]
 
 
 def test_a_table_is_left_alone_when_it_says_so(scattered_project):

@@ -344,3 +344,36 @@ def test_options_that_are_not_known_are_refused_by_name_before_anything_is_asked
     assert isinstance(problem, PipelineError)
     assert (problem.code, problem.params["near"]) == ("SOURCE.OPTION_UNKNOWN", "maxOffsetsPerTrigger")
     assert problem.location is not None
+
+
+ID = '{"type": "record", "name": "r", "fields": [{"name": "id", "type": "int"}]}'
+
+
+@pytest.mark.parametrize(
+    ("parsed", "good", "bad"),
+    [
+        ("""from_json(CAST(value AS STRING), "id INT", map("mode", "FAILFAST"))""", b'{"id": 7}', b'{"id": '),
+        (f"from_avro(substring(value, 6), '{ID}')", b"head:\x0e", b"head:"),
+    ],
+    ids=["json", "avro"],
+)
+def test_a_record_that_cannot_be_parsed_is_set_aside_with_its_offset(kafka, project, parsed, good, bad):
+    topic = kafka.topic(partitions=2)
+    kafka.produce(topic, good, good)
+    kafka.produce(topic, good, bad, good, partition=1)
+    text = reading(of(kafka, topic), columns=f"'partition', 'offset', {parsed + '.id AS id'!r}")
+    text = text.replace("spark_conf={", 'spark_conf={"headrace.failing_rows": "quarantine", ')
+    pipeline = project(text)
+
+    result = pipeline.run()
+
+    assert result.state is UpdateState.COMPLETED, result.outcome.error
+    rows = sorted((row["partition"], row["offset"], row["id"]) for row in pipeline.rows("read"))
+    assert rows == [(0, 0, 7), (0, 1, 7), (1, 0, 7), (1, 2, 7)]
+    shown = pipeline.project.quarantine_show("read")
+    (found,) = [dict(zip(shown.columns, row, strict=True)) for row in shown.rows]
+    assert {key: found["source"][key] for key in ("topic", "partition", "offset")} == {
+        "topic": topic,
+        "partition": 1,
+        "offset": 1,
+    }

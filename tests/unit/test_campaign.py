@@ -8,7 +8,7 @@ from campaign.changes import MERGED
 from campaign.kills import Verdict
 from campaign.oracle import Picture, differences
 from campaign.places import File, Moment, Pass, Span, chosen, of_merges
-from campaign.report import entry, page, stored
+from campaign.report import Judged, entry, page, stored
 from campaign.strike import Who
 from campaign.victim import Order, Trap
 from campaign.workload import STREAMS, Scenario
@@ -108,14 +108,36 @@ def test_whatever_differs_is_said(found, said):
     assert differences(PICTURE, PICTURE) == []
 
 
+def joined(**more):
+    """What is found of a flow with two batches, the second of which may be joined with the first."""
+    rows = {"kept": SortedRows([{"id": 1}]), "kept, remembered": SortedRows([{"id": 1, "batch_id": 0}])}
+    aside = {"kept_quarantine": SortedRows([{"row": 1, "batch_id": 0}])}
+    given = {"tables": {**rows, **aside}, "counts": {"kept": FlowCounts(4, rows_upserted=2)}, "counted_twice": ()}
+    return Picture(**{**given, "batches": {"kept": frozenset({0, 1})}, **more})
+
+
+def test_a_batch_that_was_joined_with_another_has_the_same_rows_and_others_borders():
+    tables = {"kept": SortedRows([{"id": 1}]), "kept_quarantine": SortedRows([{"row": 1, "batch_id": 1}])}
+    counts = {"kept": FlowCounts(4, rows_upserted=3)}
+    one = frozenset({0})
+
+    assert differences(joined(tables=tables, counts=counts, batches={"kept": one}), joined()) == []
+    assert len(differences(joined(tables=tables, counts=counts), joined())) == 3
+    other = {**tables, "kept": SortedRows([{"id": 2}])}
+    assert len(differences(joined(tables=other, counts=counts, batches={"kept": one}), joined())) == 1
+    less = {"kept": FlowCounts(3, rows_upserted=3)}
+    assert len(differences(joined(tables=tables, counts=less, batches={"kept": one}), joined())) == 1
+
+
 def test_the_page_has_every_point_with_its_seed_and_what_failed(tmp_path):
     shots = chosen(7, 2, SPANS)
     verdicts = [
         Verdict(1, shots[0].describe(), struck=True, code=-9, seconds=3.0, shot=shots[0]),
         Verdict(2, shots[1].describe(), struck=True, code=-9, seconds=4.0, faults=("table t: lost",), shot=shots[1]),
     ]
-    results = stored(tmp_path / "results.json", entry("kill", "local[2]", 7, verdicts, "2026-01-01T"), {"cores": "2"})
-    again = stored(tmp_path / "results.json", entry("term", "local[2]", 8, verdicts[:1], "2026-01-01T"), {"cores": "2"})
+    said = [verdict.to_json() for verdict in verdicts]
+    results = stored(tmp_path / "results.json", entry("kill", "local[2]", 7, said, "2026-01-01T"), {"cores": "2"})
+    again = stored(tmp_path / "results.json", entry("term", "local[2]", 8, said[:1], "2026-01-01T"), {"cores": "2"})
 
     assert set(again["entries"]) == {"kill local[2]", "term local[2]"}
     text = page(results)
@@ -125,10 +147,22 @@ def test_the_page_has_every_point_with_its_seed_and_what_failed(tmp_path):
 
 
 def test_a_smaller_try_leaves_the_results_of_a_larger_one(tmp_path):
-    verdict = Verdict(1, "who and where", struck=True, code=-9, seconds=3.0)
+    verdict = Verdict(1, "who and where", struck=True, code=-9, seconds=3.0).to_json()
     file = tmp_path / "results.json"
     stored(file, entry("kill", "local[2]", 7, [verdict, verdict], "2026-01-01T"), {})
 
     results = stored(file, entry("kill", "local[2]", 8, [verdict], "2026-01-02T"), {})
 
     assert results["entries"]["kill local[2]"]["seed"] == 7
+
+
+def test_a_later_call_goes_on_from_what_was_judged_and_another_begins_anew(tmp_path):
+    file = tmp_path / "kill.jsonl"
+    first, second = (Verdict(number, "who and where", struck=True, code=-9, seconds=3.0) for number in (2, 1))
+    Judged(file, kept=False).add(first)
+
+    goes_on = Judged(file, kept=True)
+    goes_on.add(second)
+
+    assert [verdict["number"] for verdict in Judged(file, kept=True).verdicts] == [1, 2]
+    assert Judged(file, kept=False).numbers == frozenset()

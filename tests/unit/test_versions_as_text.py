@@ -1,5 +1,7 @@
 """The history of a key, as text."""
 
+import pytest
+
 from headrace.testing import history
 
 ROWS = [
@@ -26,3 +28,16 @@ def test_a_key_that_is_gone_ends_without_a_row():
 
 def test_a_key_that_never_was_says_so():
     assert history(ROWS, id=3) == "id=3\n  never a row"
+
+
+@pytest.mark.parametrize(
+    ("rows", "key", "said"),
+    [
+        (ROWS, {"Id": 1}, "no column Id"),
+        ([{"id": 1, "city": "Oslo"}], {"id": 1}, "__START_AT and __END_AT"),
+        ([{**ROWS[0], "__SYSTEM_START_AT": 1, "__SYSTEM_END_AT": None}], {"id": 1}, "two times"),
+    ],
+)
+def test_rows_without_a_history_of_the_key_are_refused(rows, key, said):
+    with pytest.raises(ValueError, match=said):
+        history(rows, **key)

@@ -11,10 +11,11 @@ from headrace.model.cdc import NO_COLUMNS, Columns
 
 
 class MergePath(str, Enum):
-    """How a batch of change events becomes rows; the value is for the reader."""
+    """How a batch of change events, or a snapshot, becomes rows; the value is for the reader."""
 
     NEWEST = "the newest event of a key decides"
     REBUILT = "rows are built anew"
+    COMPARED = "rows are compared with the snapshot"
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Whose turn it is to change a target: its flows share what is remembered beside it."""
+"""Whose turn it is to change a target: its flows share what is remembered beside it, and its files are put together."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class Turn:
     """Of one target in one update.
 
     Attributes:
-        lock: is held while a batch is merged.
+        lock: is held while a batch or a snapshot is merged, and while small files are put together.
         truncated: a truncate is remembered.
         forgot: something is forgotten that an event could come too late for.
         tidy: all that is remembered belongs to batches that are in the target.

@@ -10,9 +10,11 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from deltalake import DeltaTable, QueryBuilder
+from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
+from headrace.checkpoints.deleted_rows import deleted_rows
+from headrace.checkpoints.offsets import local_path
 from headrace.errors import PipelineError
 from headrace.model.schema import Schema
 
@@ -106,16 +108,18 @@ def rows_in(table: DeltaTable) -> int:
     """How many rows a table has, by its log and the footers of its files.
 
     A query would refuse tables whose types were widened, which delta-rs does not read.
+
+    Raises:
+        PipelineError: STORAGE.TABLE_UNREADABLE.
     """
-    if "deletionVectors" in (table.protocol().reader_features or ()):
-        result: Any = QueryBuilder().register("t", table).execute("SELECT count(*) AS n FROM t")
-        return int(pa.table(result.read_all()).column("n")[0].as_py())
     files = pa.table(table.get_add_actions(flatten=True))
     counts: list[int | None] = files.column("num_records").to_pylist()
     known = [count for count in counts if count is not None]
-    if len(known) == len(counts):
-        return sum(known)
-    return sum(pq.read_metadata(path.removeprefix("file://")).num_rows for path in table.file_uris())
+    vectors = "deletionVectors" in (table.protocol().reader_features or ())
+    deleted = deleted_rows(local_path(table.table_uri).rstrip("/"), table.version()) if vectors else 0
+    if len(known) < len(counts):
+        known = [pq.read_metadata(local_path(uri)).num_rows for uri in table.file_uris()]
+    return sum(known) - deleted
 
 
 def size_of(table: DeltaTable) -> int:

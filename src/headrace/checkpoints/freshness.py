@@ -22,6 +22,7 @@ from headrace.checkpoints.listing import listed_files
 from headrace.checkpoints.offsets import Progress, files_seen, newest_listing, read_progress
 from headrace.checkpoints.records import FlowRecord
 from headrace.graph.resolved import Mode, ResolvedFlow, ResolvedGraph, Source, SourceKind
+from headrace.model.datasets import Kind
 from headrace.model.names import Naming, QualifiedName
 from headrace.plan.deployed import News, read_anew
 from headrace.settings.storage import StorageLayout
@@ -104,6 +105,8 @@ class StoredState(StoredRecords):
         record = self.record(flow)
         if record is None or not record.started_at:
             return News(started=True, reason="first run")
+        if flow.mode is Mode.ONCE and graph.by_name[flow.target].kind is Kind.SINK:
+            return News(started=False, reason="delivered once")
         if flow.mode is Mode.ONCE:
             path = self._layout.table(self._naming, flow.target)
             return _news_of_once(path, self.transaction(self.progress_of(flow)))

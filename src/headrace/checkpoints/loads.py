@@ -15,7 +15,7 @@ from headrace.checkpoints.delta_log import TableState, commit_actions
 from headrace.checkpoints.offsets import Progress, files_first_seen, first_offsets, read_progress
 from headrace.checkpoints.seeding import SEEDED_BATCHES, DeltaPosition, FilesPosition, Position
 from headrace.model.names import QualifiedName
-from headrace.plan.loads import FilesRange, Load, SourceRange, TableRange
+from headrace.plan.loads import FilesRange, Load, Replay, SourceRange, TableRange
 
 _FOLDER = "loads"
 
@@ -40,6 +40,7 @@ def store_load(flow_folder: Path, load: Load) -> None:
         "fences": load.fences,
         "done": load.done,
         "retired": load.retired,
+        **({"replay": load.replay.to_json()} if load.replay is not None else {}),
     }
     draft = file.with_name(f".{file.name}.{os.getpid()}")
     with draft.open("w", encoding="utf-8") as stream:
@@ -190,7 +191,17 @@ def next_number(loads: Sequence[Load]) -> int:
 def _read(file: Path, name: Callable[[str], QualifiedName]) -> Load:
     said = json.loads(file.read_text(encoding="utf-8"))
     ranges = tuple(_range(found, name) for found in said["ranges"])
-    return Load(int(file.stem), ranges, bool(said["fences"]), bool(said["done"]), bool(said["retired"]), begun=True)
+    done, retired = bool(said["done"]), bool(said["retired"])
+    replay = _replay(said["replay"], name) if "replay" in said else None
+    return Load(int(file.stem), ranges, bool(said["fences"]), done, retired, begun=True, replay=replay)
+
+
+def _replay(said: dict[str, Any], name: Callable[[str], QualifiedName]) -> Replay:
+    changes = tuple((str(column), str(text)) for column, text in said["changes"])
+    rules = tuple(map(str, said["rules"]))
+    failing = said.get("failing")
+    ids = None if failing is None else tuple(map(str, failing))
+    return Replay(name(said["dataset"]), int(said["version"]), rules, changes, bool(said["judged"]), ids)
 
 
 def _range(said: dict[str, Any], name: Callable[[str], QualifiedName]) -> SourceRange:

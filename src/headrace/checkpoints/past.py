@@ -34,10 +34,12 @@ from headrace.model.views import ViewDefinition
 from headrace.plan.inactive import Inactive
 from headrace.plan.reach import SourceReach, SourceStart
 from headrace.settings.storage import StorageLayout
+from headrace.sinks.checks import table_of
 
 _KINDS = {
     Mode.APPEND: Kind.STREAMING_TABLE,
     Mode.COMPLETE: Kind.STREAMING_TABLE,
+    Mode.UPDATE: Kind.SINK,
     Mode.MERGE: Kind.STREAMING_TABLE,
     Mode.SNAPSHOT: Kind.STREAMING_TABLE,
     Mode.ONCE: Kind.STREAMING_TABLE,
@@ -158,6 +160,7 @@ class StoredPast:
         defined = {dataset.name: dataset.kind for dataset in graph.datasets}
         defined |= {name: dataset.kind for name, dataset in graph.absent.items()}
         known = {name for name, kind in defined.items() if kind.stored} | self._names.datasets.keys()
+        known |= {table for d in graph.datasets if d.dataset.sink and (table := table_of(d.dataset.sink)) is not None}
         tables = {
             name: path
             for name, path in stored_tables(self._layout, self._naming)
@@ -165,7 +168,7 @@ class StoredPast:
         }
         found = [Inactive(str(name), path) for name, path in tables.items()]
         running = {(flow.target, flow.name) for flow in graph.stored_flows}
-        running |= {(away.target, away.name) for away in graph.away if away.dataset.kind.stored}
+        running |= {(away.target, away.name) for away in graph.away if away.dataset.kind.fed}
         found += [
             Inactive(str(self._names.of(flow)[0]), str(flow.file.parent), flow.name)
             for flow in stored_flows(self._layout, self._naming)

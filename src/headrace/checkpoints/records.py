@@ -45,7 +45,8 @@ class FlowRecord:
     ``first_epoch`` is the first one whose rows are in the table; ``cut`` says that rows were lost when it, or one
     before it, began. ``made_with`` is the part of the query that its checkpoint depends on; None when that is not
     noted. ``snapshot`` is the last one that a flow which compares snapshots has begun; it is in the table unless
-    ``running`` says that this is still to be looked for.
+    ``running`` says that this is still to be looked for. ``delivery`` names what a flow delivers to a sink in its
+    epoch, by a name that nothing else in the world has; empty before the first batch.
     """
 
     epoch: int = 0
@@ -68,6 +69,7 @@ class FlowRecord:
     cut: bool = False
     made_with: MadeWith | None = None
     snapshot: Begun | None = None
+    delivery: str = ""
 
     def cleared(self, epoch: int, *, cut: bool) -> FlowRecord:
         """The record of a flow whose table was cleared: nothing is read yet in the new epoch.
@@ -114,6 +116,7 @@ class FlowRecord:
             "cut": self.cut,
             "made_with": None if self.made_with is None else _made_json(self.made_with),
             "snapshot": None if self.snapshot is None else self.snapshot.to_json(),
+            "delivery": self.delivery,
         }
 
 
@@ -148,6 +151,7 @@ def read_record(file: Path) -> FlowRecord | None:
         cut=bool(raw.get("cut", False)),
         made_with=_made_from(raw["made_with"]) if raw.get("made_with") else None,
         snapshot=Begun.from_json(raw["snapshot"]) if raw.get("snapshot") else None,
+        delivery=str(raw.get("delivery", "")),
     )
 
 

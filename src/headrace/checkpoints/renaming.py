@@ -34,6 +34,11 @@ class RelocatedLayout(StorageLayout):
         plain = StorageLayout(self.root)
         return self._where(plain.quarantine(naming, old) for old in self._names(name))
 
+    def memory(self, naming: Naming, name: QualifiedName) -> str:
+        """The same for the change events that the table cannot tell of."""
+        plain = StorageLayout(self.root)
+        return self._where(plain.memory(naming, old) for old in self._names(name))
+
     def view(self, naming: Naming, name: QualifiedName) -> str:
         """The same for the definition of a persisted view."""
         plain = StorageLayout(self.root)
@@ -131,6 +136,7 @@ class StoredRenames:
         yield flows, Path(layout.flows(naming, new))
         yield Path(layout.view(naming, old)), Path(layout.view(naming, new))
         yield Path(layout.quarantine(naming, old)), Path(layout.quarantine(naming, new))
+        yield Path(layout.memory(naming, old)), Path(layout.memory(naming, new))
         yield Path(layout.table(naming, old)), Path(layout.table(naming, new))
 
     def _sign(self, rename: Rename) -> None:

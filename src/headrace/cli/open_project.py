@@ -19,7 +19,7 @@ from headrace.graph.select import Selection
 from headrace.model.outcome import FilesBacklog, Outcome
 from headrace.model.preview import Preview
 from headrace.model.rows import Rows
-from headrace.plan.loads import Backfill
+from headrace.plan.loads import Backfill, Replayed
 from headrace.settings.discover import find_settings
 from headrace.settings.load import load_settings
 from headrace.settings.settings import Settings
@@ -74,6 +74,9 @@ class OpenProject(Protocol):
 
     def backfill(self, wanted: Backfill, *, on_event: Callable[[Event], None] | None = None) -> Outcome:
         """An update that loads a range of one stream's input as a batch."""
+
+    def replay(self, wanted: Replayed, *, on_event: Callable[[Event], None] | None = None) -> Outcome:
+        """An update that takes rows out of quarantine and through the rules of today."""
 
     def graph(self) -> DescribedGraph:
         """Datasets, flows and what reads what."""

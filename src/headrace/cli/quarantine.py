@@ -1,14 +1,18 @@
-"""The verbs on rows that expectations set aside: quarantine list and show."""
+"""The verbs on rows that expectations set aside: quarantine list, show and replay."""
 
 from __future__ import annotations
 
+import time
 from typing import Annotated
 
 import typer
 
 from headrace.cli.invocation import invocation_of
+from headrace.cli.live import display_for
 from headrace.cli.show import show_rows
 from headrace.cli.tables import text_table
+from headrace.cli.update import finish
+from headrace.plan.loads import Replayed
 
 app = typer.Typer(help="Rows that expectations set aside, and why.", no_args_is_help=False, add_completion=False)
 
@@ -37,3 +41,28 @@ def show_quarantine(
     """Show rows of one dataset that were set aside."""
     invocation = invocation_of(context)
     show_rows(invocation, invocation.open().quarantine_show(name, rows))
+
+
+@app.command("replay")
+def replay_quarantine(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A dataset of the pipeline.")],
+    rules: Annotated[
+        list[str] | None,
+        typer.Option("--rule", metavar="RULE", help="Only rows that broke this rule; may be repeated."),
+    ] = None,
+    changes: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="COLUMN=EXPR", help="Give a column a new value first; may be repeated."),
+    ] = None,
+    abandon: Annotated[bool, typer.Option("--abandon", help="Give up a replay that was interrupted.")] = False,  # noqa: FBT002 - an option of the command line
+    release: Annotated[bool, typer.Option("--release", help="Let the rows through, whatever the rules say.")] = False,  # noqa: FBT002 - an option of the command line
+) -> None:
+    """Take rows out of quarantine and through the rules of today, into their table, each exactly once."""
+    invocation = invocation_of(context)
+    display = display_for(invocation, time.monotonic)
+    project = invocation.open()
+    wanted = Replayed(name, tuple(rules or ()), tuple(changes or ()), judged=not release, abandon=abandon)
+    with display.shown():
+        outcome = project.replay(wanted, on_event=display.on_event)
+    finish(outcome, invocation)

@@ -3,7 +3,7 @@
 Ours are ``selections``, ``path``, ``reason``, ``attempt``, ``error``, ``duration_s``, ``duration_ms``, ``epoch``,
 ``batch_id``, ``quarantined_records``, ``num_rescued_rows``, ``rescued_share``, ``num_tied_events``,
 ``num_late_events``, ``num_null_overwrites``, ``num_new_versions``, ``num_lone_changes``, ``lone_column``,
-``merge_path``, ``recovered``, ``action`` of an expectation, and ``partitions`` of a source.
+``merge_path``, ``write_path``, ``recovered``, ``action`` of an expectation, and ``partitions`` of a source.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from enum import Enum
 from typing import Any
 
 from headrace.cdc.feed import MergePath
+from headrace.cdc.merged import WritePath
 from headrace.events.types import (
     BatchDone,
     DatasetDefined,
@@ -22,6 +23,7 @@ from headrace.events.types import (
     FlowMoved,
     FlowTotal,
     Json,
+    SinkDefined,
     Totaled,
     UpdateCreated,
     UpdateMoved,
@@ -40,6 +42,7 @@ class DatasetType(str, Enum):
     MATERIALIZED_VIEW = "MATERIALIZED_VIEW"
     TEMPORARY_VIEW = "TEMPORARY_VIEW"
     PERSISTED_VIEW = "VIEW"
+    SINK = "SINK"
 
 
 def details_of(event: Event) -> dict[str, Any]:
@@ -76,6 +79,8 @@ def _about_flow_or_dataset(event_type: str, body: Json, flow: str, dataset: str)
             body.get("path"),
             names,
         )
+    if event_type == SinkDefined.event_type:
+        return SinkDefined(dataset, body["format"], body["options"])
     if event_type == FlowDefined.event_type:
         return FlowDefined(
             flow=flow,
@@ -97,6 +102,7 @@ def _about_flow_or_dataset(event_type: str, body: Json, flow: str, dataset: str)
             counts_of(body),
             body["duration_ms"],
             MergePath(body["merge_path"]) if "merge_path" in body else None,
+            WritePath(body["write_path"]) if "write_path" in body else None,
         )
     if "source_metrics" in body.get("metrics", {}):
         return FlowBehind(flow, dataset, lag_of(body), backlog_of(body))
@@ -181,22 +187,8 @@ def _body(event: Event) -> dict[str, Any]:
             return {"cause": cause, "config": settings, "selections": selections}
         case UpdateMoved(state, error):
             return {"state": state, "error": error}
-        case DatasetDefined(_, kind, path, expectations):
-            named = [{"name": name} for name in expectations]
-            return {
-                "dataset_type": DatasetType[kind.name],
-                "path": path,
-                "expectations": named,
-            }
-        case FlowDefined():
-            return {
-                "input_datasets": list(event.inputs),
-                "output_dataset": event.dataset,
-                "flow_type": event.mode,
-                "language": event.language,
-                "once": event.once,
-                "comment": event.comment,
-            }
+        case DatasetDefined() | SinkDefined() | FlowDefined():
+            return _definition_body(event)
         case FlowMoved():
             return {
                 "status": event.state,
@@ -213,6 +205,28 @@ def _body(event: Event) -> dict[str, Any]:
             return {"flows": [_total_body(flow) for flow in flows]}
         case Warned(code=code):
             return {"code": code}
+
+
+def _definition_body(event: DatasetDefined | SinkDefined | FlowDefined) -> dict[str, Any]:
+    match event:
+        case DatasetDefined(_, kind, path, expectations):
+            named = [{"name": name} for name in expectations]
+            return {
+                "dataset_type": DatasetType[kind.name],
+                "path": path,
+                "expectations": named,
+            }
+        case SinkDefined(_, form, options):
+            return {"format": form, "options": options}
+        case FlowDefined():
+            return {
+                "input_datasets": list(event.inputs),
+                "output_dataset": event.dataset,
+                "flow_type": event.mode,
+                "language": event.language,
+                "once": event.once,
+                "comment": event.comment,
+            }
 
 
 def _metrics(counts: FlowCounts) -> dict[str, Any]:
@@ -260,6 +274,7 @@ def _batch_body(event: BatchDone) -> dict[str, Any]:
         "batch_id": event.batch_id,
         "duration_ms": event.duration_ms,
         **({} if event.merge_path is None else {"merge_path": event.merge_path}),
+        **({} if event.write_path is None else {"write_path": event.write_path}),
         "metrics": _metrics(counts),
         "data_quality": {
             "dropped_records": counts.rows_dropped,

@@ -11,6 +11,7 @@ from enum import Enum
 from typing import Any, ClassVar, TypeAlias
 
 from headrace.cdc.feed import MergePath
+from headrace.cdc.merged import WritePath
 from headrace.model.datasets import Kind
 from headrace.model.outcome import FilesBacklog, FlowCounts, FlowState, PartitionLag, UpdateState
 
@@ -92,6 +93,24 @@ class DatasetDefined:
 
 
 @dataclass(frozen=True)
+class SinkDefined:
+    """A sink is part of the update's graph; of *options*, values that may be secret are not there."""
+
+    dataset: str
+    format: str
+    options: Json = field(default_factory=dict)
+
+    event_type: ClassVar[str] = "sink_definition"
+    level: ClassVar[Level] = Level.INFO
+    maturity: ClassVar[Maturity] = Maturity.STABLE
+
+    @property
+    def message(self) -> str:
+        """One readable line."""
+        return f'sink "{self.dataset}" defined, it delivers as {self.format}'
+
+
+@dataclass(frozen=True)
 class FlowDefined:
     """A flow is part of the update's graph; *mode* is the vendor's flow type, such as APPEND or COMPLETE."""
 
@@ -156,8 +175,10 @@ class BatchDone:
     batch_id: int
     counts: FlowCounts = FlowCounts()
     duration_ms: int = 0
-    # Which way the change events took into their table; None for other flows, and where nothing had changed.
+    # Which way change events or a snapshot took into their table; None for other flows, and where nothing had changed.
     merge_path: MergePath | None = None
+    # How what they do was written; None where its commit does not tell.
+    write_path: WritePath | None = None
 
     event_type: ClassVar[str] = "flow_progress"
     level: ClassVar[Level] = Level.METRICS
@@ -247,7 +268,8 @@ class Warned:
 
 
 Event: TypeAlias = (
-    "UpdateCreated | UpdateMoved | DatasetDefined | FlowDefined | FlowMoved | BatchDone | FlowBehind | Totaled | Warned"
+    "UpdateCreated | UpdateMoved | DatasetDefined | SinkDefined | FlowDefined | FlowMoved | BatchDone | FlowBehind"
+    " | Totaled | Warned"
 )
 
 TERMINAL_UPDATE_STATES = frozenset({UpdateState.COMPLETED, UpdateState.FAILED, UpdateState.CANCELED})
@@ -262,7 +284,7 @@ def durable(event: Event) -> bool:
             return state in TERMINAL_UPDATE_STATES
         case FlowMoved(state=flow_state):
             return flow_state is FlowState.FAILED
-        case DatasetDefined() | FlowDefined() | FlowBehind() | Totaled() | Warned():
+        case DatasetDefined() | SinkDefined() | FlowDefined() | FlowBehind() | Totaled() | Warned():
             return False
 
 

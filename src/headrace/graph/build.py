@@ -15,11 +15,14 @@ from headrace.graph.feeds import reading_feeds
 from headrace.graph.session_names import session_name
 from headrace.model.datasets import Dataset, Definitions, Flow, Kind
 from headrace.model.expectations import Action
+from headrace.model.failing_rows import FAILING_ROWS_KEYS, FAILS, InvalidFailingRows
 from headrace.model.names import MAX_PART_LENGTH, Naming, QualifiedName
 from headrace.model.properties import KNOWN_PROPERTIES, PREFIX, values_of
 from headrace.model.retention import RETENTION_KEYS, is_seconds
 from headrace.model.triggers import INTERVAL_KEY, TRIGGER_KEY, InvalidInterval, TriggerKind, parse_interval_s
 from headrace.settings.storage import StorageLayout
+from headrace.sinks.checks import sink_problems
+from headrace.sinks.formats import format_of
 
 QUARANTINE_SUFFIX = "_quarantine"
 # What `headrace sql` calls the event log and the views over it.
@@ -64,13 +67,20 @@ def _fitting(graph: Graph) -> Definitions:
     for flow in graph.definitions.flows:
         own = not flow.append
         # Of two datasets with one name the first is resolved.
-        if (own and flow.target in fed) or (flow.append and _unfit_target(graph, flow)):
+        if (own and flow.target in fed) or (flow.append and _unfit_target(graph, flow)) or _is_no_delivery(graph, flow):
             continue
         fed |= {flow.target} if own else set()
         flows.append(flow)
     first = {dataset.name: dataset for dataset in reversed(graph.definitions.datasets)}
     datasets = tuple(d for d in graph.definitions.datasets if first[d.name] is d)
     return Definitions(datasets, tuple(flows))
+
+
+def _is_no_delivery(graph: Graph, flow: Flow) -> bool:
+    """True for a flow that would change the rows of a sink, or brings updates to what is none."""
+    target = graph.datasets.get(flow.target)
+    is_sink = target is not None and target.kind is Kind.SINK
+    return _merges(flow) if is_sink else flow.updates
 
 
 def _unfit_target(graph: Graph, flow: Flow) -> bool:
@@ -101,9 +111,16 @@ def _flow_names_are_unique(graph: Graph) -> Iterator[PipelineError]:
     duplicate_datasets = len(graph.datasets) < len(graph.definitions.datasets)
     for flow in graph.definitions.flows:
         known = first.setdefault(flow.name.casefold(), flow)
-        # Two datasets of one name have two flows of one name; that is reported once, as the dataset's problem.
-        if known is not flow and not (duplicate_datasets and known.target == flow.target and not flow.append):
+        # Two datasets of one name have two flows of one name; that is reported once, as the dataset's problem. A table
+        # with a query of its own, and a flow that merges into it: what is wrong with it is not the name.
+        together = known.target == flow.target
+        told = together and ((duplicate_datasets and not flow.append) or (_merges(flow) and not _merges(known)))
+        if known is not flow and not told:
             yield PipelineError("GRAPH.DUPLICATE_FLOW", location=flow.location, name=flow.name, first=known.location)
+
+
+def _merges(flow: Flow) -> bool:
+    return flow.changes is not None or flow.snapshots is not None
 
 
 def _names_are_not_reserved(graph: Graph) -> Iterator[PipelineError]:
@@ -134,6 +151,57 @@ def _flows_have_targets(graph: Graph) -> Iterator[PipelineError]:
             )
 
 
+def _flows_deliver(graph: Graph) -> Iterator[PipelineError]:
+    for flow in graph.definitions.flows:
+        target = graph.datasets.get(flow.target)
+        if target is None or not _is_no_delivery(graph, flow):
+            continue
+        code = "SINK.NO_UPDATES_THERE" if flow.updates else "SINK.NO_CHANGES"
+        yield PipelineError(
+            code, location=flow.location, flow=flow.name, name=flow.target, kind=target.kind.label, format="table"
+        )
+
+
+def _sinks_fit(graph: Graph) -> Iterator[PipelineError]:
+    for dataset in graph.definitions.datasets:
+        yield from sink_problems(dataset, (d.name for d in graph.definitions.datasets if d.kind is not Kind.SINK))
+        for member in dataset.sink.members if dataset.sink is not None else ():
+            yield from _member_problems(graph, dataset, member)
+
+
+def _member_problems(graph: Graph, dataset: Dataset, member: QualifiedName) -> Iterator[PipelineError]:
+    flow = graph.flows_into(dataset.name)[0]
+    found = graph.datasets.get(member)
+    if found is None:
+        near = suggestion(member, graph)
+        yield PipelineError(
+            "FLOW.UNKNOWN_TARGET", location=flow.location, flow=flow.name, target=member, suggestion=near
+        )
+    elif found.sink is None:
+        kind = found.kind.label
+        yield PipelineError("SINK.TABLE_AMONG_TARGETS", location=flow.location, flow=flow.name, name=member, kind=kind)
+
+
+def _sinks_take_updates(graph: Graph) -> Iterator[PipelineError]:
+    for flow in graph.definitions.flows:
+        target = graph.datasets.get(flow.target)
+        sink = target.sink if target is not None else None
+        if not flow.updates or sink is None:
+            continue
+        for name in sink.members or (flow.target,):
+            found = graph.datasets.get(name)
+            known = format_of(found.sink.format) if found is not None and found.sink is not None else None
+            if known is not None and not known.takes_updates:
+                yield PipelineError(
+                    "SINK.NO_UPDATES_THERE",
+                    location=flow.location,
+                    flow=flow.name,
+                    name=name,
+                    kind="sink",
+                    format=known.name,
+                )
+
+
 def _flow_names_are_allowed(graph: Graph) -> Iterator[PipelineError]:
     for flow in graph.definitions.flows:
         if flow.append and len(flow.name) > MAX_PART_LENGTH:
@@ -146,8 +214,9 @@ def _flow_names_are_allowed(graph: Graph) -> Iterator[PipelineError]:
 
 
 def _datasets_have_flows(graph: Graph) -> Iterator[PipelineError]:
+    members = {name for d in graph.definitions.datasets if d.sink is not None for name in d.sink.members}
     for dataset in graph.definitions.datasets:
-        if not graph.flows_into(dataset.name):
+        if not graph.flows_into(dataset.name) and dataset.name not in members:
             yield PipelineError("GRAPH.NO_FLOW", location=dataset.location, name=dataset.name)
 
 
@@ -163,6 +232,13 @@ def _expectations_fit(graph: Graph) -> Iterator[PipelineError]:
                     dataset=dataset.name,
                 )
             seen.add(expectation.name)
+            if dataset.kind is Kind.SINK:
+                yield PipelineError(
+                    "EXPECTATION.SINK",
+                    location=expectation.location,
+                    name=expectation.name,
+                    dataset=dataset.name,
+                )
             if dataset.kind is Kind.PERSISTED_VIEW:
                 yield PipelineError(
                     "EXPECTATION.PERSISTED_VIEW",
@@ -200,6 +276,15 @@ def _triggers_are_known(graph: Graph) -> Iterator[PipelineError]:
             kind = confs[TRIGGER_KEY].strip()
             code = "TRIGGER.UNSUPPORTED" if kind.casefold() in _LATER_TRIGGERS else "TRIGGER.UNKNOWN"
             yield PipelineError(code, location=location, what=what, value=kind)
+
+
+def _failing_rows_are_said(graph: Graph) -> Iterator[PipelineError]:
+    for flow in graph.definitions.flows:
+        for key in sorted(FAILING_ROWS_KEYS & flow.spark_conf.keys()):
+            try:
+                FAILS.with_confs({key: flow.spark_conf[key]})
+            except InvalidFailingRows as invalid:
+                yield PipelineError("ROWS.BAD_CONF", location=flow.location, flow=flow.name, key=key, reason=invalid)
 
 
 def _retention_is_in_seconds(graph: Graph) -> Iterator[PipelineError]:
@@ -284,11 +369,15 @@ RULES: tuple[Rule, ...] = (
     _flow_names_are_allowed,
     _names_are_not_reserved,
     _flows_have_targets,
+    _flows_deliver,
+    _sinks_fit,
+    _sinks_take_updates,
     _datasets_have_flows,
     _expectations_fit,
     _layout_fits,
     _properties_are_known,
     _triggers_are_known,
+    _failing_rows_are_said,
     _retention_is_in_seconds,
     _names_stay_apart,
     _tables_do_not_nest,

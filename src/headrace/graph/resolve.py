@@ -10,10 +10,12 @@ from headrace.graph.away import AwayFlow, is_away
 from headrace.graph.build import Graph, suggestion
 from headrace.graph.feeds import merged_tables, streamed_as_rows, with_feeds
 from headrace.graph.resolved import Analysis, Mode, ResolvedDataset, ResolvedFlow, ResolvedGraph
+from headrace.graph.vectors import marked_merged
 from headrace.model.datasets import Dataset, Flow, Kind
 from headrace.model.names import QualifiedName
 from headrace.model.schema import Schema, SchemaConflict
 from headrace.model.type_changes import schema_change
+from headrace.sinks.checks import row_problems
 
 
 class MissingInput(Exception):
@@ -56,6 +58,9 @@ class Analyzer(Protocol):
         *flow* is the query of a view, which is published as it is.
         """
 
+    def check_sink(self, dataset: Dataset) -> tuple[PipelineError, ...]:
+        """What is wrong with the format of a sink: nothing in the session writes it."""
+
     def check_expectations(self, dataset: Dataset, schema: Schema) -> tuple[PipelineError, ...]:
         """What is wrong with the expectations of a dataset over rows of this schema."""
 
@@ -94,6 +99,7 @@ def resolve(
     if found:
         raise Problems((*found, *_without_repeats(tuple(away.error for away in resolution.away.values()))))
     away = tuple(resolution.away.values())
+    datasets = marked_merged(datasets, resolution.flows)
     return ResolvedGraph(tuple(datasets.values()), tuple(resolution.flows), away)
 
 
@@ -146,7 +152,11 @@ class _Resolution:
         analyzed = [(flow, self._analyze(flow)) for flow in self._graph.flows_into(dataset.name)]
         complete = [(flow, analysis) for flow, analysis in analyzed if analysis is not None]
         missing = [flow for flow, analysis in analyzed if analysis is None]
-        if not complete or any(flow.name not in self.away for flow in missing):
+        if any(flow.name not in self.away for flow in missing) or (analyzed and not complete):
+            return False
+        if dataset.sink is not None:
+            return self._sink(dataset, complete)
+        if not complete:
             return False
         dataset = dataset.with_kind(_decided_kind(dataset, complete))
         flows = [ResolvedFlow(flow, _mode(dataset, flow, analysis), analysis) for flow, analysis in complete]
@@ -177,6 +187,24 @@ class _Resolution:
         self.datasets[dataset.name] = ResolvedDataset(dataset, published, path, more)
         self.flows.extend(flows)
         return True
+
+    def _sink(self, dataset: Dataset, analyzed: list[tuple[Flow, Analysis]]) -> bool:
+        """A sink with its flows, each of which may bring other columns; none for one that others hand their rows to."""
+        flows = [ResolvedFlow(flow, _mode(dataset, flow, analysis), analysis) for flow, analysis in analyzed]
+        members = dataset.sink.members if dataset.sink is not None else ()
+        wrong = [problem for flow in flows for problem in _flow_problems(dataset, flow, flows)]
+        wrong += [problem for flow in flows for problem in streamed_as_rows(flow, self._merged)]
+        for name in members or (dataset.name,):
+            target = self._graph.datasets.get(name)
+            if target is not None and target.sink is not None:
+                wrong += self._analyzer.check_sink(target)
+                wrong += [p for flow in flows for p in row_problems(target, flow.flow, flow.analysis.schema)]
+        if wrong:
+            raise Problems(wrong)
+        self.datasets[dataset.name] = ResolvedDataset(dataset, flows[0].analysis.schema if flows else Schema(), None)
+        self.flows.extend(flows)
+        visited = [self.visit(name) for name in members if name in self._graph.datasets]
+        return all(visited)
 
     def _goes_on(self, dataset: Dataset, flows: list[ResolvedFlow]) -> bool:
         """Whether flows can run without another one into their table: it is there, keeps its rows, and is added to."""
@@ -218,6 +246,12 @@ class _Resolution:
                 return self._analyzer.analyze(flow)
             except MissingInput as missing:
                 # One that is published and still missing was spelled in a way that does not lead to it.
+                known = self._graph.datasets.get(missing.name) if missing.name is not None else None
+                if known is not None and known.kind is Kind.SINK:
+                    self.problems.append(
+                        PipelineError("SINK.READ", location=flow.location, flow=flow.name, name=missing.name)
+                    )
+                    return None
                 if missing.name not in self._graph.datasets or missing.name in self.datasets:
                     self.problems.append(self._unknown(flow, missing))
                     return None
@@ -280,6 +314,8 @@ def _mode(dataset: Dataset, flow: Flow, analysis: Analysis) -> Mode:
         return Mode.SNAPSHOT
     if flow.changes is not None:
         return Mode.MERGE
+    if flow.updates:
+        return Mode.UPDATE
     return Mode.COMPLETE if analysis.complete else Mode.APPEND
 
 
@@ -301,6 +337,10 @@ def _flow_problems(dataset: Dataset, flow: ResolvedFlow, flows: list[ResolvedFlo
     code = None
     if streaming and flow.mode in _NO_STREAM:
         code = _NO_STREAM[flow.mode]
+    elif dataset.kind is Kind.SINK and flow.mode is Mode.COMPLETE:
+        code = "SINK.WHOLE_RESULT"
+    elif dataset.kind is Kind.SINK and flow.mode.streams and not streaming:
+        code = "SINK.BATCH"
     elif dataset.kind is Kind.PERSISTED_VIEW and streaming:
         code = "FLOW.STREAM_FOR_PERSISTED_VIEW"
     elif len(flows) > 1 and flow.mode in _NO_OTHERS:

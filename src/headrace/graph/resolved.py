@@ -15,11 +15,15 @@ from headrace.model.datasets import Dataset, Kind
 from headrace.model.names import QualifiedName
 from headrace.model.schema import Schema
 
+# Types of sequences, as Spark's JSON has them, with few values: many events share one.
+_COARSE = frozenset(('"date"', '"boolean"', '"byte"'))
+
 
 class Mode(str, Enum):
     """How a flow's rows reach its target."""
 
     APPEND = "append"  # a stream that adds rows
+    UPDATE = "update"  # a stream of rows that have changed, into a sink
     COMPLETE = "complete"  # a stream whose whole result replaces the table in each batch
     MERGE = "merge"  # a stream of change events that are merged into the table
     SNAPSHOT = "snapshot"  # batches, each all rows of a source, to which the table is brought
@@ -30,7 +34,7 @@ class Mode(str, Enum):
     @property
     def streams(self) -> bool:
         """True for a flow that goes on where it stopped, by a checkpoint."""
-        return self in (Mode.APPEND, Mode.COMPLETE, Mode.MERGE)
+        return self in (Mode.APPEND, Mode.UPDATE, Mode.COMPLETE, Mode.MERGE)
 
 
 @dataclass(frozen=True)
@@ -151,16 +155,18 @@ class ResolvedFlow(GraphFlow):
 
 @dataclass(frozen=True)
 class ResolvedDataset:
-    """A dataset with its kind decided and its schema known; ``path`` is None for a view.
+    """A dataset with its kind decided and its schema known; ``path`` is None for a view and a sink.
 
     A table that keeps its rows keeps its columns: ``schema`` has those that the code no longer speaks of too, and the
     wider type where the code has a narrower one. ``queried`` is what the code alone says, None when that is the same.
+    ``merged`` is true where changes are merged into the table.
     """
 
     dataset: Dataset
     schema: Schema
     path: str | None
     queried: Schema | None = None
+    merged: bool = False
 
     @property
     def name(self) -> QualifiedName:
@@ -178,8 +184,15 @@ class ResolvedDataset:
         return self.schema if self.queried is None else self.queried
 
     @property
+    def members(self) -> tuple[QualifiedName, ...]:
+        """The sinks that get what is delivered to it."""
+        return self.dataset.sink.members if self.dataset.sink is not None else ()
+
+    @property
     def label(self) -> str:
         """What it is, in prose."""
+        if self.dataset.sink is not None and not self.dataset.sink.members:
+            return f"sink, {self.dataset.sink.format}"
         return f"private {self.kind.label}" if self.dataset.private else self.kind.label
 
 
@@ -258,6 +271,13 @@ class ResolvedGraph:
                     "together tie, and what is read again comes in another order"
                 )
                 found.append((flow, reason))
+            if feed is not None and flow.mode is Mode.MERGE and feed.sequence_type in _COARSE:
+                kind = feed.sequence_type.strip('"')
+                reason = (
+                    f"{feed.sequence}, which orders its events, is of type {kind}: events of one key and {kind} tie, "
+                    "and of these a delete counts, or else the greatest row"
+                )
+                found.append((flow, reason))
         return tuple(found)
 
     def describe(self) -> str:
@@ -265,6 +285,7 @@ class ResolvedGraph:
         lines = []
         for dataset in self.datasets:
             lines.append(f"{dataset.name}  ({dataset.label})")
+            lines += [f"  -> {member}" for member in dataset.members]
             for flow in self.flows_into(dataset.name):
                 own = "" if flow.name == str(dataset.name) else f"flow {flow.name}: "
                 lines.append(f"  <- {own}{_reads(flow)}")
@@ -279,6 +300,7 @@ class ResolvedGraph:
             Kind.MATERIALIZED_VIEW: '[("{}")]',
             Kind.TEMPORARY_VIEW: '(["{}"])',
             Kind.PERSISTED_VIEW: '[/"{}"/]',
+            Kind.SINK: '>"{}"]',
         }
         lines = ["flowchart LR"]
         lines += [f"  {ids[d.name]}{shapes[d.kind].format(_escaped(str(d.name)))}" for d in self.datasets]
@@ -286,6 +308,7 @@ class ResolvedGraph:
             for given in flow.analysis.inputs:
                 arrow = "-->" if given.streaming else "-.->"
                 lines.append(f"  {ids[given.name]} {arrow} {ids[flow.target]}")
+        lines += [f"  {ids[d.name]} --> {ids[member]}" for d in self.datasets for member in d.members]
         return "\n".join(lines)
 
     def to_json(self) -> dict[str, Any]:

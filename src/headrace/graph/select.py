@@ -53,25 +53,32 @@ def select(graph: ResolvedGraph, selection: Selection, naming: Naming) -> Select
             elsewhere.
     """
     known = _known(graph)
-    stored = {name: dataset for name, dataset in known.items() if dataset.kind.stored}
+    wanted = _spelled((*selection.refresh, *selection.full_refresh), naming)
+    members = {member: dataset.name for dataset in graph.datasets for member in dataset.members}
+    raise_all(
+        PipelineError("SELECTION.MEMBER", name=name, targets=members[name])
+        for name in sorted(wanted & members.keys())
+        if not graph.flows_into(name)
+    )
+    fed = {name: dataset for name, dataset in known.items() if dataset.kind.fed}
     problems: list[PipelineError] = []
     starts = _starts(selection.reset_checkpoint, graph, naming, problems)
     nothing = Selected(frozenset(), frozenset(), starts=starts, accept_data_loss=selection.accept_data_loss)
     if selection.full_refresh_all:
         if single := (*selection.refresh, *selection.full_refresh):
             problems.append(PipelineError("SELECTION.CONFLICT", names=", ".join(f'"{name}"' for name in single)))
-        kept = frozenset(name for name, dataset in stored.items() if not dataset.resettable)
-        cleared = frozenset(stored) - kept
+        kept = frozenset(name for name, dataset in fed.items() if not dataset.resettable)
+        cleared = frozenset(fed) - kept
         raise_all(problems + _absent(graph, cleared))
         return replace(nothing, refresh=frozenset(known), full_refresh=cleared, kept=kept)
     full = _names(selection.full_refresh, known, naming, problems)
     refresh = _names(selection.refresh, known, naming, problems)
     problems += [PipelineError("SELECTION.OVERLAP", name=name) for name in sorted(full & refresh)]
     # Persisted views: each refresh stores their definitions, and there are no rows to clear.
-    cleared = full & frozenset(stored)
+    cleared = full & frozenset(fed)
     for name in sorted(cleared):
-        if not stored[name].resettable:
-            problems.append(PipelineError("SELECTION.NOT_RESETTABLE", location=stored[name].location, name=name))
+        if not fed[name].resettable:
+            problems.append(PipelineError("SELECTION.NOT_RESETTABLE", location=fed[name].location, name=name))
     raise_all(problems + _absent(graph, cleared))
     if not full and not refresh:
         return replace(nothing, refresh=frozenset(known))
@@ -96,8 +103,13 @@ def dataset_name(graph: ResolvedGraph, text: str, naming: Naming) -> QualifiedNa
 
 def cleared_names(selection: Selection, naming: Naming) -> frozenset[QualifiedName]:
     """The datasets that a selection names for a full refresh; what is no name is for :func:`select` to say."""
+    return _spelled(selection.full_refresh, naming)
+
+
+def _spelled(texts: Iterable[str], naming: Naming) -> frozenset[QualifiedName]:
+    """The names behind texts; what is no name is told elsewhere."""
     found = set()
-    for text in selection.full_refresh:
+    for text in texts:
         with suppress(InvalidName):
             found.add(naming.canonical(text))
     return frozenset(found)
@@ -135,7 +147,7 @@ def _starts(
     texts: Iterable[str], graph: ResolvedGraph, naming: Naming, problems: list[PipelineError]
 ) -> dict[str, Start]:
     found: dict[str, Start] = {}
-    away = {flow.name: flow for flow in graph.away if flow.dataset.kind.stored}
+    away = {flow.name: flow for flow in graph.away if flow.dataset.kind.fed}
     known = [*(flow.name for flow in graph.stored_flows), *away]
     for text in texts:
         # A flow may have any name, also one with an equals sign in it.

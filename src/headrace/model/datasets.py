@@ -12,6 +12,7 @@ from headrace.model.cdc import ApplyChanges, CompareSnapshots
 from headrace.model.expectations import Expectation
 from headrace.model.location import Location
 from headrace.model.names import Naming, QualifiedName
+from headrace.model.sinks import SinkDefinition
 
 _EMPTY: Mapping[str, str] = MappingProxyType({})
 # A table property of ours: the table is for the pipeline alone.
@@ -26,6 +27,7 @@ class Kind(str, Enum):
     MATERIALIZED_VIEW = "materialized_view"
     TEMPORARY_VIEW = "temporary_view"
     PERSISTED_VIEW = "persisted_view"
+    SINK = "sink"
 
     @property
     def label(self) -> str:
@@ -35,6 +37,11 @@ class Kind(str, Enum):
     @property
     def stored(self) -> bool:
         """True when the dataset is a table in the storage."""
+        return self.fed and self is not Kind.SINK
+
+    @property
+    def fed(self) -> bool:
+        """True when flows bring rows to the dataset in an update: it is a table, or a sink."""
         return not self.is_view
 
     @property
@@ -44,16 +51,16 @@ class Kind(str, Enum):
 
     @property
     def kept(self) -> bool:
-        """True when an update leaves something in the storage: a table, or the definition of a view."""
+        """True when an update leaves something in the storage: a table, the definition of a view, a sink's progress."""
         return self is not Kind.TEMPORARY_VIEW
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """A streaming table, a materialized view or a view.
+    """A streaming table, a materialized view, a view or a sink.
 
     ``schema`` is a DDL string or a Spark ``StructType``, kept opaque here. ``column_comments`` are those of columns
-    whose types are left to the query.
+    whose types are left to the query. ``sink`` is what a sink is made of, and None for what is none.
     """
 
     name: QualifiedName
@@ -66,6 +73,7 @@ class Dataset:
     cluster_by: tuple[str, ...] = ()
     expectations: tuple[Expectation, ...] = ()
     column_comments: Mapping[str, str] = field(default_factory=lambda: _EMPTY)
+    sink: SinkDefinition | None = None
 
     def with_kind(self, kind: Kind) -> Dataset:
         """The same dataset with its kind decided."""
@@ -142,6 +150,8 @@ class Flow:
     changes: ApplyChanges | None = None
     # How it does, where the query gives whole snapshots.
     snapshots: CompareSnapshots | None = None
+    # True when each batch brings the rows that have changed, and not only new ones: @update_flow, into a sink.
+    updates: bool = False
 
 
 @dataclass(frozen=True)

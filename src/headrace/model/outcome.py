@@ -81,7 +81,8 @@ class FlowCounts:
     """Rows of one batch, or of all batches of a flow in an update.
 
     Law: rows_read = rows_written + rows_dropped + rows_quarantined, where rows read are those that the flow's
-    function returned. Change events count as written once they are applied, whatever they changed.
+    function returned, and those that it failed with. Change events count as written once they are applied, whatever
+    they changed.
     """
 
     rows_written: int = 0
@@ -98,6 +99,11 @@ class FlowCounts:
     rows_deleted: int | None = None
     # The same holds of the events of such tables.
     changes: ChangeCounts | None = None
+
+    @property
+    def rows_read(self) -> int:
+        """What the law says."""
+        return self.rows_written + self.rows_dropped + self.rows_quarantined
 
     def plus(self, other: FlowCounts) -> FlowCounts:
         """Both batches together; expectations are matched by name."""

@@ -30,7 +30,7 @@ class Preview:
     def remarks(self) -> Iterator[str]:
         """What a reader of the rows has to know, a line each."""
         counts = self.counts
-        total = counts.rows_written + counts.rows_dropped + counts.rows_quarantined
+        total = counts.rows_read
         if self.partial or counts.expectations:
             seen = f"the first {_rows(total)}" if self.partial else _rows(total)
             kept_rows = f"{counts.rows_written} would be written"

@@ -6,7 +6,6 @@ While a project's files load, ``from pyspark import pipelines as dp`` and ``impo
 from headrace.pipelines.changes import create_auto_cdc_flow, replace_flow
 from headrace.pipelines.debezium import debezium
 from headrace.pipelines.decorators import (
-    append_flow,
     create_streaming_table,
     enable_local_execution,
     expect,
@@ -25,14 +24,11 @@ from headrace.pipelines.decorators import (
     temporary_view,
     view,
 )
+from headrace.pipelines.flows import append_flow, update_flow
 from headrace.pipelines.hooks import on_event_hook
+from headrace.pipelines.sinks import create_sink, foreach_batch_sink
 from headrace.pipelines.snapshots import create_auto_cdc_from_snapshot_flow
-from headrace.pipelines.unsupported import refusing
 from headrace.pipelines.views import persisted_view
-
-create_sink = refusing("create_sink")
-foreach_batch_sink = refusing("foreach_batch_sink")
-update_flow = refusing("update_flow")
 
 # The vendor's older spellings.
 apply_changes = create_auto_cdc_flow

@@ -72,7 +72,9 @@ def create_auto_cdc_flow(
     """
     registry = current_registry("create_auto_cdc_flow")
     location = registry.here()
-    choices = Choices(registry, location, "create_auto_cdc_flow")
+    choices = Choices(registry, location, name or flow_name or str(target))
+    choices.has_name("source", source)
+    own = choices.either("name", name, "flow_name", flow_name)
     kept_lists = ignore_null_updates_column_list, ignore_null_updates_except_column_list
     tracked_lists = track_history_column_list, track_history_except_column_list
     _refuse_later(choices, later)
@@ -95,8 +97,8 @@ def create_auto_cdc_flow(
     found = registry.name(target, location)
     if found is None or choices.refused:
         return
-    own, query = name or flow_name or str(found), PythonQuery(_reading(source, once=once), registry.naming)
-    registry.add_flow(Flow(own, found, query, location, once=once, append=True, changes=changes))
+    query = PythonQuery(_reading(source, once=once), registry.naming)
+    registry.add_flow(Flow(own or str(found), found, query, location, once=once, append=True, changes=changes))
 
 
 def _null_keeps(choices: Choices, lists: tuple[Any, Any], *, ignored: bool | None) -> Columns:
@@ -133,7 +135,7 @@ def replace_flow(
     """
     registry = current_registry("replace_flow")
     location = registry.here()
-    choices = Choices(registry, location, "replace_flow")
+    choices = Choices(registry, location, name or str(target))
     keys = choices.keys(replace_using, "replace_using")
     found = registry.name(target, location)
 

@@ -16,13 +16,13 @@ class Choices:
     Args:
         registry: of the file that is being loaded.
         location: of the call.
-        what: the name of the function that was called.
+        flow: which the call declares, or its target.
     """
 
-    def __init__(self, registry: Registry, location: Location, what: str) -> None:
+    def __init__(self, registry: Registry, location: Location, flow: str) -> None:
         self._registry = registry
         self._location = location
-        self._what = what
+        self._flow = flow
         self.refused = False
 
     def of(self, listing: str, lists: tuple[Any, Any], otherwise: Columns) -> Columns:
@@ -42,6 +42,17 @@ class Choices:
             self.refuse(argument, "at least one column has to tell rows apart")
         return keys
 
+    def has_name(self, argument: str, given: Any) -> None:
+        """Refuse what is not the name of a dataset, a table or a view."""
+        if not isinstance(given, str):
+            self.refuse(argument, f"it is of type {type(given).__name__}, and must be the name of a dataset or table")
+
+    def either(self, name: str, given: Any, older_name: str, older: Any) -> Any:
+        """The value of an argument that has an older spelling; None where neither is given."""
+        if given is not None and older is not None:
+            self.refuse(older_name, f"it is the older spelling of {name}, which is given too")
+        return older if given is None else given
+
     def scd_type(self, given: int | str, known: tuple[str, ...] = ("1", "2")) -> str:
         """How much of the past is kept."""
         scd_type = str(given).strip().casefold()
@@ -54,7 +65,7 @@ class Choices:
         self.refused = True
         self._registry.problems.append(
             PipelineError(
-                "UNSUPPORTED.ARGUMENT", location=self._location, what=self._what, argument=argument, reason=reason
+                "CDC.BAD_ARGUMENT", location=self._location, flow=self._flow, argument=argument, reason=reason
             )
         )
 

@@ -7,13 +7,13 @@ Names, signatures and defaults follow the vendor's Python reference for declarat
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, TypeVar, overload
 
 from headrace.errors import PipelineError
 from headrace.model.datasets import PRIVATE_PROPERTY, Dataset, Flow, Kind, PythonQuery
 from headrace.model.expectations import Action, Expectation
 from headrace.model.location import Location
+from headrace.pipelines.arguments import place_of, texts
 from headrace.pipelines.registry import Registry, current_reader, current_registry
 
 F = TypeVar("F", bound=Callable[[], Any])
@@ -109,51 +109,6 @@ def create_streaming_table(name: str, **options: Any) -> None:
         registry.add_dataset(dataset, None)
 
 
-def append_flow(
-    query_function: Any = None,
-    *,
-    target: str | None = None,
-    name: str | None = None,
-    comment: str | None = None,
-    spark_conf: Mapping[str, str] | None = None,
-    once: bool = False,
-) -> Any:
-    """Define a flow that appends to a streaming table; several may feed the same one.
-
-    Args:
-        query_function: the decorated function, when used without parentheses (then *target* is missing, an error).
-        target: the streaming table.
-        name: the flow's identity, its checkpoint is found by it (default: the function's name).
-        comment: for the reader.
-        spark_conf: settings for this flow alone.
-        once: the function returns a batch DataFrame that is appended exactly once, and again by a full refresh.
-    """
-    registry = current_registry("append_flow")
-    location = registry.here()
-
-    def declare(function: F) -> F:
-        if target is None:
-            registry.problems.append(PipelineError("FLOW.NO_TARGET", location=location, flow=function.__name__))
-            return function
-        target_name = registry.name(target, location)
-        if target_name is not None:
-            registry.add_flow(
-                Flow(
-                    name=name or function.__name__,
-                    target=target_name,
-                    query=PythonQuery(function, registry.naming),
-                    location=_place_of(function, registry, location),
-                    once=once,
-                    comment=comment,
-                    spark_conf=_texts(spark_conf),
-                    append=True,
-                ),
-            )
-        return function
-
-    return declare(query_function) if callable(query_function) else declare
-
-
 def expect(name: str, inv: Any) -> Decorator[F]:
     """Count the rows that break *inv* (SQL text or a Column) and keep them."""
     return _expect({name: inv}, Action.WARN)
@@ -238,7 +193,7 @@ def _define(kind: Kind, word: str, query_function: Any, options: dict[str, Any])
     query_function = options.pop("query_function", query_function)
 
     def declare(function: F) -> F:
-        place = _place_of(function, registry, location)
+        place = place_of(function, registry, location)
         name = options.get("name") or function.__name__
         dataset = _dataset(registry, kind, word, name, place, options, [])
         if dataset is not None:
@@ -249,7 +204,7 @@ def _define(kind: Kind, word: str, query_function: Any, options: dict[str, Any])
                     target=dataset.name,
                     query=PythonQuery(function, registry.naming),
                     location=place,
-                    spark_conf=_texts(options.get("spark_conf")),
+                    spark_conf=texts(options.get("spark_conf")),
                 ),
             )
         return function
@@ -336,27 +291,12 @@ def _expectations(predicates: Mapping[str, Any], action: Action, location: Locat
     return [Expectation(str(name), action, predicate, location) for name, predicate in predicates.items()]
 
 
-def _place_of(function: Callable[[], Any], registry: Registry, fallback: Location) -> Location:
-    code = getattr(function, "__code__", None)
-    if code is None:
-        return fallback
-    return Location(registry.relative(Path(code.co_filename)), code.co_firstlineno)
-
-
 def _columns(value: Any) -> tuple[str, ...]:
     return (value,) if isinstance(value, str) else tuple(value or ())
 
 
 def _properties(options: Mapping[str, Any]) -> Mapping[str, str]:
-    properties = dict(_texts(options.get("table_properties")))
+    properties = dict(texts(options.get("table_properties")))
     if any(options.get(option) for option in _PRIVATE_OPTIONS):
         properties[PRIVATE_PROPERTY] = "true"
     return properties
-
-
-def _texts(values: Mapping[str, Any] | None) -> Mapping[str, str]:
-    return {str(key): _text(value) for key, value in (values or {}).items()}
-
-
-def _text(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

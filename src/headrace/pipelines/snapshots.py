@@ -50,8 +50,9 @@ def create_auto_cdc_from_snapshot_flow(
     """
     registry = current_registry(_WHAT)
     location = registry.here()
-    choices = Choices(registry, location, _WHAT)
-    given = snapshot_and_version if source is None else source
+    choices = Choices(registry, location, name or flow_name or str(target))
+    own = choices.either("name", name, "flow_name", flow_name)
+    given = choices.either("source", source, "snapshot_and_version", snapshot_and_version)
     if not isinstance(given, str) and not callable(given):
         choices.refuse("source", f"it is {given!r}, and must be the name of a dataset or a function")
     compares = CompareSnapshots(
@@ -75,4 +76,4 @@ def create_auto_cdc_from_snapshot_flow(
         return current_reader(_WHAT).read(given)
 
     query = PythonQuery(rows if isinstance(given, str) else given, registry.naming)
-    registry.add_flow(Flow(name or flow_name or str(found), found, query, location, append=True, snapshots=compares))
+    registry.add_flow(Flow(own or str(found), found, query, location, append=True, snapshots=compares))

@@ -15,7 +15,7 @@ from headrace.model.properties import switched_on
 from headrace.plan.away import away_steps, stranded
 from headrace.plan.deployed import DeployedPast, DeployedState, read_anew
 from headrace.plan.kinds import changed_kinds
-from headrace.plan.loads import unloadable
+from headrace.plan.loads import unloadable, unreplayable
 from headrace.plan.loss import clearing
 from headrace.plan.reach import Restart
 from headrace.plan.restarts import again, restarts, start_to_go_on
@@ -105,8 +105,8 @@ def _stuck_loads(graph: ResolvedGraph, state: DeployedState, selected: Selected)
         problem
         for flow in graph.stored_flows
         if flow.target in selected.refresh - selected.full_refresh
-        and state.pending_load(flow) is not None
-        and (problem := unloadable(flow)) is not None
+        and (load := state.pending_load(flow)) is not None
+        and (problem := unloadable(flow) if load.replay is None else unreplayable(flow)) is not None
     ]
 
 
@@ -157,7 +157,8 @@ def _flow_step(
         return FlowStep(flow, Decision.START, reason, reset=True)
     load = state.pending_load(flow)
     if load is not None:
-        reason = f"an interrupted backfill is finished first: {load.describe()}"
+        what = "backfill" if load.replay is None else "replay"
+        reason = f"an interrupted {what} is finished first: {load.describe()}"
         return FlowStep(flow, Decision.START, reason, load=load)
     if step is not None and step.change is TableChange.CREATE:
         return FlowStep(flow, Decision.START, "first run")

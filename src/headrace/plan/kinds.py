@@ -19,8 +19,15 @@ def changed_kinds(
     for dataset in graph.datasets:
         if dataset.kind is Kind.PERSISTED_VIEW and dataset.name in selected.refresh:
             problems += _hides_table(past, dataset)
+        if dataset.kind is Kind.SINK and dataset.name in selected.refresh and past.kind(dataset.name) is not None:
+            path = past.path(dataset.name)
+            problems.append(
+                PipelineError("SINK.OVER_TABLE", location=dataset.dataset.location, name=dataset.name, path=path)
+            )
+            names.add(dataset.name)
+            continue
         # A view stores no rows that could mix with what is there.
-        if dataset.name not in selected.refresh - selected.full_refresh or not dataset.kind.stored:
+        if dataset.name not in selected.refresh - selected.full_refresh or not dataset.kind.fed:
             continue
         found = _kind_changed(past, dataset) or next(
             (

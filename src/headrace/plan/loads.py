@@ -67,12 +67,51 @@ class FilesRange:
         }
 
 
+@dataclass(frozen=True)
+class Replay:
+    """Rows that were set aside and go through the rules of today, or once more to the sink that has refused them.
+
+    ``version`` is that of the quarantine in which they are open. Where there are ``rules``, those rows alone are meant
+    that broke one of them. ``changes`` are columns that get new values first, each with an expression of SQL.
+    ``judged`` is false for rows that are let through whatever the rules say. ``failing`` are the ids of rows that the
+    flow's query has failed with, and with which it is called once more; None where rows that broke rules are meant. An
+    empty one takes those with which it does not fail any more.
+    """
+
+    dataset: QualifiedName
+    version: int
+    rules: tuple[str, ...] = ()
+    changes: tuple[tuple[str, str], ...] = ()
+    judged: bool = True
+    failing: tuple[str, ...] | None = None
+
+    def describe(self) -> str:
+        """For the reader."""
+        broken = f" that broke {', '.join(self.rules)}" if self.rules else ""
+        if self.failing is not None:
+            broken = f" as {', '.join(self.rules)}"
+        changed = "".join(f", {column} being {text}" for column, text in self.changes)
+        through = "" if self.judged else ", whatever its rules say"
+        return f'rows set aside of "{self.dataset}"{broken}{changed}{through}'
+
+    def to_json(self) -> dict[str, Any]:
+        """The replay as stored."""
+        return {
+            "dataset": str(self.dataset),
+            "version": self.version,
+            "rules": list(self.rules),
+            "changes": list(map(list, self.changes)),
+            "judged": self.judged,
+            "failing": None if self.failing is None else list(self.failing),
+        }
+
+
 SourceRange: TypeAlias = "TableRange | FilesRange"
 
 
 @dataclass(frozen=True)
 class Load:
-    """One load of a flow: a range of each of its sources, in their order.
+    """One load of a flow: a range of each of its sources, in their order, or rows that were set aside.
 
     Its batch is committed in an epoch of its own, minus its number, so that it is in the table once however often it
     is tried. ``fences`` means that the stream begins right behind it: it has read nothing yet. ``retired`` means that
@@ -86,6 +125,7 @@ class Load:
     done: bool = False
     retired: bool = False
     begun: bool = field(default=False, compare=False)
+    replay: Replay | None = None
 
     @property
     def pending(self) -> bool:
@@ -99,8 +139,18 @@ class Load:
 
     def describe(self) -> str:
         """For the reader."""
+        if self.replay is not None:
+            return f"replays {self.replay.describe()}"
         loaded = ", ".join(found.describe() for found in self.ranges)
         return f"loads {loaded}{'; the stream begins behind that' if self.fences else ''}"
+
+
+def unreplayable(flow: ResolvedFlow) -> PipelineError | None:
+    """Why rows that were set aside of a flow cannot go through its rules again; None when they can."""
+    if flow.mode in (Mode.APPEND, Mode.ONCE, Mode.MERGE):
+        return None
+    place = flow.flow.location
+    return PipelineError("REPLAY.NOT_KEPT", location=place, flow=flow.name, name=flow.target, mode=flow.mode.value)
 
 
 def unloadable(flow: ResolvedFlow) -> PipelineError | None:
@@ -127,4 +177,19 @@ class Backfill:
     start: str = "earliest"
     end: str = "latest"
     again: bool = False
+    abandon: bool = False
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """What the user asks for: whose rows, of these those that broke one of some rules, with new values, judged or not.
+
+    ``changes`` are texts such as ``amount=0``. ``abandon`` gives up a replay that was interrupted before its rows were
+    in the table.
+    """
+
+    name: str
+    rules: tuple[str, ...] = ()
+    changes: tuple[str, ...] = ()
+    judged: bool = True
     abandon: bool = False

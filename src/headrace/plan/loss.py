@@ -51,7 +51,7 @@ def clearing(
     for dataset in graph.datasets:
         name = dataset.name
         step = tables.get(name)
-        if name not in selected.full_refresh or not _clears(past, name, step):
+        if name not in selected.full_refresh or not dataset.kind.stored or not _clears(past, name, step):
             continue
         found = _loss(graph, past, name, frozenset(cut))
         accepted = selected.accept_data_loss or name in due.settled

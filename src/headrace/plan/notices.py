@@ -11,6 +11,7 @@ from headrace.graph.resolved import Mode, ResolvedFlow, ResolvedGraph, SourceKin
 from headrace.model.retention import RETENTION_KEYS
 from headrace.model.ties import ON_TIE_KEY
 from headrace.model.triggers import INTERVAL_KEY, TRIGGER_KEY
+from headrace.sinks.checks import options_of
 
 _PREFIX = "pipelines."
 _TRIGGERS = frozenset({INTERVAL_KEY, TRIGGER_KEY})
@@ -43,6 +44,8 @@ def without_effect(graph: ResolvedGraph) -> Iterator[Notice]:
                     f'table property "{key}" of "{dataset.name}" has no effect: no change events are merged into it'
                 )
                 yield Notice(message, str(dataset.name))
+        for key, why in options_of(dataset.dataset.sink).without_effect() if dataset.dataset.sink else ():
+            yield Notice(f'option "{key}" of sink "{dataset.name}" has no effect: {why}', str(dataset.name))
     for flow in graph.flows:
         for key in flow.flow.spark_conf:
             if key.startswith(_PREFIX) and key not in _TRIGGERS:

@@ -97,6 +97,9 @@ def renames(
         rename = Rename(Renamed.FLOW, old_flow, new_flow, target, before.get(target, target))
         known = [known.name for known in graph.stored_flows]
         problem = _refused(rename, old_flow in defined, flow is not None, known, stored, place)
+        if problem is None and flow is not None and graph.by_name[target].members and stored.knows(old_flow):
+            # What stands for its targets is called as the flow is.
+            problem = PipelineError("RENAME.SEVERAL_TARGETS", location=place, old=old_flow, new=new_flow)
         problems += [problem] if problem else []
         found += [rename] if problem is None and flow is not None and stored.pending(rename) else []
     raise_all(problems)

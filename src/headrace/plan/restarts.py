@@ -51,7 +51,7 @@ def start_to_go_on(flow: ResolvedFlow) -> StartKind | None:
 
     What begins at the earliest position reads again what is there, as a new flow would.
     """
-    if flow.mode not in (Mode.APPEND, Mode.MERGE):
+    if flow.mode not in (Mode.APPEND, Mode.UPDATE, Mode.MERGE):
         return None
     positions_known = all(source.kind is not SourceKind.OTHER for source in flow.analysis.sources)
     return StartKind.LATEST if positions_known and not flow.analysis.operators else StartKind.EARLIEST

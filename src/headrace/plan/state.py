@@ -112,5 +112,9 @@ def _listed(operators: Iterable[StatefulOperator]) -> str:
 
 
 def _effect(mode: Mode) -> str:
-    said = {Mode.COMPLETE: "replaces the table", Mode.MERGE: "changes rows of the table"}
+    said = {
+        Mode.COMPLETE: "replaces the table",
+        Mode.MERGE: "changes rows of the table",
+        Mode.UPDATE: "delivers rows that have changed",
+    }
     return said.get(mode, "adds rows to the table")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from headrace.errors import PipelineError
 from headrace.graph.resolved import Mode, ResolvedDataset, ResolvedGraph
 from headrace.graph.select import Selected
+from headrace.model.datasets import Kind
 from headrace.model.names import QualifiedName
 from headrace.plan.deployed import DeployedState
 from headrace.plan.evolution import Brought, evolution
@@ -19,6 +20,9 @@ def table_steps(
     tables: dict[QualifiedName, TableStep] = {}
     problems: list[PipelineError] = []
     for dataset in graph.datasets:
+        if dataset.name in selected.full_refresh and dataset.kind is Kind.SINK:
+            reason = "full refresh: what its flows read is delivered again, and nothing is taken back"
+            tables[dataset.name] = TableStep(dataset.name, TableChange.RESET, reason)
         if dataset.name not in selected.refresh or not dataset.kind.stored:
             continue
         deployed = state.table(dataset.name)

@@ -72,6 +72,6 @@ def _step(graph: ResolvedGraph, step: FlowStep, *, continuous: bool, interval_s:
 
 
 def _default_interval_s(flow: ResolvedFlow) -> float:
-    if flow.mode in (Mode.APPEND, Mode.MERGE):
+    if flow.mode in (Mode.APPEND, Mode.UPDATE, Mode.MERGE):
         return STREAM_INTERVAL_S
     return EXTERNAL_VIEW_INTERVAL_S if flow.analysis.external else VIEW_INTERVAL_S

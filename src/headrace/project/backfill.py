@@ -16,6 +16,7 @@ from headrace.errors import PipelineError, Problems, problems_of, raise_all
 from headrace.graph.build import did_you_mean
 from headrace.graph.resolved import Mode, ResolvedFlow, ResolvedGraph, Source, SourceKind
 from headrace.graph.starts import EARLIEST, Start, StartKind, start_of
+from headrace.model.datasets import Kind
 from headrace.model.names import InvalidName, Naming
 from headrace.plan.loads import Backfill, FilesRange, Load, SourceRange, TableRange, unloadable
 from headrace.plan.reach import SourceStart
@@ -58,6 +59,8 @@ def _flow(graph: ResolvedGraph, text: str, naming: Naming) -> ResolvedFlow:
     if problem is not None:
         raise problem
     place = found.flow.location
+    if graph.by_name[found.target].kind is Kind.SINK:
+        raise PipelineError("BACKFILL.SINK", location=place, flow=found.name, name=found.target)
     for source in found.analysis.sources:
         if source.kind in (SourceKind.OTHER, SourceKind.AUTO_LOADER):
             raise PipelineError("BACKFILL.SOURCE", location=place, flow=found.name, source=described(source))

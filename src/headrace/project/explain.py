@@ -7,18 +7,24 @@ from dataclasses import dataclass
 from typing import Any
 
 from headrace.cdc.feed import MergePath
+from headrace.cdc.merged import WritePath
 from headrace.graph.resolved import Mode, ResolvedDataset, ResolvedFlow
 from headrace.model.schema import Schema
 from headrace.model.type_changes import SchemaChange, schema_change
 
 _EFFECTS = {
     Mode.APPEND: "adds what is new in its sources; a full refresh clears the table and reads them from the start",
+    Mode.UPDATE: "delivers the rows that have changed; a full refresh delivers all of them again",
     Mode.COMPLETE: "replaces the table with the whole aggregate in each batch; add a watermark to append instead",
     Mode.MERGE: "merges change events into the table; a full refresh clears it and reads its source from the start",
     Mode.SNAPSHOT: "brings the table to where each next snapshot is; a full refresh begins with the first",
     Mode.ONCE: "appends its rows exactly once, and again after a full refresh",
     Mode.REPLACE: "replaces the table in one commit when its inputs, code or settings changed, otherwise does nothing",
     Mode.VIEW: "stores no rows; computed by what reads it",
+}
+_EFFECTS_ON_SINKS = {
+    Mode.APPEND: "delivers what is new in its sources; a full refresh delivers all again, and takes nothing back",
+    Mode.ONCE: "delivers its rows once, and again after a full refresh",
 }
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
 
@@ -43,23 +49,26 @@ class TableFacts:
 
 @dataclass(frozen=True)
 class MergedBatch:
-    """A batch of change events that is in the table, as its commit has it."""
+    """A batch of change events, or a snapshot, that is in the table, as its commit has it."""
 
     batch_id: int
     path: MergePath
+    written: WritePath | None
     rows_upserted: int
     rows_deleted: int
 
     def describe(self) -> str:
         """The way it took and what came of it, in words."""
         rows = f"{self.rows_upserted} rows upserted, {self.rows_deleted} deleted"
-        return f"batch {self.batch_id}: {self.path.value}; {rows}"
+        written = "" if self.written is None else f"; {self.written.value}"
+        return f"batch {self.batch_id}: {self.path.value}{written}; {rows}"
 
     def to_json(self) -> dict[str, Any]:
         """The batch for programs."""
         return {
             "batch_id": self.batch_id,
             "path": self.path.value,
+            "written": None if self.written is None else self.written.value,
             "rows_upserted": self.rows_upserted,
             "rows_deleted": self.rows_deleted,
         }
@@ -70,7 +79,7 @@ class FlowExplanation:
     """One flow of the dataset.
 
     ``positions`` has a source and where its reading stands, for each source; ``merged`` is the last batch of a flow
-    that applies changes.
+    that applies changes. ``delivers`` is true for one into a sink.
     """
 
     flow: ResolvedFlow
@@ -80,6 +89,7 @@ class FlowExplanation:
     trigger: str | None = None
     positions: tuple[tuple[str, str], ...] = ()
     merged: MergedBatch | None = None
+    delivers: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """The flow for programs."""
@@ -98,16 +108,18 @@ class FlowExplanation:
             "checkpoint": self.checkpoint,
             "positions": [{"source": source, "position": position} for source, position in self.positions],
             "trigger": self.trigger,
-            "refresh": _EFFECTS[self.flow.mode],
+            "refresh": (_EFFECTS_ON_SINKS if self.delivers else {}).get(self.flow.mode, _EFFECTS[self.flow.mode]),
             "next_update": self.next_update,
         }
 
     def _merge(self) -> dict[str, Any] | None:
-        """Which way change events take into the table, and why; None where there are none."""
+        """Which way change events or snapshots take into the table, and why; None where there are none."""
         feed, changes = self.flow.analysis.feed, self.flow.flow.changes
-        if feed is None or self.flow.mode is Mode.SNAPSHOT:
+        if feed is None:
             return None
         path, why = feed.path
+        if self.flow.mode is Mode.SNAPSHOT:
+            path, why = MergePath.COMPARED, "a snapshot does not say what has changed"
         # Decided batch by batch, where it makes a difference.
         truncates = path is MergePath.NEWEST and changes is not None and changes.truncates is not None
         return {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from headrace.checkpoints.positions import described
 from headrace.errors import Problems
 from headrace.graph.resolved import Mode, ResolvedDataset, ResolvedFlow, ResolvedGraph, Source, SourceKind
 from headrace.graph.select import Selection
+from headrace.model.datasets import Kind
 from headrace.model.names import Naming
 from headrace.plan.steps import Plan
 from headrace.plan.triggers import trigger_of
@@ -38,7 +40,8 @@ def explanation(graph: ResolvedGraph, dataset: ResolvedDataset, planning: Planni
         )
     problems += tuple(f'flow "{away.name}" cannot run now: {away.reason}' for away in graph.away_into(dataset.name))
     read_by = {str(flow.target): None for flow in graph.flows if dataset.name in {i.name for i in flow.analysis.inputs}}
-    explained = tuple(_flow(graph, flow, plan, planning.state, settings) for flow in flows)
+    told = (_flow(graph, flow, plan, planning.state, settings) for flow in flows)
+    explained = tuple(replace(flow, delivers=dataset.kind is Kind.SINK) for flow in told)
     return Explanation(dataset, explained, _facts(planning.state, dataset), tuple(read_by), problems)
 
 
@@ -60,8 +63,7 @@ def _flow(
     epoch = state.progress_of(flow).epoch
     found = trigger_of(graph, flow, continuous=settings.continuous, interval_s=settings.trigger_interval_s)
     trigger = found.describe()
-    applies = flow.analysis.feed is not None and flow.mode is not Mode.SNAPSHOT
-    merged = _merged(flow, state) if applies else None
+    merged = _merged(flow, state) if flow.analysis.feed is not None else None
     if not flow.mode.streams:
         return FlowExplanation(flow, epoch, None, coming, trigger, merged=merged)
     checkpoint = state.checkpoint(flow, epoch)
@@ -79,7 +81,7 @@ def _merged(flow: ResolvedFlow, state: StoredState) -> MergedBatch | None:
     found = None if newest is None else merged_rows(table.path, transaction, newest)
     if newest is None or found is None or found.path is None:
         return None
-    return MergedBatch(newest, found.path, found.upserted, found.deleted)
+    return MergedBatch(newest, found.path, found.written, found.upserted, found.deleted)
 
 
 def _positions(flow: ResolvedFlow, state: StoredState, checkpoint: Path, naming: Naming) -> list[tuple[str, str]]:

@@ -11,6 +11,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from pyspark.cloudpickle import register_pickle_by_value, unregister_pickle_by_value
+
 from headrace import pipelines
 from headrace.errors import PipelineError, Problems
 from headrace.model.location import Location
@@ -85,9 +87,12 @@ def _module(file: Path, number: int, globals_: Mapping[str, Any]) -> Iterator[ty
     # Dataclasses look their module up while they are made. Afterwards the entry goes, so that functions of the file
     # travel to Python workers by value: workers cannot import it.
     sys.modules[module.__name__] = module
+    # What the file hands to Spark while it is loaded, such as a data source of its own, is not there for workers.
+    register_pickle_by_value(module)  # type: ignore[no-untyped-call]
     try:
         yield module
     finally:
+        unregister_pickle_by_value(module)  # type: ignore[no-untyped-call]
         sys.modules.pop(module.__name__, None)
 
 

@@ -6,6 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from pyspark.errors import PySparkException
@@ -15,11 +16,12 @@ from headrace.events.types import Event
 from headrace.graph.away import errors_of
 from headrace.graph.resolved import ResolvedGraph
 from headrace.graph.select import Selection, dataset_name
+from headrace.model.datasets import Kind
 from headrace.model.names import QualifiedName
 from headrace.model.outcome import Outcome
 from headrace.model.preview import Preview
 from headrace.model.rows import Rows
-from headrace.plan.loads import Backfill
+from headrace.plan.loads import Backfill, Replayed
 from headrace.plan.steps import Plan
 from headrace.project.asking import ask
 from headrace.project.ending import Ending
@@ -32,7 +34,7 @@ from headrace.project.preview import Previewer
 from headrace.project.recompute import recomputed
 from headrace.project.rehearsal import REAL, Rehearsal
 from headrace.project.resolving import Resolved, Resolver, Resolving
-from headrace.project.stored import make_storage, unusable
+from headrace.project.stored import make_storage
 from headrace.project.update import Update, host_name
 from headrace.runtime.board import Board, left_of
 from headrace.settings.discover import find_settings
@@ -90,7 +92,7 @@ class Project(StoredProject):
         Raises:
             Problems: everything that is wrong with the project, at once.
         """
-        graph = self._resolved_for(Selection(), leaves_out=False).graph
+        graph = self._resolver.resolve(self._planning.wanted(Selection(), leaves_out=False)).graph
         self._planning.plan(graph, Selection())
         return graph
 
@@ -110,7 +112,9 @@ class Project(StoredProject):
             Problems: everything that is wrong with the project, or with the selection.
         """
         selection = selection or Selection()
-        return self._planning.plan(self._resolved_for(selection, leaves_out=True).graph, selection)
+        return self._planning.plan(
+            self._resolver.resolve(self._planning.wanted(selection, leaves_out=True)).graph, selection
+        )
 
     def run(
         self,
@@ -164,6 +168,22 @@ class Project(StoredProject):
 
         return self._update(Selection(), planned, on_event, None, leaves_out=False)
 
+    def replay(self, wanted: Replayed, *, on_event: Callable[[Event], None] | None = None) -> Outcome:
+        """An update that takes rows of a dataset out of quarantine and through its rules, each exactly once.
+
+        Rows that pass are in the table afterwards; those that break a rule are dropped or set aside anew, with their
+        new values.
+
+        Raises:
+            Problems, PipelineError: as :meth:`run`; QUARANTINE.NONE, and REPLAY.* when there is nothing to replay.
+        """
+
+        def planned(graph: ResolvedGraph, selection: Selection) -> Plan:
+            del selection
+            return self._planning.replay(graph, wanted)
+
+        return self._update(Selection(), planned, on_event, None, leaves_out=False)
+
     def sql(self, query: str, *, write: bool = False, private: bool = False) -> Rows:
         """A query over the pipeline's tables, its persisted views and its event log.
 
@@ -191,6 +211,7 @@ class Project(StoredProject):
             PipelineError: DATASET.UNKNOWN, or what a flow would fail with.
         """
         resolved, dataset = self._resolved_with(name)
+        _check_has_rows(resolved.graph, dataset)
         root, redact = self.settings.root, self._secrets.redact
         return Previewer(resolved.graph, resolved.catalog, self._state, root, redact).preview(dataset, rows)
 
@@ -215,23 +236,16 @@ class Project(StoredProject):
             PipelineError: DATASET.UNKNOWN, RECOMPUTE.INPUT_MISSING.
         """
         resolved, dataset = self._resolved_with(name)
+        _check_has_rows(resolved.graph, dataset)
         return recomputed(resolved.graph, dataset, resolved.catalog, self._state)
 
     def _resolved_with(self, name: str, *, partly: bool = False) -> tuple[Resolved, QualifiedName]:
         """The project with all of the flows of a dataset, or *partly* with some, whatever other sources are away."""
-        kept, cleared = self._planning.kept(Selection()), self._planning.cleared(Selection())
-        resolved = self._resolver.resolve(Resolving(kept, cleared, leaves_out=True, taken=self._planning.taken))
+        resolved = self._resolver.resolve(replace(self._planning.wanted(Selection(), leaves_out=True), known=()))
         dataset = dataset_name(resolved.graph, name, self.settings.naming)
         if not partly or dataset in resolved.graph.absent:
             raise_all(errors_of(resolved.graph.away_into(dataset)))
         return resolved, dataset
-
-    def _resolved_for(self, selection: Selection, *, leaves_out: bool) -> Resolved:
-        """The project for an update of the selection."""
-        kept, cleared = self._planning.kept(selection), self._planning.cleared(selection)
-        return self._resolver.resolve(
-            Resolving(kept, cleared, unusable(self.settings), leaves_out, self._planning.taken)
-        )
 
     def _update(
         self,
@@ -243,7 +257,7 @@ class Project(StoredProject):
         leaves_out: bool,
     ) -> Outcome:
         # Whatever is wrong is found before anything is written, the lease included.
-        resolved = self._resolved_for(selection, leaves_out=leaves_out)
+        resolved = self._resolver.resolve(self._planning.wanted(selection, leaves_out=leaves_out))
         planned(resolved.graph, selection)
         make_storage(self.settings)
         host, terms = host_name(self._environ), self._rehearsal.terms
@@ -254,7 +268,7 @@ class Project(StoredProject):
         def again(board: Board) -> tuple[Resolved, Plan]:
             nonlocal left
             left = left_of(left, board)
-            now = self._resolved_for(left, leaves_out=leaves_out)
+            now = self._resolver.resolve(self._planning.wanted(left, leaves_out=leaves_out))
             return now, planned(now.graph, left)
 
         with Ending(stop) as ending, Lease(file, host, time.time, terms=terms) as lease:
@@ -269,3 +283,14 @@ class Project(StoredProject):
                 again=again,
             )
             return update.run(planned(resolved.graph, selection), selection, on_event, ending)
+
+
+def _check_has_rows(graph: ResolvedGraph, name: QualifiedName) -> None:
+    """Refuse a sink, which has no rows of its own.
+
+    Raises:
+        PipelineError: SINK.NO_ROWS.
+    """
+    if graph.by_name[name].kind is Kind.SINK:
+        inputs = {str(given.name): None for flow in graph.flows_into(name) for given in flow.analysis.inputs}
+        raise PipelineError("SINK.NO_ROWS", name=name, inputs=", ".join(inputs) or "what its flows read")

@@ -20,13 +20,15 @@ from headrace.model.names import InvalidName, QualifiedName
 from headrace.model.outcome import FlowCounts
 from headrace.model.schema import Schema
 from headrace.plan.build import build_plan
-from headrace.plan.loads import Backfill
+from headrace.plan.loads import Backfill, Replayed
 from headrace.plan.renames import NewNames, Rename, renames
 from headrace.plan.steps import Plan
 from headrace.plan.triggers import with_triggers
 from headrace.project.backfill import with_load
 from headrace.project.rehearsal import Rehearsal
-from headrace.project.resolving import Cleared
+from headrace.project.replay import with_replay
+from headrace.project.resolving import Cleared, Resolving
+from headrace.project.stored import unusable
 from headrace.runtime.seam import Point, Seam
 from headrace.settings.settings import Settings
 
@@ -107,6 +109,11 @@ class Planning:
         goes_on = settings.continuous if continuous is None else continuous
         return with_triggers(plan, continuous=goes_on, interval_s=settings.trigger_interval_s)
 
+    def wanted(self, selection: Selection, *, leaves_out: bool) -> Resolving:
+        """What a project is resolved for that a selection of it is to be updated."""
+        kept, cleared = self.kept(selection), self.cleared(selection)
+        return Resolving(kept, cleared, unusable(self._settings), leaves_out, self.taken)
+
     def load(self, graph: ResolvedGraph, wanted: Backfill) -> Plan:
         """What a backfill would do.
 
@@ -116,6 +123,16 @@ class Planning:
         past = self._past()
         plan = self.plan(graph, Selection(), continuous=False)
         return with_load(plan, wanted, self.state, past, self._settings.naming)
+
+    def replay(self, graph: ResolvedGraph, wanted: Replayed) -> Plan:
+        """What a replay of quarantine would do.
+
+        Raises:
+            Problems, PipelineError: as :meth:`plan`, and REPLAY.*.
+        """
+        settings = self._settings
+        plan = self.plan(graph, Selection(), continuous=False)
+        return with_replay(plan, wanted, self.state, settings.layout, settings.naming)
 
     def renames(self, graph: ResolvedGraph) -> tuple[Rename, ...]:
         """The renames of the settings that are still to be done.

@@ -126,7 +126,7 @@ class _Taken:
     @property
     def looked_at(self) -> int:
         """How many rows the flow has brought so far."""
-        return self.counts.rows_written + self.counts.rows_dropped + self.counts.rows_quarantined
+        return self.counts.rows_read
 
     def take(self, frame: DataFrame) -> None:
         """Look at the first rows of a batch."""

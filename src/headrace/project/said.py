@@ -6,18 +6,20 @@ import platform
 import shlex
 from collections.abc import Iterator
 
-from headrace.events.types import DatasetDefined, Event, FlowDefined, Warned
+from headrace.events.types import DatasetDefined, Event, FlowDefined, SinkDefined, Warned
 from headrace.graph.resolved import Mode, ResolvedGraph
 from headrace.graph.select import Selection
 from headrace.plan.notices import without_effect
 from headrace.plan.steps import Decision, Plan
 from headrace.plan.triggers import partial_inputs
 from headrace.settings.settings import Settings
+from headrace.sinks.checks import shown_options
 
 _FLOW_TYPES = {
     Mode.APPEND: "APPEND",
     Mode.COMPLETE: "COMPLETE",
-    Mode.MERGE: "AUTO_CDC",
+    Mode.UPDATE: "UPDATE",
+    Mode.MERGE: "CHANGE",
     Mode.SNAPSHOT: "SNAPSHOT_CHANGE",
     Mode.ONCE: "APPEND",
     Mode.REPLACE: "MATERIALIZED_VIEW",
@@ -93,8 +95,10 @@ def plan_warnings(plan: Plan) -> Iterator[Warned]:
             yield Warned("FLOW.RESET", message, step.flow.name, str(step.flow.target))
         if step.load is not None and step.load.begun and not step.load.retired:
             rest = "" if step.streams else "; a range that is asked for now is for the next backfill"
-            message = f'flow "{step.flow.name}" finishes a backfill that was broken off: {step.load.describe()}{rest}'
-            yield Warned("FLOW.BACKFILL_RESUMED", message, step.flow.name, str(step.flow.target))
+            replays = step.load.replay is not None
+            what, code = ("replay", "FLOW.REPLAY_RESUMED") if replays else ("backfill", "FLOW.BACKFILL_RESUMED")
+            message = f'flow "{step.flow.name}" finishes a {what} that was broken off: {step.load.describe()}{rest}'
+            yield Warned(code, message, step.flow.name, str(step.flow.target))
 
 
 def _forgetting(plan: Plan) -> Iterator[Warned]:
@@ -114,6 +118,11 @@ def _forgetting(plan: Plan) -> Iterator[Warned]:
 def definitions_said(graph: ResolvedGraph) -> Iterator[Event]:
     """The datasets and flows of an update."""
     for dataset in graph.datasets:
+        sink = dataset.dataset.sink
+        if sink is not None:
+            members = {"targets": ", ".join(map(str, sink.members))} if sink.members else {}
+            yield SinkDefined(str(dataset.name), sink.format, {**shown_options(sink), **members})
+            continue
         names = tuple(expectation.name for expectation in dataset.dataset.expectations)
         yield DatasetDefined(str(dataset.name), dataset.kind, dataset.path, names)
     for flow in graph.flows:

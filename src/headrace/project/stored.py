@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,8 @@ import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder
 
 from headrace.checkpoints.delta_log import open_table, rows_in
-from headrace.checkpoints.inventory import stored_tables
+from headrace.checkpoints.failing_rows import QUERY_FAILED, SINK_REFUSED, failing_rows_table
+from headrace.checkpoints.inventory import stored_flows, stored_tables
 from headrace.errors import PipelineError
 from headrace.graph.build import QUARANTINE_SUFFIX, did_you_mean
 from headrace.model.location import Location
@@ -22,7 +24,12 @@ from headrace.settings.settings import Settings
 from headrace.settings.storage import StorageLayout
 
 _BY_RULE = """\
-SELECT rule, count(*) AS n FROM (SELECT unnest(broken) AS rule FROM q) AS t GROUP BY rule ORDER BY rule"""
+SELECT rule, count(*) AS n FROM (SELECT unnest(broken) AS rule FROM q WHERE status = 'open') AS t
+GROUP BY rule ORDER BY rule"""
+_BY_CAUSE = f"""\
+SELECT CASE WHEN sink IS NULL THEN '{QUERY_FAILED}' ELSE '{SINK_REFUSED}' END AS rule, count(*) AS n FROM q
+WHERE status = 'open' GROUP BY 1 ORDER BY 1"""  # noqa: S608 - words of ours
+_OPEN = "SELECT count(*) AS n FROM q WHERE status = 'open'"
 
 
 def unusable(settings: Settings) -> tuple[PipelineError, ...]:
@@ -61,39 +68,72 @@ def row_count(path: str) -> int | None:
 
 
 def quarantines(layout: StorageLayout, naming: Naming) -> tuple[tuple[str, int, Mapping[str, int]], ...]:
-    """For each quarantine table its dataset, rows set aside, and how many of them broke each rule."""
-    found = []
-    for name, path in stored_tables(layout, naming):
-        if name.name.endswith(QUARANTINE_SUFFIX):
-            table = DeltaTable(path)
-            rules = {row["rule"]: row["n"] for row in _query(table, _BY_RULE)}
-            found.append((str(name)[: -len(QUARANTINE_SUFFIX)], rows_in(table), rules))
-    return tuple(found)
+    """For each dataset with a quarantine: rows that wait in it, and how many of them broke each rule."""
+    rows: Counter[str] = Counter()
+    rules: defaultdict[str, dict[str, int]] = defaultdict(dict)
+    for name, path in _quarantine_tables(layout, naming).items():
+        table = DeltaTable(path)
+        rows[name] += int(_query(table, _OPEN)[0]["n"])
+        rules[name] |= {row["rule"]: row["n"] for row in _query(table, _BY_RULE)}
+    for name, paths in _failing_tables(layout, naming).items():
+        for path in paths:
+            for found in _query(DeltaTable(path), _BY_CAUSE):
+                rows[name] += found["n"]
+                rules[name][found["rule"]] = rules[name].get(found["rule"], 0) + found["n"]
+    return tuple((name, rows[name], rules[name]) for name in sorted(rows))
 
 
 def quarantined(layout: StorageLayout, naming: Naming, text: str, rows: int) -> Rows:
-    """The newest rows of a dataset's quarantine table.
+    """The newest rows that were set aside for a dataset; those that a query fails with as their source has them.
 
     Raises:
-        PipelineError: QUARANTINE.NONE when the dataset has no quarantine table.
+        PipelineError: QUARANTINE.NONE when nothing was ever set aside for the dataset, QUARANTINE.UNREADABLE.
     """
-    known = {str(name): path for name, path in stored_tables(layout, naming) if name.name.endswith(QUARANTINE_SUFFIX)}
+    tables, failing = _quarantine_tables(layout, naming), _failing_tables(layout, naming)
     try:
-        wanted = f"{naming.canonical(text)}{QUARANTINE_SUFFIX}"
+        wanted = str(naming.canonical(text))
     except InvalidName:
         wanted = text
-    if wanted not in known:
-        names = [name[: -len(QUARANTINE_SUFFIX)] for name in known]
+    if wanted not in tables.keys() | failing.keys():
+        names = sorted(tables.keys() | failing.keys())
         raise PipelineError("QUARANTINE.NONE", name=text, suggestion=did_you_mean(text, names))
     query = f"SELECT * FROM q ORDER BY quarantined_at DESC, batch_id DESC LIMIT {int(rows)}"  # noqa: S608 - a number
-    try:
-        found = _query(DeltaTable(known[wanted]), query)
-    except Exception as error:
-        # Spark writes texts that are not UTF-8 as they are, and Arrow does not read them.
-        shown = f"SELECT * FROM {quoted(*wanted.split('.'))}"  # noqa: S608 - a table that is there, and its name quoted
-        raise PipelineError("QUARANTINE.UNREADABLE", name=text, query=shown, reason=error) from error
-    columns = tuple(field.name for field in DeltaTable(known[wanted]).schema().fields)
-    return Rows(columns, tuple(tuple(row[column] for column in columns) for row in found))
+    columns: dict[str, None] = {}
+    found: list[dict[str, Any]] = []
+    for path in failing.get(wanted, ()):
+        columns |= dict.fromkeys(("row", "broken", "error"))
+        found += [
+            {**row, "broken": [SINK_REFUSED if row["sink"] else QUERY_FAILED]}
+            for row in _query(DeltaTable(path), query)
+        ]
+        columns |= dict.fromkeys(field.name for field in DeltaTable(path).schema().fields)
+    if wanted in tables:
+        try:
+            found += _query(DeltaTable(tables[wanted]), query)
+        except Exception as error:
+            # Spark writes texts that are not UTF-8 as they are, and Arrow does not read them.
+            table = f"{wanted}{QUARANTINE_SUFFIX}"
+            shown = f"SELECT * FROM {quoted(*table.split('.'))}"  # noqa: S608 - a table that is there, its name quoted
+            raise PipelineError("QUARANTINE.UNREADABLE", name=text, query=shown, reason=error) from error
+        columns |= dict.fromkeys(field.name for field in DeltaTable(tables[wanted]).schema().fields)
+    newest = sorted(found, key=lambda row: (row["quarantined_at"], row["batch_id"]), reverse=True)[:rows]
+    return Rows(tuple(columns), tuple(tuple(row.get(column) for column in columns) for row in newest))
+
+
+def _quarantine_tables(layout: StorageLayout, naming: Naming) -> dict[str, str]:
+    """The tables of rows that broke rules, by the names of their datasets."""
+    stored = ((str(name), path) for name, path in stored_tables(layout, naming))
+    return {name[: -len(QUARANTINE_SUFFIX)]: path for name, path in stored if name.endswith(QUARANTINE_SUFFIX)}
+
+
+def _failing_tables(layout: StorageLayout, naming: Naming) -> dict[str, list[str]]:
+    """The tables of rows that queries fail with, by the names of what their flows feed."""
+    found: defaultdict[str, list[str]] = defaultdict(list)
+    for flow in stored_flows(layout, naming):
+        path = failing_rows_table(flow.file.parent)
+        if open_table(path) is not None:
+            found[str(flow.dataset)].append(path)
+    return found
 
 
 def _query(table: DeltaTable, query: str) -> list[dict[str, Any]]:

@@ -163,6 +163,7 @@ class Update:
             term=self.lease.number,
             retention=settings.retention,
             on_tie=settings.on_tie,
+            on_failing_rows=settings.on_failing_rows,
             turns={dataset.name: Turn() for dataset in self.resolved.graph.datasets},
             grace_s=settings.stop_grace_s,
             max_parallel_flows=settings.max_parallel_flows,

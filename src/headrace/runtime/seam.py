@@ -16,6 +16,11 @@ class Point(str, Enum):
     FORGOTTEN = "forgotten"  # what is remembered no longer is taken out, no batch of the update is in its target
     QUARANTINED = "quarantined"  # a batch's quarantine rows are stored, its target is not
     WRITTEN = "written"  # a batch is in its target, its counts are not in the event log
+    STAGED = "staged"  # the rows of a batch are aside, where their sink takes them from
+    TO_PUBLISH = "to publish"  # a file of a batch gets its name next
+    PUBLISHED = "published"  # all files of a batch have their names, which is not noted
+    NOTED = "noted"  # it is noted that one of several sinks has a batch
+    MARKED = "marked"  # rows that were set aside are marked as replayed, the replay is not recorded as done
     COUNTED = "counted"  # a batch is counted, Spark (or the flow's record) does not know that it is done
     RESET_BEGUN = "reset begun"  # a reset is announced, nothing is cleared
     RESET_ASIDE = "reset aside"  # the quarantine table is cleared, the table is not

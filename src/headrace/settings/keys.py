@@ -109,7 +109,9 @@ _PIPELINE = (
         "`pipelines.cdc.tombstoneGCThresholdInSeconds` for how long tables that change events are merged into remember "
         "what their rows cannot tell (172800 seconds unless it is said), and "
         "`pipelines.applyChanges.tombstoneGCFrequencyInSeconds` how often they forget (3600). `headrace.cdc.on_tie` is "
-        "`resolve`, `fail` or `quarantine`, for tables that do not say so themselves.",
+        "`resolve`, `fail` or `quarantine`, for tables that do not say so themselves. For flows that do not say so "
+        "themselves, `headrace.failing_rows` is `fail` or `quarantine`, and `headrace.failing_rows.share` the share of "
+        "their rows that may be set aside (0.01).",
         "empty",
         in_profile=True,
     ),

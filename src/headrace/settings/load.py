@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 from headrace.errors import PipelineError, Problems, raise_all
+from headrace.model.failing_rows import FAILING_ROWS_KEYS, FAILS, InvalidFailingRows, OnFailingRows
 from headrace.model.location import Location
 from headrace.model.names import InvalidName, check_part
 from headrace.model.retention import DEFAULT_RETENTION, RETENTION_KEYS, Retention, is_seconds
@@ -131,6 +132,7 @@ class _Loader:
             trigger_interval_s=self._interval(section, configuration),
             retention=retention,
             on_tie=on_tie,
+            on_failing_rows=_on_failing_rows(configuration, partial(self._wrong, section)),
             stop_grace_s=self._number(section, "stop_grace_seconds", DEFAULT_STOP_GRACE_S, least=0),
             development=development,
             configuration=MappingProxyType(configuration),
@@ -243,6 +245,17 @@ def _vendor_confs(configuration: Mapping[str, str]) -> Iterator[tuple[str, str]]
 def _absolute(paths: Mapping[str, str], folder: Path) -> Mapping[str, str]:
     """What beginnings of paths stand for; where that has no scheme, it is below *folder*."""
     return MappingProxyType({begin: place if "://" in place else str(folder / place) for begin, place in paths.items()})
+
+
+def _on_failing_rows(configuration: Mapping[str, str], wrong: Callable[[str, str, str], None]) -> OnFailingRows:
+    """What is done about rows that queries fail with."""
+    found = FAILS
+    for key in sorted(FAILING_ROWS_KEYS & configuration.keys()):
+        try:
+            found = found.with_confs({key: configuration[key]})
+        except InvalidFailingRows as invalid:
+            wrong(f"configuration.{key}", str(invalid), "Correct it, or leave it out.")
+    return found
 
 
 def _of_changes(configuration: Mapping[str, str], wrong: Callable[[str, str, str], None]) -> tuple[Retention, OnTie]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from headrace.errors import PipelineError, raise_all
+from headrace.model.failing_rows import FAILS, OnFailingRows
 from headrace.model.location import Location
 from headrace.model.names import Naming, QualifiedName
 from headrace.model.retention import DEFAULT_RETENTION, Retention
@@ -63,6 +64,8 @@ class Settings:
     # Of tables that do not say so themselves.
     retention: Retention = DEFAULT_RETENTION
     on_tie: OnTie = OnTie.RESOLVE
+    # Of flows that do not say so themselves.
+    on_failing_rows: OnFailingRows = FAILS
     # How long a running batch may take once the update is told to stop.
     stop_grace_s: int = DEFAULT_STOP_GRACE_S
     development: bool = False

@@ -91,11 +91,11 @@ class Database:
             raise PipelineError("JDBC.URL", reason=self._masked(str(error))) from None
 
     @contextmanager
-    def connected(self, engine: sa.Engine) -> Iterator[sa.Connection]:
+    def connected(self, engine: sa.Engine, otherwise: str = "JDBC.READ") -> Iterator[sa.Connection]:
         """A connection in a transaction of its own.
 
         Raises:
-            PipelineError: ``JDBC.UNREACHABLE``, ``JDBC.BROKEN_OFF``, ``JDBC.READ``: what is said, without secrets.
+            PipelineError: ``JDBC.UNREACHABLE``, ``JDBC.BROKEN_OFF``, or *otherwise*: what is said, without secrets.
         """
         import sqlalchemy as sa  # noqa: PLC0415 - an extra
 
@@ -105,9 +105,7 @@ class Database:
                 reached = True
                 yield connection
         except (sa.exc.SQLAlchemyError, OSError) as error:
-            raise PipelineError(
-                _code(error, reached=reached), database=self.description, reason=self._said(error)
-            ) from None
+            raise self._problem(error, otherwise, reached=reached) from None
         except TypeError as error:
             if reached:
                 raise
@@ -119,9 +117,11 @@ class Database:
             # A driver's own error, which SQLAlchemy wraps in some places only.
             if not type(error).__module__.startswith(("pg8000", "psycopg", "pymysql", "scramp", "sqlite3")):
                 raise
-            raise PipelineError(
-                _code(error, reached=reached), database=self.description, reason=self._said(error)
-            ) from None
+            raise self._problem(error, otherwise, reached=reached) from None
+
+    def _problem(self, error: BaseException, otherwise: str, *, reached: bool) -> PipelineError:
+        code = _code(error, otherwise, reached=reached)
+        return PipelineError(code, database=self.description, reason=self._said(error))
 
     def _said(self, error: BaseException) -> str:
         """What the driver says; SQLAlchemy's own text has the statement and its values in it too."""
@@ -138,7 +138,7 @@ class Database:
         return text[:_LONGEST_TEXT].rstrip(".")
 
 
-def _code(error: BaseException, *, reached: bool) -> str:
+def _code(error: BaseException, otherwise: str, *, reached: bool) -> str:
     """What has happened: the database did not answer, did not go on, or does not do what it was asked."""
     if not reached:
         return UNREACHABLE
@@ -146,7 +146,7 @@ def _code(error: BaseException, *, reached: bool) -> str:
     first = original.args[0] if original.args else None
     state = first.get("C") if isinstance(first, dict) else getattr(original, "sqlstate", None)
     lost = isinstance(error, OSError) or getattr(error, "connection_invalidated", False)
-    return "JDBC.BROKEN_OFF" if lost or str(state or "")[:2] in _PASSING_STATES else "JDBC.READ"
+    return "JDBC.BROKEN_OFF" if lost or str(state or "")[:2] in _PASSING_STATES else otherwise
 
 
 def database_of(url: str, user: str | None, password: str | None) -> Database:

@@ -23,6 +23,7 @@ PASSING = frozenset(
         "KAFKA.UNREACHABLE",
         "KINESIS.BUSY",
         "KINESIS.UNREACHABLE",
+        "SINK.HTTP_DOWN",
     }
 )
 _Function = TypeVar("_Function", bound=Callable[..., Any])

@@ -34,6 +34,7 @@ from headrace.spark.input_file import check_input_file
 from headrace.spark.plans import Reading, fingerprint, needs_complete_mode, read_plan
 from headrace.spark.queries import call
 from headrace.spark.session import with_confs
+from headrace.spark.sinks.known import unknown_format
 from headrace.spark.snapshots import Snapshot, asked
 from headrace.spark.stateful import stateful_operators
 
@@ -89,6 +90,10 @@ class StubAnalyzer:
                 "DATASET.BAD_SCHEMA", location=dataset.location, name=dataset.name, reason="it is not a struct"
             )
         return Schema.from_json(parsed.json())
+
+    def check_sink(self, dataset: Dataset) -> tuple[PipelineError, ...]:
+        """What is wrong with the format of a sink: nothing in the session writes it."""
+        return () if dataset.sink is None else unknown_format(self._catalog.session, dataset, dataset.sink)
 
     def analyze(self, flow: Flow) -> Analysis:
         """Call the flow's query once and look at the plan of what it returns."""
@@ -184,7 +189,7 @@ class StubAnalyzer:
         identity = self._identity(flow, frame, reading)
         if dataset is not None and dataset.kind.is_view:
             self._views[dataset.name] = identity
-        complete = streaming and not flow.once and needs_complete_mode(frame)
+        complete = streaming and not (flow.once or flow.updates) and needs_complete_mode(frame)
         schema = Schema.from_json(frame.schema.json()) if feed is None else target_schema(feed)
         keeps_state = streaming and reading.keeps_state
         return Analysis(

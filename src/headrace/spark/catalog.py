@@ -16,6 +16,7 @@ from headrace.checkpoints.delta_log import is_made
 from headrace.events.views import VIEWS
 from headrace.graph.resolved import ResolvedDataset
 from headrace.graph.session_names import SessionName
+from headrace.graph.vectors import as_made
 from headrace.model.names import Naming, QualifiedName, quoted
 from headrace.model.schema import Schema
 from headrace.settings.storage import StorageLayout
@@ -81,6 +82,7 @@ class Catalog:
         """The dataset's Delta table under its name; made as declared when it is not there."""
         with self._lock:
             path = self._layout.table(self._naming, dataset.name)
+            dataset = as_made(dataset, self._defaults)
             if is_made(path) or self._made_plain(dataset, path):
                 self.register_path(dataset.name, path)
             else:
@@ -115,7 +117,8 @@ class Catalog:
                 return
             # Delta replaces what the catalog has under the name; what it only finds at the path, it keeps.
             self.register_path(dataset.name, path)
-            clear_table(self.session, self.names.of(dataset.name).text, dataset, path, of_term(term, "clearing"))
+            made = as_made(dataset, self._defaults)
+            clear_table(self.session, self.names.of(dataset.name).text, made, path, of_term(term, "clearing"))
 
     def forget(self, names: Iterable[QualifiedName]) -> None:
         """Take names out of the catalog, and out of what is known; the data stays."""

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow.compute as pc
 
 from headrace.cdc.feed import MergePath
-from headrace.cdc.merged import merged_of
+from headrace.cdc.merged import WritePath, merged_of
 from headrace.checkpoints.delta_log import commit_actions, open_table
 from headrace.model.outcome import ChangeCounts
 from headrace.spark.rescued import rows_with
@@ -60,23 +60,25 @@ def actions_of_transaction(path: str, app_id: str, txn_version: int) -> list[dic
 
 @dataclass(frozen=True)
 class MergedRows:
-    """What a MERGE has done.
+    """What a commit that calls itself a MERGE has done.
 
     Attributes:
         upserted: how many rows of its table were added or given new values.
         deleted: how many were taken out.
-        path: the way that its events took; None for one that says nothing of events.
-        changes: what became of them.
+        path: the way that it took; None for one that does not say so.
+        written: how it was written; None for one that does not say so.
+        changes: what became of its events; None for one that had none.
     """
 
     upserted: int
     deleted: int
     path: MergePath | None
+    written: WritePath | None
     changes: ChangeCounts | None
 
 
 def merged_rows(path: str, app_id: str, txn_version: int) -> MergedRows | None:
-    """What the MERGE with this transaction id has changed, or None when the log no longer has it.
+    """What the commit with this transaction id has changed, or None when the log no longer has it.
 
     Source: the metrics of ``MergeIntoCommand`` in the commit's ``operationMetrics``.
     """
@@ -88,9 +90,10 @@ def merged_rows(path: str, app_id: str, txn_version: int) -> MergedRows | None:
     inserted, updated, deleted = (int(metrics.get(name, 0)) for name in names)
     merged = merged_of(info.get("userMetadata"))
     if merged is None:
-        return MergedRows(inserted + updated, deleted, None, None)
-    changes = replace(merged.counts, new_versions=inserted if merged.versions else None)
-    return MergedRows(inserted + updated, deleted, merged.path, changes)
+        return MergedRows(inserted + updated, deleted, None, None, None)
+    versions = inserted if merged.versions else None
+    changes = None if merged.counts is None else replace(merged.counts, new_versions=versions)
+    return MergedRows(inserted + updated, deleted, merged.path, merged.written, changes)
 
 
 def quarantined_rows(path: str, flow: str, epoch: int, batch_id: int) -> int:

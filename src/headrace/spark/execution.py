@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Protocol
 
 from pyspark.sql.streaming.query import StreamingQuery
-from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from headrace.cdc.feed import Feed
 from headrace.checkpoints.delta_log import committed_transaction, table_state
+from headrace.checkpoints.failing_rows import SINK_REFUSED
 from headrace.checkpoints.first_reads import reads_commits
 from headrace.checkpoints.freshness import has_closed_results
 from headrace.checkpoints.loads import loads_of, store_load
@@ -26,7 +26,8 @@ from headrace.checkpoints.offsets import (
 from headrace.checkpoints.records import FlowRecord, write_record
 from headrace.expectations.compile import Rules
 from headrace.graph.resolved import Mode, ResolvedDataset, ResolvedFlow
-from headrace.model.expectations import Action
+from headrace.model.datasets import Kind
+from headrace.model.expectations import Action, Expectation
 from headrace.model.ties import OnTie
 from headrace.model.triggers import Trigger, TriggerKind
 from headrace.plan.loads import Load
@@ -38,15 +39,23 @@ from headrace.spark.cdc.rules import rules_of, snapshot_rules
 from headrace.spark.cdc.ties import TIED_COLUMN, tie_rule
 from headrace.spark.commit_counter import CommitCounter
 from headrace.spark.confs import CHECKPOINT_CONFS
+from headrace.spark.failing_again import with_rows_that_pass
+from headrace.spark.failing_rows import spares, sparing
 from headrace.spark.lag import LagTeller
-from headrace.spark.loading import complete_load, part_of
+from headrace.spark.loading import complete_load
 from headrace.spark.lost_offsets import LossTeller
 from headrace.spark.maintenance import COMPACT_ABOVE_FILES
 from headrace.spark.patches import READS_COMMITS
 from headrace.spark.preparation import Preparation
 from headrace.spark.query_calls import storing
+from headrace.spark.refused_again import deliver_refused
+from headrace.spark.replaying import frame_of, settle, take_back
 from headrace.spark.rescued import rescued_column
 from headrace.spark.session import on_clone, with_confs
+from headrace.spark.sinks.making import deliveries, passes_over, with_delivery
+from headrace.spark.sinks.progress_counter import ProgressCounter
+from headrace.spark.sinks.target import SinkTarget
+from headrace.spark.starting import BatchWriter, Calls, Counter, start_query
 from headrace.spark.surroundings import Surroundings
 from headrace.spark.taking import Taking
 from headrace.spark.target import Target
@@ -58,7 +67,6 @@ from headrace.spark.topics import (
     explain_failure,
     topic_sources,
 )
-from headrace.spark.twin import as_batch
 from headrace.spark.watch import End, QueryWatch
 
 # How often the progress of counting is stored while a query runs.
@@ -70,11 +78,6 @@ class Tell(Protocol):
 
     def __call__(self, *, last: bool = False) -> None:
         """Say it, if there is news; at the end of the query in any case."""
-
-
-def work_group(update_id: str, flow: str) -> str:
-    """By which the work of a batch flow can be interrupted."""
-    return f"headrace {update_id} {flow}"
 
 
 class Execution:
@@ -137,16 +140,28 @@ class Execution:
             around.fence()
             store_load(folder, load)
             return Completed(flow.name)
-        with self._preparation.loading, part_of(around, flow, load) as part, as_batch(part):
-            self._preparation.register_inputs(flow)
-            with with_confs(around.session, flow.flow.spark_conf):
-                frame = on_clone(self._preparation.frame(flow), work_group(around.update_id, flow.name))
+        if load.replay is not None and load.replay.rules == (SINK_REFUSED,):
+            self._started()
+            deliver_refused(around, flow, record, load, load.replay, self._attempt)
+            return Completed(flow.name)
+        if load.replay is not None and load.replay.failing is not None:
+            load = with_rows_that_pass(around, self._preparation, flow, load, load.replay)
+        frame = frame_of(around, self._preparation, flow, record, load)
         self._started()
         # Only a load that can be read is one that has to be finished.
         around.fence()
         store_load(folder, load)
-        self._target(flow, replace(record, epoch=load.epoch), replaces=False).write(frame, 0)
-        complete_load(around, flow, load)
+        if load.replay is not None:
+            take_back(around, flow, record, load)
+        judged = load.replay is None or load.replay.judged
+        # A sink takes what is replayed as a delivery of its own.
+        own = replace(record, epoch=load.epoch, delivery=f"{record.delivery}:{load.number}")
+        taker = deliveries(around, flow, own, self._attempt, once=True)
+        (taker or self._target(flow, own, replaces=False, judged=judged)).write(frame, 0)
+        if load.replay is not None:
+            settle(around, flow, record, load, load.replay)
+        else:
+            complete_load(around, flow, load)
         return Completed(flow.name)
 
     def _batch(self, flow: ResolvedFlow) -> Report:
@@ -158,9 +173,14 @@ class Execution:
         with self._preparation.loading:
             inputs = self._preparation.register_inputs(flow)
             with with_confs(around.session, flow.flow.spark_conf):
-                frame = on_clone(self._preparation.frame(flow), work_group(around.update_id, flow.name))
+                frame = on_clone(self._preparation.frame(flow), around.work_group(flow.name))
         self._started()
-        target = self._target(flow, record, replaces=replaces)
+        record, stored = with_delivery(around, flow, record), record
+        if record != stored:
+            around.fence()
+            write_record(around.state.record_file(flow), record)
+        target: BatchWriter | None = deliveries(around, flow, record, self._attempt, once=True)
+        target = target or self._target(flow, record, replaces=replaces)
         state = table_state(around.table_path(flow.target))
         target.write(frame, state.version + 1 if replaces and state else 0)
         written = table_state(around.table_path(flow.target))
@@ -185,13 +205,16 @@ class Execution:
         self._started()
         record = around.state.progress_of(flow)
         target, comparing = self._comparing(flow, record)
-        group = work_group(around.update_id, flow.name)
+        group = around.work_group(flow.name)
         stopping = lambda: self._patience_s() is not None  # noqa: E731 - one question
         taking = Taking(around, self._preparation, flow, target, comparing, group, stopping)
         try:
-            return taking.run(record, inputs)
+            report = taking.run(record, inputs)
         finally:
             self.progressed = target.batches > 0
+        if target.batches:
+            self._tidy()
+        return report
 
     def _stream(self, flow: ResolvedFlow) -> Report:
         around = self._around
@@ -206,12 +229,14 @@ class Execution:
         if read_progress(checkpoint) is None:
             record = replace(record, made_with=flow.made_with)
         # Whatever happens from here on, the next update starts the flow, which counts what was committed.
-        broken_off, record = record.running, replace(record, running=True)
+        broken_off, record = record.running, replace(with_delivery(around, flow, record), running=True)
         around.fence()
         write_record(around.state.record_file(flow), record)
         clear_drafts_of_batches(checkpoint)
         dataset = around.graph.by_name[flow.target]
-        own_sink = flow.mode in (Mode.COMPLETE, Mode.MERGE) or self._needs_own_sink(dataset, checkpoint, record)
+        delivers = dataset.kind is Kind.SINK
+        merges = flow.mode in (Mode.COMPLETE, Mode.MERGE)
+        own_sink = not delivers and (merges or self._needs_own_sink(dataset, checkpoint, record))
         if own_sink and broken_off:
             record = self._counted(record, query_id_of(checkpoint))
         confs = {**record.confs, **flow.flow.spark_conf}
@@ -225,16 +250,16 @@ class Execution:
         # A broker that does not answer keeps no other flow from being loaded.
         told = check_topics(around, flow, sources, checkpoint)
         trigger = self._trigger_after(read_progress(checkpoint), checkpoint, sources)
-        complete = flow.mode is Mode.COMPLETE
         repeats = broken_off or _is_unfinished(checkpoint)
-        target = self._target(flow, record, replaces=complete, repeats=repeats) if own_sink else None
+        taker: SinkTarget | Target | None = None
+        if delivers:
+            taker = deliveries(around, flow, record, self._attempt)
+        elif own_sink:
+            taker = self._target(flow, record, replaces=flow.mode is Mode.COMPLETE, repeats=repeats)
+        writer = sparing(around, flow, record, taker)
+        target = None if writer is None else Calls(writer)
         with self._preparation.loading, with_confs(around.session, confs):
-            writer = _trigger(frame.writeStream.queryName(flow.name), trigger)
-            writer = writer.option("checkpointLocation", str(checkpoint))
-            if target is not None:
-                query = writer.foreachBatch(target.batch).outputMode("complete" if complete else "append").start()
-            else:
-                query = writer.format("delta").outputMode("append").start(around.table_path(flow.target))
+            query = start_query(around, flow, frame, trigger, checkpoint, target)
         self._started()
         lag = LagTeller(around, flow, query, reads_topics=bool(sources))
         losses = LossTeller(around, flow, query, sources, told)
@@ -261,6 +286,9 @@ class Execution:
         around, flow = self._around, self._flow
         if progress is None or not has_closed_results(flow, progress):
             return self._trigger
+        if around.graph.by_name[flow.target].kind is Kind.SINK and not passes_over(around, flow):
+            # Spark's own writer would get the batch again.
+            return self._trigger
         if sources and not can_repeat_last_batch(around, flow, sources, checkpoint):
             return self._trigger
         around.fence()
@@ -284,13 +312,11 @@ class Execution:
             READS_COMMITS.reset(token)
 
     def _followed(
-        self, query: StreamingQuery, record: FlowRecord, target: Target | None, began_at: float, tell: Tell
+        self, query: StreamingQuery, record: FlowRecord, target: Calls | None, began_at: float, tell: Tell
     ) -> Report:
         """Count what a running query commits, and record where it ended."""
         around, flow = self._around, self._flow
-        counter = None
-        if target is None:
-            counter = CommitCounter(around, flow, record.epoch, str(query.id), record.counted_version)
+        counter = _counter(around, flow, record, query) if target is None else None
         look = _Look(around, flow, record, target, counter, self._tidy, tell)
         watch = QueryWatch(query, look=look, current=self._current, patience_s=self._patience_s, now=around.now)
         try:
@@ -344,11 +370,13 @@ class Execution:
     def _needs_own_sink(self, dataset: ResolvedDataset, checkpoint: Path, record: FlowRecord) -> bool:
         """True when Delta's sink will not do, which passes over a batch that is in the table without computing it.
 
-        It knows no rules; Spark cannot go on with state that was not computed again; and a batch that was written with
-        rules, which are gone now, it would write once more.
+        It knows no rules, and takes no batch without some of its rows; Spark cannot go on with state that was not
+        computed again; and a batch that was written with rules, which are gone now, it would write once more.
         """
         around, flow = self._around, self._flow
         if dataset.dataset.expectations or flow.analysis.operators:
+            return True
+        if spares(around, flow):
             return True
         progress = read_progress(checkpoint)
         if progress is None or progress.completed:
@@ -385,23 +413,36 @@ class Execution:
         declared = around.graph.by_name[flow.target].dataset.expectations
         place, rules = self._place(flow, record, replaces=False), Rules(snapshot_rules(flow.flow, feed, declared))
         sets_aside = any(rule.action in (Action.DROP, Action.QUARANTINE) for rule in declared)
-        comparing = Comparing(flow.flow, feed, place.table, place.transaction, around.at, around.fence, sets_aside)
+        comparing = Comparing(
+            flow=flow.flow,
+            feed=feed,
+            table=place.table,
+            transaction=place.transaction,
+            at=around.at,
+            fence=around.fence,
+            turn=around.turns[flow.target],
+            sets_aside=sets_aside,
+        )
         return Target(place, rules, around.emit, around.known_counts, around.at, around.fence, comparing), comparing
 
-    def _target(self, flow: ResolvedFlow, record: FlowRecord, *, replaces: bool, repeats: bool = True) -> Target:
+    def _target(
+        self, flow: ResolvedFlow, record: FlowRecord, *, replaces: bool, repeats: bool = True, judged: bool = True
+    ) -> Target:
         around = self._around
         dataset = around.graph.by_name[flow.target].dataset
         place = self._place(flow, record, replaces=replaces, repeats=repeats)
         if flow.analysis.feed is not None:
-            return self._merging_target(flow, flow.analysis.feed, place)
-        rules = Rules(dataset.expectations)
+            return self._merging_target(flow, flow.analysis.feed, place, dataset.expectations if judged else ())
+        rules = Rules(dataset.expectations if judged else ())
         return Target(place, rules, around.emit, around.known_counts, around.at, around.fence)
 
-    def _merging_target(self, flow: ResolvedFlow, feed: Feed, place: TargetPlace) -> Target:
+    def _merging_target(
+        self, flow: ResolvedFlow, feed: Feed, place: TargetPlace, declared: tuple[Expectation, ...]
+    ) -> Target:
         around = self._around
         dataset = around.graph.by_name[flow.target].dataset
         on_tie = around.on_tie.with_confs(dataset.properties)
-        rules = Rules(rules_of(flow.flow, feed, dataset.expectations))
+        rules = Rules(rules_of(flow.flow, feed, declared))
         if on_tie is OnTie.QUARANTINE:
             rules = Rules((*rules.expectations, tie_rule(flow.flow)), looks_at=(TIED_COLUMN,))
         merging = Merging(
@@ -429,8 +470,8 @@ class _Look:
         around: Surroundings,
         flow: ResolvedFlow,
         record: FlowRecord,
-        target: Target | None,
-        counter: CommitCounter | None,
+        target: Calls | None,
+        counter: Counter | None,
         tidy: Callable[[], None],
         tell: Tell,
     ) -> None:
@@ -468,15 +509,11 @@ def _is_unfinished(checkpoint: Path) -> bool:
     return progress is not None and not progress.completed
 
 
-def _batches(target: Target | None, counter: CommitCounter | None) -> int:
+def _counter(around: Surroundings, flow: ResolvedFlow, record: FlowRecord, query: StreamingQuery) -> Counter:
+    if around.graph.by_name[flow.target].kind is Kind.SINK:
+        return ProgressCounter(around, flow, record.epoch, query)
+    return CommitCounter(around, flow, record.epoch, str(query.id), record.counted_version)
+
+
+def _batches(target: Calls | None, counter: Counter | None) -> int:
     return (target.batches if target is not None else 0) + (counter.batches if counter is not None else 0)
-
-
-def _trigger(writer: DataStreamWriter, trigger: Trigger) -> DataStreamWriter:
-    match trigger.kind:
-        case TriggerKind.INTERVAL:
-            return writer.trigger(processingTime=f"{int(trigger.interval_s * 1000)} milliseconds")
-        case TriggerKind.ONCE:
-            return writer.trigger(once=True)
-        case TriggerKind.AVAILABLE_NOW:
-            return writer.trigger(availableNow=True)

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Sequence
 from headrace.plan.steps import FlowStep, TableStep
 from headrace.runtime.ports import Report
 from headrace.spark.attempts import Attempt, Signals
-from headrace.spark.execution import work_group
 from headrace.spark.maintenance import Maintenance, cancel_group
 from headrace.spark.preparation import Preparation
 from headrace.spark.surroundings import Surroundings
@@ -82,6 +81,7 @@ class ThreadedFlows:
         """Stop at once, without grace: another update has taken over."""
         self._abandoned.set()
         self._stop.set()
+        self._maintenance.break_off()
         self.ask_to_stop()
 
     @property
@@ -92,6 +92,7 @@ class ThreadedFlows:
     def stop(self) -> None:
         """Let running batches end within the grace time, interrupt the others."""
         self._stop.set()
+        self._maintenance.break_off()
         # Streams look at the time themselves; what is one batch as a whole has to be interrupted from outside.
         timer = threading.Timer(self._patience_s() or 0.0, self._interrupt)
         timer.daemon = True
@@ -110,7 +111,7 @@ class ThreadedFlows:
     def _interrupt(self) -> None:
         for flow, thread in self._threads.items():
             if thread.is_alive():
-                cancel_group(self._around, work_group(self._around.update_id, flow))
+                cancel_group(self._around, self._around.work_group(flow))
 
     def _patience_s(self) -> float | None:
         """How long a running batch may still take; None while nobody asked for a stop."""

@@ -14,6 +14,7 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 from headrace.expectations.apply import kept
 from headrace.expectations.compile import Rules, judged
 from headrace.graph.resolved import ResolvedDataset, ResolvedFlow, ResolvedGraph
+from headrace.model.datasets import Kind
 from headrace.model.names import quoted
 from headrace.model.schema import Column as SchemaColumn
 from headrace.model.schema import Schema
@@ -29,6 +30,9 @@ def flow_frame(graph: ResolvedGraph, flow: ResolvedFlow, catalog: Catalog) -> Da
     dataset = graph.by_name[flow.target]
     columns = dataset.in_code.names if dataset.dataset.schema is not None else ()
     feed = flow.analysis.feed
+    if dataset.kind is Kind.SINK:
+        # Each of a sink's flows has columns of its own.
+        return call(flow.flow, catalog)
     if feed is not None:
         return shaped(call(flow.flow, catalog, columns=columns), Schema.from_json(feed.source_json))
     return shaped(call(flow.flow, catalog, columns=columns), dataset.schema)

@@ -25,12 +25,15 @@ SMALL_FILE_BYTES = 32 * 1024 * 1024
 COMPACT_ABOVE_FILES = 256
 _LOOK_EVERY_S = 0.2
 _TARGET_FILE_BYTES = 4 * SMALL_FILE_BYTES
+# A file of any size of which more rows are deleted is rewritten then, too.
+_DELETED_SHARE = 0.2
 
 
 class Maintenance:
-    """Compacts the tables of one update, one after the other, in a thread of its own: no flow waits for it.
+    """Compacts the tables of one update, one after the other, in a thread of its own.
 
-    No row changes, and streams that read the tables see nothing new.
+    No flow waits for it, but those that merge changes into the table. No row changes, and streams that read the tables
+    see nothing new.
     """
 
     def __init__(self, around: Surroundings) -> None:
@@ -44,8 +47,13 @@ class Maintenance:
 
     def ask(self, name: QualifiedName) -> None:
         """Look at a table soon; returns at once. A table that is waiting already is looked at once."""
-        properties = self._around.graph.by_name[name].dataset.properties
-        if self._stopping.is_set() or properties.get(MANAGED_KEY, "true").strip().casefold() == "false":
+        dataset = self._around.graph.by_name[name]
+        properties = dataset.dataset.properties
+        if (
+            not dataset.kind.stored
+            or self._stopping.is_set()
+            or properties.get(MANAGED_KEY, "true").strip().casefold() == "false"
+        ):
             return
         with self._asking:
             if name not in self._waiting:
@@ -61,10 +69,15 @@ class Maintenance:
             return
         self._wanted.put(None)
         while self._thread.is_alive():
-            if in_haste() and not self._stopping.is_set():
-                self._stopping.set()
-                cancel_group(self._around, self._group)
+            if in_haste():
+                self.break_off()
             self._thread.join(_LOOK_EVERY_S)
+
+    def break_off(self) -> None:
+        """Rewrite nothing any more: a flow that waits for its turn may be one that is to stop."""
+        if not self._stopping.is_set():
+            self._stopping.set()
+            cancel_group(self._around, self._group)
 
     def _work(self) -> None:
         around = self._around
@@ -73,8 +86,9 @@ class Maintenance:
             self._waiting.discard(name)
             layout, naming = around.layout, around.naming
             for path in (around.table_path(name), layout.quarantine(naming, name), layout.memory(naming, name)):
-                # Tidying is a favour to readers: whatever goes wrong, the next update tries again.
-                with suppress(Exception):
+                # Tidying is a favour to readers: whatever goes wrong, the next update tries again. It would go wrong
+                # with each batch of changes that is merged meanwhile.
+                with around.turns[name].lock, suppress(Exception):
                     self._compact_if_due(path)
 
     def _compact_if_due(self, path: str) -> None:
@@ -84,6 +98,7 @@ class Maintenance:
         java_session: Any = session._jsparkSession.cloneSession()  # noqa: SLF001 - settings for this work alone
         java_session.conf().set("spark.databricks.delta.optimize.minFileSize", str(SMALL_FILE_BYTES))
         java_session.conf().set("spark.databricks.delta.optimize.maxFileSize", str(_TARGET_FILE_BYTES))
+        java_session.conf().set("spark.databricks.delta.optimize.maxDeletedRowsRatio", str(_DELETED_SHARE))
         self._around.fence()
         jvm: Any = session._jvm  # noqa: SLF001 - Delta's builder; its Python wheel would add nothing
         jvm.io.delta.tables.DeltaTable.forPath(java_session, path).optimize().executeCompaction()

@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame
 
 from headrace.autoloader.schema_store import outdate_schemas
 from headrace.checkpoints.delta_log import is_made, table_state
+from headrace.checkpoints.failing_rows import clear_failing
 from headrace.checkpoints.inventory import flows_of
 from headrace.checkpoints.loads import retire_loads
 from headrace.checkpoints.records import TableVersion, next_epoch, write_record
@@ -58,10 +59,11 @@ class Preparation:
                 if table is not None and table.change is TableChange.RESET:
                     self._mark(dataset.name)
                     self._reset(dataset, cut=table.cut)
-                around.catalog.register_table(dataset)
-                if table is not None and table.change is TableChange.EVOLVE:
-                    self._evolve(dataset, table)
-                self._prepare_quarantine(dataset)
+                if dataset.kind.stored:
+                    around.catalog.register_table(dataset)
+                    if table is not None and table.change is TableChange.EVOLVE:
+                        self._evolve(dataset, table)
+                    self._prepare_quarantine(dataset)
                 self._prepared.add(flow.target)
 
     def restart(self, flow: ResolvedFlow, restart: Restart) -> None:
@@ -127,12 +129,34 @@ class Preparation:
     def _reset(self, dataset: ResolvedDataset, *, cut: bool) -> None:
         """Clear a table and begin a new epoch of every flow that feeds it; safe to repeat after a crash.
 
+        Of a sink nothing is cleared.
+
         Flows that are not in the code now begin anew as well when they come back: their rows are cleared with the rest.
         """
         around = self._around
         flows = around.graph.flows_into(dataset.name)
         records = {around.state.record_file(flow): around.state.progress_of(flow) for flow in flows}
         around.at(Point.RESET_BEGUN)
+        if dataset.kind.stored:
+            self._clear(dataset)
+        around.at(Point.RESET_CLEARED)
+        around.fence()
+        stored = flows_of(around.layout, around.naming, dataset.name)
+        left = {flow.file: flow.record for flow in stored if flow.file not in records}
+        if dataset.name in around.catalog.cleared:
+            for name in {*(flow.name for flow in flows), *(flow.name for flow in stored)}:
+                outdate_schemas(around.catalog.auto_loader_folder(dataset.name, name))
+        # Those of the code come last: while one of them says that it is being reset, the next update does it again.
+        for file, record in (*left.items(), *records.items()):
+            retire_loads(file.parent, around.naming.canonical)
+            clear_failing(file.parent, record.epoch, around.fence)
+            fresh = record.cleared(next_epoch(file, record), cut=cut)
+            write_record(file, replace(fresh, resetting=self._reads_from_reset(dataset)))
+        around.at(Point.RESET_DONE)
+
+    def _clear(self, dataset: ResolvedDataset) -> None:
+        """Leave nothing in a table, in what is set aside of it and in what is remembered beside it."""
+        around = self._around
         # Before each step, and in its commit, because a process may be stopped in between.
         around.fence()
         quarantine = around.layout.quarantine(around.naming, dataset.name)
@@ -150,19 +174,6 @@ class Preparation:
         if dataset.dataset.cluster_by:
             # Delta takes it from no writer; a crash in between leaves it to the next update, as any change of layout.
             cluster_table(around.session, around.catalog.names.of(dataset.name).text, dataset.dataset.cluster_by)
-        around.at(Point.RESET_CLEARED)
-        around.fence()
-        stored = flows_of(around.layout, around.naming, dataset.name)
-        left = {flow.file: flow.record for flow in stored if flow.file not in records}
-        if dataset.name in around.catalog.cleared:
-            for name in {*(flow.name for flow in flows), *(flow.name for flow in stored)}:
-                outdate_schemas(around.catalog.auto_loader_folder(dataset.name, name))
-        # Those of the code come last: while one of them says that it is being reset, the next update does it again.
-        for file, record in (*left.items(), *records.items()):
-            retire_loads(file.parent, around.naming.canonical)
-            fresh = record.cleared(next_epoch(file, record), cut=cut)
-            write_record(file, replace(fresh, resetting=self._reads_from_reset(dataset)))
-        around.at(Point.RESET_DONE)
 
     def _reads_from_reset(self, dataset: ResolvedDataset) -> bool:
         """True when a stream into the dataset reads what a later update is to reset, after which it cannot go on."""

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from headrace.cdc.turn import Turn
 from headrace.checkpoints.freshness import StoredState
 from headrace.graph.resolved import ResolvedGraph
+from headrace.model.failing_rows import OnFailingRows
 from headrace.model.names import Naming, QualifiedName
 from headrace.model.outcome import FlowCounts
 from headrace.model.retention import Retention
@@ -48,6 +49,8 @@ class Surroundings:
     # Of tables that change events are merged into, where they do not say so themselves.
     retention: Retention
     on_tie: OnTie
+    # Of flows that do not say so themselves.
+    on_failing_rows: OnFailingRows
     # For flows that merge into one table.
     turns: Mapping[QualifiedName, Turn]
     # How long a running batch may take once the update is told to stop.
@@ -59,6 +62,10 @@ class Surroundings:
     def session(self) -> SparkSession:
         """The pipeline's session."""
         return self.catalog.session
+
+    def work_group(self, flow: str) -> str:
+        """By which the work of a batch of a flow can be interrupted."""
+        return f"headrace {self.update_id} {flow}"
 
     def table_path(self, name: QualifiedName) -> str:
         """Where a dataset's table lies."""

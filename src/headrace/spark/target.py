@@ -8,10 +8,9 @@ quarantined and dropped are together the rows that the flow's function returned.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Protocol
 
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.storagelevel import StorageLevel
@@ -27,12 +26,10 @@ from headrace.model.schema import Schema
 from headrace.runtime.ports import Emit
 from headrace.runtime.seam import Point, Seam
 from headrace.spark.commits import actions_of_transaction, merged_rows, quarantined_rows, rows_of_transaction
+from headrace.spark.observed import completed, computed_once
 from headrace.spark.quarantining import Quarantining
 from headrace.spark.rescued import rows_with
 from headrace.spark.target_place import TargetPlace
-
-# Observations are complete when the write returns; this is for a listener that lags.
-_OBSERVATION_PATIENCE_S = 5.0
 
 
 class Merges(Protocol):
@@ -85,27 +82,25 @@ class Target:
         self._masks: list[Column] = []
         self._tallies: list[Column] = []
         self._counters: list[Column] = []
-        self.error: BaseException | None = None
         self.batches = 0
+        # How many rows of the function came, in all batches.
+        self.rows = 0
 
-    def batch(self, frame: DataFrame, batch_id: int) -> None:
-        """What foreachBatch calls; an error is kept, because py4j loses it on the way out."""
-        try:
-            self.write(frame, batch_id)
-        except BaseException as error:
-            self.error = error
-            raise
+    def write(self, frame: DataFrame, batch_id: int, *, aside: int = 0) -> None:
+        """Write a batch, unless its transaction is in the target already; count it in either case.
 
-    def write(self, frame: DataFrame, batch_id: int) -> None:
-        """Write a batch, unless its transaction is in the target already; count it in either case."""
+        *aside* of its rows were set aside before they came here.
+        """
         began = time.monotonic()
-        fresh, self._fresh, self._committed = self._fresh, False, True
+        # A batch that fails may come again.
+        fresh, self._fresh, self._committed = self._fresh, True, True
         if self._merge is not None:
             frame = self._merge.events_among(frame)
         if fresh and self._committed_as(batch_id) is not None:
-            with _once(frame, self._place.stateful) as rows:
+            with computed_once(frame, self._place.stateful) as rows:
                 counts = self._known_counts(self._place.flow, self._place.epoch, batch_id)
                 if counts is not None:
+                    self._fresh = False
                     return
                 counts = self._recounted(rows, batch_id)
         elif self._rules.with_action(Action.QUARANTINE):
@@ -120,9 +115,33 @@ class Target:
             column, transaction = self._place.rescued_column, self._committed_as(batch_id) or self._place.transaction
             actions = actions_of_transaction(self._place.table, transaction, batch_id)
             counts = replace(counts, rows_rescued=None if actions is None else rows_with(column, actions))
+        counts = replace(counts, rows_quarantined=counts.rows_quarantined + aside)
         self._tell(batch_id, counts, duration_ms=int((time.monotonic() - began) * 1000))
+        self._fresh = False
+        self.batches += 1
+        self.rows += counts.rows_read
+        self._at(Point.COUNTED)
+
+    def tell_taken(self, batch_id: int, aside: int) -> bool:
+        """Count a batch that is in the table by what its commits tell; *aside* of its rows were set aside before.
+
+        False where it is not in the table.
+        """
+        place, transaction = self._place, self._committed_as(batch_id)
+        if transaction is None:
+            return False
+        self._fresh = False
+        if self._known_counts(place.flow, place.epoch, batch_id) is not None:
+            return True
+        counts = FlowCounts(
+            rows_written=rows_of_transaction(place.table, transaction, batch_id) or 0,
+            rows_quarantined=aside + quarantined_rows(place.quarantine, place.identity, place.epoch, batch_id),
+            recovered=True,
+        )
+        self._tell(batch_id, counts)
         self.batches += 1
         self._at(Point.COUNTED)
+        return True
 
     def tell_committed(self, batch_id: int) -> None:
         """Count a batch that is in the table and whose rows cannot be had again, by what its commit tells."""
@@ -134,7 +153,7 @@ class Target:
         observation = Observation()
         rows = self._judged(frame).observe(observation, *self._counters)
         self._commit(kept(rows, self._rules), batch_id, rows)
-        if not _completed(observation):
+        if not completed(observation):
             # Delta skipped the write: another process has committed this very batch meanwhile.
             return self._recounted(frame, batch_id)
         return counts_from(observation.get, self._rules)
@@ -160,13 +179,13 @@ class Target:
 
     def _tell(self, batch_id: int, counts: FlowCounts, duration_ms: int = 0) -> None:
         """Say that a batch is done; of one that was merged, with what its commit tells."""
-        place, path = self._place, None
+        place, path, written = self._place, None, None
         merges = self._merge is not None and self._committed
         found = merged_rows(place.table, place.transaction, batch_id) if merges else None
         if found is not None:
-            path = found.path
+            path, written = found.path, found.written
             counts = replace(counts, rows_upserted=found.upserted, rows_deleted=found.deleted, changes=found.changes)
-        self._emit(BatchDone(place.flow, place.dataset, place.epoch, batch_id, counts, duration_ms, path))
+        self._emit(BatchDone(place.flow, place.dataset, place.epoch, batch_id, counts, duration_ms, path, written))
 
     def _add(self, rows: DataFrame, batch_id: int) -> None:
         writer = rows.write.format("delta").mode("overwrite" if self._place.replaces else "append")
@@ -231,43 +250,13 @@ class Target:
         same = (written, quarantined) == (counts.rows_written, counts.rows_quarantined)
         if written is None or (same and _repeatable(frame, rules)):
             return counts
-        total = counts.rows_written + counts.rows_dropped + counts.rows_quarantined
         return replace(
             counts,
             rows_written=written,
             rows_quarantined=quarantined,
-            rows_dropped=max(total - written - quarantined, 0),
+            rows_dropped=max(counts.rows_read - written - quarantined, 0),
             recovered=True,
         )
-
-
-@contextmanager
-def _once(frame: DataFrame, stateful: bool) -> Iterator[DataFrame]:  # noqa: FBT001 - a property of the frame
-    """The rows of a batch that is in the table already; with state, they are computed all the same, and once.
-
-    Spark takes the versions of its state from the work that computes a batch, and ends the query for good when a batch
-    was not computed (``StatefulOperatorsUtils``, state checkpoints of format 2).
-    """
-    if not stateful:
-        yield frame
-        return
-    rows = frame.persist(StorageLevel.MEMORY_AND_DISK)
-    try:
-        rows.write.format("noop").mode("overwrite").save()
-        yield rows
-    finally:
-        rows.unpersist()
-
-
-def _completed(observation: Observation) -> bool:
-    """True once the observed write has run; waiting for one that was skipped would never end."""
-    java: Any = observation._jo  # noqa: SLF001 - its future has no public form
-    deadline = time.monotonic() + _OBSERVATION_PATIENCE_S
-    while java is not None and not java.future().isCompleted():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.01)
-    return java is not None
 
 
 def _repeatable(frame: DataFrame, rules: Rules) -> bool:

@@ -13,13 +13,19 @@ from headrace.model.names import QualifiedName
 from headrace.sql.columns import plain_name
 from headrace.sql.cursor import Cursor
 from headrace.sql.readonly import QUERY_WORDS
+from headrace.sql.refusals import Refusal, unsupported
 from headrace.sql.state import FileState
 
 _USAGE = (
-    "AUTO CDC [ONCE] INTO target FROM STREAM source KEYS (columns) [IGNORE NULL UPDATES] "
+    "AUTO CDC [ONCE] INTO target FROM STREAM source [WITH (options)] KEYS (columns) [IGNORE NULL UPDATES [ON columns]] "
     "[APPLY AS DELETE WHEN condition] [APPLY AS TRUNCATE WHEN condition] SEQUENCE BY expression "
-    "[SYSTEM SEQUENCE BY expression] [COLUMNS columns] [STORED AS SCD TYPE 1 | SCD TYPE 2 | BITEMPORAL] "
-    "[TRACK HISTORY ON columns]"
+    "[SYSTEM SEQUENCE BY expression] [COLUMNS TO UPDATE expression] [COLUMNS columns] "
+    "[STORED AS SCD TYPE 1 | SCD TYPE 2 | BITEMPORAL] [TRACK HISTORY ON columns], "
+    "where columns are (a, b) or * EXCEPT (a, b)"
+)
+_SNAPSHOTS = Refusal(
+    "A snapshot may come from a function, which SQL has not",
+    "Write dp.create_auto_cdc_from_snapshot_flow(target=..., source=..., keys=[...]) in a Python file of the project",
 )
 
 
@@ -109,13 +115,21 @@ def replacing(cursor: Cursor) -> ApplyChanges:
 
 def _source(cursor: Cursor, *, once: bool) -> tuple[str, str]:
     """The name behind FROM, and the query that reads it, as a stream unless it is read once."""
+    if cursor.ahead("SNAPSHOT") and not cursor.ahead("SNAPSHOT", "KEYS") and not cursor.ahead("SNAPSHOT", "WITH"):
+        raise unsupported("FROM SNAPSHOT", _SNAPSHOTS, cursor.location)
     cursor.accept("STREAM")
     inside = cursor.brackets("the name of the source") if cursor.rest and cursor.rest[0].is_symbol("(") else cursor
     name = inside.name("the name of the source")
     if inside is not cursor and not inside.done:
         raise inside.failure('")" behind the name of the source')
-    # Nothing but a name, which was read as one.
-    return name, f"SELECT * FROM {name}" if once else f"SELECT * FROM STREAM({name})"  # noqa: S608
+    begin = cursor.position
+    if cursor.accept("WITH"):
+        cursor.brackets("options of the source")
+    options = cursor.part(begin, cursor.position)
+    # Nothing but a name and options, which were read as such.
+    if options.done:
+        return name, f"SELECT * FROM {name}" if once else f"SELECT * FROM STREAM({name})"  # noqa: S608
+    return name, f"SELECT * FROM {'' if once else 'STREAM '}{name} {options.text}"  # noqa: S608
 
 
 def _clause(cursor: Cursor, values: dict[str, Any]) -> None:

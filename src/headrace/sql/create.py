@@ -38,7 +38,7 @@ _USAGE = {
 }
 _FLOW_USAGE = (
     "CREATE FLOW name [COMMENT 'text'] AS INSERT INTO [ONCE] target [BY NAME | (columns)] "
-    "[REPLACE USING (keys) SEQUENCE BY expression] query"
+    "[REPLACE USING (keys) SEQUENCE BY expression] query, or CREATE FLOW name AS AUTO CDC [ONCE] INTO target and so on"
 )
 _MODIFIERS = {
     **{word: word for word in ("STREAMING", "LIVE", "MATERIALIZED", "PRIVATE", "TEMPORARY")},
@@ -152,7 +152,7 @@ def _dataset(state: FileState, cursor: Cursor, kind: Kind, *, private: bool = Fa
         None,
     )
     if fed:
-        changes_from(state, cursor, name)
+        changes_from(state, cursor, name, once=cursor.accept("ONCE"))
     if replaces:
         _replacing(state, cursor, Flow(str(name), name, SqlQuery("", state.naming, by_name=False), location))
     if body is not None:

@@ -26,6 +26,19 @@ class Fuse:
         self.blown = False
         self._left = skip
 
+    def check(self) -> None:
+        """Say how an update ended that was to die.
+
+        Raises:
+            Crashed: it did.
+            AssertionError: it should have and did not.
+        """
+        if self.point is None:
+            return
+        if self.blown:
+            raise Crashed(self.point)
+        raise AssertionError(f'the update never came to "{self.point.value}"')
+
     def __call__(self, point: Point) -> None:
         """What the engine tells."""
         if self.point is None:

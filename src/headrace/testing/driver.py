@@ -18,7 +18,7 @@ from headrace.events.types import Event
 from headrace.graph.select import Selection
 from headrace.model.names import QualifiedName
 from headrace.model.rows import Rows
-from headrace.plan.loads import Backfill
+from headrace.plan.loads import Backfill, Replayed
 from headrace.plan.steps import Plan
 from headrace.project.open import Project
 from headrace.project.rehearsal import Rehearsal
@@ -27,7 +27,7 @@ from headrace.settings.discover import find_settings
 from headrace.settings.load import load_settings
 from headrace.settings.settings import Settings
 from headrace.testing.continuing import Continuing
-from headrace.testing.crash import Crashed, Fuse
+from headrace.testing.crash import Fuse
 from headrace.testing.folder import ProjectFolder
 from headrace.testing.result import Result, table_path
 from headrace.testing.rows import SortedRows
@@ -119,7 +119,7 @@ class Pipeline(ProjectFolder):
             accept_data_loss=accept_data_loss,
             on_event=on_event,
         )
-        self._check_fuse()
+        self._fuse.check()
         return Result(outcome, self.settings.layout, self.settings.naming)
 
     def backfill(self, name: str, start: str = "earliest", end: str = "latest", *, again: bool = False) -> Result:
@@ -129,7 +129,26 @@ class Pipeline(ProjectFolder):
             Crashed: it died where :meth:`crash_at` said.
         """
         outcome = self._opened(()).backfill(Backfill(name, start, end, again))
-        self._check_fuse()
+        self._fuse.check()
+        return Result(outcome, self.settings.layout, self.settings.naming)
+
+    def replay(
+        self,
+        name: str,
+        *,
+        rules: Sequence[str] = (),
+        changes: Sequence[str] = (),
+        release: bool = False,
+        abandon: bool = False,
+    ) -> Result:
+        """Rows that were set aside, through the rules of today; see ``Project.replay``.
+
+        Raises:
+            Crashed: it died where :meth:`crash_at` said.
+        """
+        wanted = Replayed(name, tuple(rules), tuple(changes), judged=not release, abandon=abandon)
+        outcome = self._opened(()).replay(wanted)
+        self._fuse.check()
         return Result(outcome, self.settings.layout, self.settings.naming)
 
     def continuing(self, patience_s: float = 60.0) -> Continuing:
@@ -176,12 +195,6 @@ class Pipeline(ProjectFolder):
     def sql(self, query: str) -> Rows:
         """A query over the tables and the event log."""
         return self.project.sql(query)
-
-    def _check_fuse(self) -> None:
-        if self._fuse.point is not None:
-            if self._fuse.blown:
-                raise Crashed(self._fuse.point)
-            raise AssertionError(f'the update never came to "{self._fuse.point.value}"')
 
     def _opened(self, only: Iterable[str]) -> Project:
         names = frozenset(map(self.settings.naming.canonical, only))

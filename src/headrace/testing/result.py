@@ -5,22 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
+from pyspark.sql import SparkSession
 
+from headrace.checkpoints.offsets import local_path
 from headrace.model.names import Naming
 from headrace.model.outcome import FlowCounts, FlowOutcome, FlowState, Outcome, UpdateState
 from headrace.settings.storage import StorageLayout
 from headrace.testing.rows import SortedRows
 
 QUARANTINE_SUFFIX = "_quarantine"
-# Features of tables that delta-rs reads by files only.
 _MASKS = ("filepath", "selection_vector")
-_VECTORS = "deletionVectors"
-_BY_FILE = {"typeWidening", _VECTORS}
+# Features of tables of which delta-rs reads files only, and not even these where a table has several.
+_VECTORS, _WIDENED, _MAPPED = "deletionVectors", "typeWidening", "columnMapping"
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,11 @@ def rows_at(path: str) -> SortedRows:
     if not DeltaTable.is_deltatable(path):
         return SortedRows()
     table = DeltaTable(path)
-    if _BY_FILE & set(table.protocol().reader_features or ()):
+    features = {_VECTORS, _WIDENED, _MAPPED} & set(table.protocol().reader_features or ())
+    if len(features) > 1:
+        rows = SparkSession.active().read.format("delta").load(path).toArrow()
+        return SortedRows(rows.cast(pa.schema(table.schema().to_arrow())).to_pylist())
+    if features - {_MAPPED}:
         return SortedRows(_rows_by_file(table))
     return SortedRows(pa.table(table.to_pyarrow_table()).to_pylist())
 
@@ -104,9 +108,9 @@ def _rows_by_file(table: DeltaTable) -> list[dict[str, Any]]:
     living = _masks(table) if _VECTORS in (table.protocol().reader_features or ()) else {}
     rows: list[dict[str, Any]] = []
     for file, uri in zip(files, table.file_uris(), strict=True):
-        held = pq.read_table(_path(uri), partitioning=None)
-        if _path(uri) in living:
-            held = held.filter(living.pop(_path(uri)))
+        held = pq.read_table(local_path(uri), partitioning=None)
+        if local_path(uri) in living:
+            held = held.filter(living.pop(local_path(uri)))
         columns = [
             held.column(field.name).cast(field.type)
             if field.name in held.column_names
@@ -122,9 +126,4 @@ def _rows_by_file(table: DeltaTable) -> list[dict[str, Any]]:
 def _masks(table: DeltaTable) -> dict[str, list[bool]]:
     """Which rows of a file are not deleted, for the files of which some are."""
     vectors = pa.table(table.deletion_vectors())
-    return {_path(uri): mask for uri, mask in zip(*(vectors[name].to_pylist() for name in _MASKS), strict=True)}
-
-
-def _path(uri: str) -> str:
-    """The path of a local file, by either of the forms in which delta-rs names it."""
-    return unquote(urlsplit(uri).path) if uri.startswith("file:") else uri
+    return {local_path(uri): mask for uri, mask in zip(*(vectors[name].to_pylist() for name in _MASKS), strict=True)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from headrace.cdc.shape import END_AT, START_AT
+from headrace.cdc.shape import END_AT, START_AT, SYSTEM_END_AT, SYSTEM_START_AT
 from headrace.testing.rows import Row, rows_of, sort_key
 
 
@@ -16,8 +16,14 @@ def history(rows: Any, **key: Any) -> str:
     Args:
         rows: the rows of the table, a DataFrame or dictionaries, such as ``pipeline.rows("users")``.
         key: the values of the key columns.
+
+    Raises:
+        ValueError: the rows have no such column, or not those of a table of SCD type 2, or two times.
     """
-    own = [row for row in rows_of(rows) if all(name in row and row[name] == value for name, value in key.items())]
+    every = rows_of(rows)
+    for row in every[:1]:
+        _check(row, key)
+    own = [row for row in every if all(row[name] == value for name, value in key.items())]
     lines = [", ".join(f"{name}={value!r}" for name, value in key.items())]
     before: Row = {}
     there = False
@@ -38,3 +44,14 @@ def history(rows: Any, **key: Any) -> str:
     elif ended is not None:
         lines.append(f"  from {ended!r}: no row")
     return "\n".join(lines)
+
+
+def _check(row: Row, key: Row) -> None:
+    if unknown := [name for name in key if name not in row]:
+        raise ValueError(f"no column {', '.join(unknown)}; there are {', '.join(row)}")
+    if START_AT not in row or END_AT not in row:
+        raise ValueError(f"rows of SCD type 2 have {START_AT} and {END_AT}; there are {', '.join(row)}")
+    if SYSTEM_START_AT in row:
+        raise ValueError(
+            f"the rows have two times; filter them by one of {SYSTEM_START_AT} and {SYSTEM_END_AT}, and leave both out"
+        )

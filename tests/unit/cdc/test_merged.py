@@ -13,7 +13,7 @@ from headrace.model.outcome import ChangeCounts
 numbers = st.integers(min_value=0)
 maybe = st.none() | numbers
 counts = st.builds(ChangeCounts, numbers, numbers, maybe, st.none(), maybe, st.none() | st.text())
-batches = st.builds(Merged, st.sampled_from(MergePath), counts, st.booleans())
+batches = st.builds(Merged, st.sampled_from(MergePath), st.none() | counts, st.booleans())
 
 
 @given(batch=batches, users=st.none() | st.text())

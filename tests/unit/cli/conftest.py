@@ -94,6 +94,9 @@ class FakeProject:
             on_event(event)
         return outcome(self.state)
 
+    def replay(self, wanted: Any, *, on_event: Callable[[Event], None] | None = None) -> Outcome:
+        return self.backfill(wanted, on_event=on_event)
+
     def backfill(self, wanted: Any, *, on_event: Callable[[Event], None] | None = None) -> Outcome:
         self._ask("backfill", wanted)
         assert on_event is not None

@@ -20,6 +20,7 @@ from headrace.plan.reach import SourceReach, SourceStart
 KINDS = {
     Mode.APPEND: Kind.STREAMING_TABLE,
     Mode.MERGE: Kind.STREAMING_TABLE,
+    Mode.SNAPSHOT: Kind.STREAMING_TABLE,
     Mode.COMPLETE: Kind.STREAMING_TABLE,
     Mode.ONCE: Kind.STREAMING_TABLE,
     Mode.REPLACE: Kind.MATERIALIZED_VIEW,

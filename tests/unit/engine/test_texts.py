@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from headrace.cdc.feed import Feed, MergePath
+from headrace.cdc.merged import WritePath
 from headrace.cdc.shape import ScdType, Shape
 from headrace.checkpoints.layouts import TableLayout
 from headrace.graph.resolved import Mode, StatefulOperator
@@ -133,11 +134,13 @@ def test_an_explanation_of_change_events_says_what_the_last_batch_did(make):
     feed = Feed(Shape(("id",), ("id", "version")), "version", '"integer"', "{}", told_by_rows=True, told_in_merge=True)
     flow = make.flow("users", "~events", mode=Mode.MERGE, feed=feed)
     graph = make.graph(flow)
-    explained = FlowExplanation(flow, 0, None, "start: ", merged=MergedBatch(7, MergePath.REBUILT, 3, 1))
+    batch = MergedBatch(7, MergePath.REBUILT, WritePath.REPLACED, 3, 1)
+    explained = FlowExplanation(flow, 0, None, "start: ", merged=batch)
 
     said = Explanation(graph.by_name[flow.target], (explained,)).describe()
 
-    assert "\n    last merge   batch 7: rows are built anew; 3 rows upserted, 1 deleted\n" in said
+    ways = f"{MergePath.REBUILT.value}; {WritePath.REPLACED.value}"
+    assert f"\n    last merge   batch 7: {ways}; 3 rows upserted, 1 deleted\n" in said
 
 
 def test_an_order_by_chance_is_warned_of_by_graphs_and_plans(make):
@@ -153,6 +156,16 @@ def test_an_order_by_chance_is_warned_of_by_graphs_and_plans(make):
     assert graph.describe().endswith(f"\n     warning: {reason}")
     assert plan.describe().endswith(f"\nwarning    users: {reason}")
     assert graph.to_json()["warnings"] == plan.to_json()["warnings"] == [{"flow": "users", "reason": reason}]
+
+
+@pytest.mark.parametrize(("kind", "warned"), [("date", True), ("timestamp", False)])
+def test_events_that_are_ordered_by_days_are_warned_of(make, kind, warned):
+    feed = Feed(Shape(("id",), ("id", "day")), "day", f'"{kind}"', "{}", told_by_rows=True, told_in_merge=True)
+    flow = make.flow("users", mode=Mode.MERGE, feed=feed)
+
+    said = make.graph(flow).describe()
+
+    assert ("     warning: day, which orders its events, is of type date" in said) is warned
 
 
 def test_a_preview_says_what_expectations_would_do():

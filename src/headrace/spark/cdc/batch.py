@@ -12,7 +12,7 @@ from headrace.model.datasets import Flow
 from headrace.model.names import quoted
 from headrace.model.outcome import ChangeCounts
 from headrace.spark.cdc.kept import Kept
-from headrace.spark.cdc.merge import SOURCE_ALIAS, TARGET_ALIAS, Merge
+from headrace.spark.cdc.merge import SOURCE_ALIAS, Merge
 
 
 @dataclass(frozen=True)
@@ -63,10 +63,6 @@ def with_lateness(batch: Batch, events: DataFrame) -> DataFrame:
     return events.crossJoin(F.broadcast(batch.forgotten)).withColumn("late", late).drop("forgotten")
 
 
-def same_key(keys: tuple[str, ...], struct: str) -> Column:
-    """That a row of the target has the key that lies in a struct of the source."""
-    matches = F.lit(True)
-    for name in keys:
-        of_target, of_source = f"{TARGET_ALIAS}.{quoted(name)}", f"{SOURCE_ALIAS}.{struct}.{quoted(name)}"
-        matches = matches & (F.col(of_target) == F.col(of_source))
-    return matches
+def key_in(keys: tuple[str, ...], struct: str) -> dict[str, Column]:
+    """The columns of a key as they lie in a struct of the source."""
+    return {name: F.col(f"{SOURCE_ALIAS}.{struct}.{quoted(name)}") for name in keys}

@@ -14,13 +14,16 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType
 
-from headrace.cdc.feed import Feed
+from headrace.cdc.feed import Feed, MergePath
+from headrace.cdc.merged import Merged
 from headrace.cdc.shape import END_AT, ScdType, Shape
+from headrace.cdc.turn import Turn
 from headrace.checkpoints.delta_log import newest_version
 from headrace.errors import PipelineError
 from headrace.model.datasets import Flow
 from headrace.model.names import quoted
 from headrace.runtime.seam import Point, Seam
+from headrace.spark.cdc.committing import Commit
 from headrace.spark.cdc.difference import DELETE, INSERT, UPDATE, merge_of, rows_of
 from headrace.spark.cdc.folding import comparable
 from headrace.spark.cdc.kept import Kept, kept_rows
@@ -46,6 +49,7 @@ class Comparing:
         transaction: under which the flow's snapshots are committed.
         at: is told each point that a crash could part from the next.
         fence: returns while this update may commit.
+        turn: whose turn it is to change the target.
         sets_aside: rules of the table may keep rows of a snapshot out of it.
         version: of the next snapshot.
     """
@@ -56,6 +60,7 @@ class Comparing:
     transaction: str
     at: Seam
     fence: Callable[[], None]
+    turn: Turn
     sets_aside: bool
     version: Any = None
 
@@ -74,7 +79,8 @@ class Comparing:
         Raises:
             PipelineError: CDC.REPEATED_KEYS, CDC.TARGET_CHANGED; the table was not written.
         """
-        return computed_again(lambda: self._compare(rows, batch_id, judged), self.fence, self.flow)
+        with self.turn.lock:
+            return computed_again(lambda: self._compare(rows, batch_id, judged), self.fence, self.flow)
 
     def _compare(self, rows: DataFrame, batch_id: int, judged: DataFrame) -> bool:
         with kept_rows() as kept:
@@ -90,7 +96,8 @@ class Comparing:
                 raise self._repeated(changes.filter(repeated))
             self.at(Point.TO_WRITE)
             merge = merge_of(changes, self.feed.shape, key_range(kind, facts))
-            merge.commit(self.table, self.fence, self.transaction, batch_id, since=since)
+            merged = Merged(MergePath.COMPARED, None, versions=False)
+            Commit(merge, self.table, self.fence, (self.transaction, batch_id), merged, since).make()
             self.at(Point.WRITTEN)
             return True
 

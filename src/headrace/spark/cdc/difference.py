@@ -1,4 +1,4 @@
-"""Rows that are there, rows that should be, and what lies between them as one MERGE.
+"""Rows that are there, rows that should be, and what lies between them as one change of their table.
 
 Rows have ``key`` and ``state`` (structs of a table's own columns), and for the times that their table has ``begun`` and
 ``ended``, ``since`` and ``until``.
@@ -13,11 +13,11 @@ from pyspark.sql import functions as F
 
 from headrace.cdc.shape import END_AT, START_AT, SYSTEM_END_AT, SYSTEM_START_AT, Shape
 from headrace.model.names import quoted
-from headrace.spark.cdc.batch import same_key
+from headrace.spark.cdc.batch import key_in
 from headrace.spark.cdc.folding import comparable
 from headrace.spark.cdc.kept import is_small
 from headrace.spark.cdc.key_range import KeyRange
-from headrace.spark.cdc.merge import SOURCE_ALIAS, TARGET_ALIAS, Merge, target_column
+from headrace.spark.cdc.merge import SOURCE_ALIAS, Merge, same
 
 INSERT, UPDATE, DELETE = "insert", "update", "delete"
 _TIMES = {START_AT: "begun", END_AT: "ended", SYSTEM_START_AT: "since", SYSTEM_END_AT: "until"}
@@ -48,7 +48,7 @@ def difference(after: DataFrame, current: DataFrame, shape: Shape) -> DataFrame:
 
 
 def merge_of(changes: DataFrame, shape: Shape, keys: KeyRange | None = None) -> Merge:
-    """The MERGE that brings a table to where it should be.
+    """What brings a table to where it should be.
 
     Args:
         changes: settled rows with ``action``, one of the constants above; no two with the same key and beginnings.
@@ -56,16 +56,19 @@ def merge_of(changes: DataFrame, shape: Shape, keys: KeyRange | None = None) -> 
         keys: between which those of the changes lie.
     """
     action = F.col(f"{SOURCE_ALIAS}.action")
-    matches = same_key(shape.keys, "key") & (keys or KeyRange()).holds(target_column)
-    for name in shape.times[::2]:
-        matches = matches & (F.col(f"{TARGET_ALIAS}.{name}") == F.col(f"{SOURCE_ALIAS}.{_TIMES[name]}"))
+    identity, keys = key_in(shape.keys, "key"), keys or KeyRange()
+    identity |= {name: F.col(f"{SOURCE_ALIAS}.{_TIMES[name]}") for name in shape.times[::2]}
     values = {name: F.col(f"{SOURCE_ALIAS}.state.{quoted(name)}") for name in shape.columns}
     values |= {name: F.col(f"{SOURCE_ALIAS}.{_TIMES[name]}") for name in shape.times}
     return Merge(
-        source=F.broadcast(changes) if is_small(changes) else changes,
-        matches=matches,
+        source=changes,
+        matches=same(identity, keys),
         deletes=action == DELETE,
         updates=action == UPDATE,
         inserts=action == INSERT,
         values=values,
+        identity=identity,
+        keys=keys,
+        small=is_small(changes),
+        exact=True,
     )

@@ -9,7 +9,15 @@ from typing import Any
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, MapType, StructField, StructType
+from pyspark.sql.types import (
+    ArrayType,
+    CalendarIntervalType,
+    DataType,
+    MapType,
+    StructField,
+    StructType,
+    VariantType,
+)
 
 from headrace.cdc.change_feed import COMMIT_TIMESTAMP, COMMIT_VERSION, is_change_feed, without_feed_columns
 from headrace.cdc.envelope import ENVELOPE, FIELDS
@@ -41,7 +49,7 @@ def feed_of(flow: Flow, source: DataFrame, table: Schema | None = None) -> Feed:
     changes = changes_of(flow)
     names = tuple(source.columns)
     of_commits, of_envelopes = is_change_feed(names), _is_opened(source)
-    keys = tuple(_key(flow, key, source) for key in changes.keys)
+    keys = _keys(flow, changes.keys, source)
     columns = _chosen(flow, "column_list", changes.columns, names)
     if changes.columns.all_but:
         columns = without_feed_columns(columns) if of_commits else columns
@@ -53,7 +61,7 @@ def feed_of(flow: Flow, source: DataFrame, table: Schema | None = None) -> Feed:
     sequence = _typed(flow, "sequence_by", changes.sequence_by, source)
     system = _typed(flow, "system_sequence_by", changes.system_sequence_by, source) if changes.bitemporal else None
     for argument, field in (("sequence_by", sequence), ("system_sequence_by", system)):
-        if field is not None and isinstance(field.dataType, (MapType, ArrayType)):
+        if field is not None and (isinstance(field.dataType, ArrayType) or _has_no_order(field.dataType)):
             raise _bad(flow, argument, f"{field.dataType.simpleString()} has no order that events could have")
     for argument, condition in (("apply_as_deletes", changes.deletes), ("apply_as_truncates", changes.truncates)):
         if condition is not None:
@@ -115,7 +123,7 @@ def snapshot_feed(flow: Flow, snapshot: DataFrame, version_type: str) -> Feed:
     assert compares is not None  # noqa: S101 - asked of flows that compare snapshots only
     columns = tuple(snapshot.columns)
     shape = Shape(
-        keys=tuple(_key(flow, key, snapshot) for key in compares.keys),
+        keys=_keys(flow, compares.keys, snapshot),
         columns=columns,
         scd_type=ScdType(compares.scd_type),
         tracked=_chosen(flow, "track_history_column_list", compares.tracked, columns),
@@ -186,6 +194,27 @@ def _check_added(flow: Flow, shape: Shape) -> None:
     if {name.casefold() for name in shape.times} & {column.casefold() for column in shape.columns}:
         reason = "the table gets columns of these names by itself; take them out, or rename them in a view"
         raise _bad(flow, "column_list", f"{_listed(shape.times)}: {reason}")
+
+
+def _keys(flow: Flow, given: tuple[Any, ...], source: DataFrame) -> tuple[str, ...]:
+    """The columns that tell rows apart."""
+    keys = tuple(_key(flow, key, source) for key in given)
+    if len(set(keys)) < len(keys):
+        raise _bad(flow, "keys", f"{_listed(keys)} names a column twice")
+    for key in keys:
+        if _has_no_order(source.schema[key].dataType):
+            raise _bad(flow, "keys", f'"{key}" is {source.schema[key].simpleString()}, whose values cannot be compared')
+    return keys
+
+
+def _has_no_order(kind: DataType) -> bool:
+    """Whether Spark can neither order values of a type nor tell whether they are equal."""
+    if isinstance(kind, StructType):
+        return any(_has_no_order(field.dataType) for field in kind.fields)
+    inner = kind.elementType if isinstance(kind, ArrayType) else kind
+    return isinstance(inner, (MapType, VariantType, CalendarIntervalType)) or (
+        inner is not kind and _has_no_order(inner)
+    )
 
 
 def _key(flow: Flow, key: Any, source: DataFrame) -> str:

@@ -25,6 +25,7 @@ from pyspark.sql.types import StructType
 
 from headrace.cdc.feed import Feed
 from headrace.cdc.shape import ScdType
+from headrace.spark.cdc.committing import Commit
 from headrace.spark.cdc.folding import is_set
 from headrace.spark.cdc.kept import kept_rows
 from headrace.spark.cdc.memory import IS_EVENT, IS_MARK, Memory
@@ -111,7 +112,8 @@ def forget(
 
         def write(term: int | None) -> None:
             writer = of_term(term, "forgetting")
-            merge.commit(memory.path, fence, writer.get("txnAppId"), int(writer.get("txnVersion", 0)))
+            transaction = (str(writer["txnAppId"]), int(writer["txnVersion"])) if writer else None
+            Commit(merge, memory.path, fence, transaction).make()
 
         written_once(memory.path, term, fence, write)
     return True

@@ -1,26 +1,21 @@
-"""One MERGE of Delta, as one transaction."""
+"""What a batch does to its target."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from headrace.cdc.merged import Merged
-from headrace.checkpoints.delta_log import rewritten_since
 from headrace.model.names import quoted
-from headrace.spark.conflicts import Outdated, tried_again
+from headrace.spark.cdc.key_range import KeyRange
 from headrace.spark.delta_tables import delta_table
-from headrace.spark.session import with_confs
 
 # Expressions of the user are looked up beside them; no column should be called so.
 TARGET_ALIAS, SOURCE_ALIAS = "__headrace_target", "__headrace_source"
-_TRANSACTION, _VERSION = "spark.databricks.delta.write.txnAppId", "spark.databricks.delta.write.txnVersion"
-_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
-_MATERIALIZE = "spark.databricks.delta.merge.materializeSource"
 
 
 @dataclass(frozen=True)
@@ -33,71 +28,72 @@ class Merge:
         matches: which rows of the source and the target belong together.
         deletes: which matched rows are taken out.
         updates: which other matched rows get new values; None for none.
-        inserts: which rows of the source that match none are added.
-        values: of the target's columns, for updates and inserts.
+        inserts: which rows of the source that match none are added; None for none.
+        values: of the target's columns, for updates and inserts; of the source alone.
+        identity: columns of the target, each with what of the source it equals in rows that belong together; empty
+            where ``matches`` says more than these and ``keys``.
+        keys: between which the keys of the source lie.
+        small: the source may be sent to every task.
+        exact: the source alone says what becomes of its rows: those that are taken out or get new values have a row in
+            the target, and those that are added have none.
     """
 
     source: DataFrame
     matches: Column
     deletes: Column | None
     updates: Column | None
-    inserts: Column
+    inserts: Column | None
     values: Mapping[str, Column]
+    identity: Mapping[str, Column] = field(default_factory=dict)
+    keys: KeyRange = field(default_factory=KeyRange)
+    small: bool = False
+    exact: bool = False
 
-    def commit(
-        self,
-        table: str,
-        fence: Callable[[], None],
-        transaction: str | None,
-        version: int,
-        merged: Merged | None = None,
-        since: int | None = None,
-    ) -> None:
-        """Change the table; nothing happens where this version of the transaction, or a later one, is in it already.
+    @property
+    def sent(self) -> DataFrame:
+        """The source, to every task where it may be, with its alias."""
+        return (F.broadcast(self.source) if self.small else self.source).alias(SOURCE_ALIAS)
 
-        Args:
-            table: where the target lies.
-            fence: returns while this update may commit.
-            transaction: under which the flow's batches are committed; None for a change that is no batch.
-            version: of the batch.
-            merged: what the commit says of the batch.
-            since: the version of the table at which the change was computed; None where others cannot change it.
-
-        Raises:
-            Outdated: others have changed the table since then; nothing happened.
-        """
+    def on(self, table: str) -> Any:
+        """Delta's own form of the MERGE into a table, to be executed."""
         session = self.source.sparkSession
-        confs = {_MATERIALIZE: "none"}
-        if transaction is not None:
-            confs |= {_TRANSACTION: transaction, _VERSION: str(version)}
-        if merged is not None:
-            confs[_METADATA] = merged.to_text(session.conf.get(_METADATA, None))
-        fence()
-        with with_confs(session, confs):
-            tried_again(lambda: self._execute(session, table, since), fence)
-
-    def _execute(self, session: SparkSession, table: str, since: int | None) -> None:
-        merge = self._on(session, table)
-        # Small files of the table may be put together meanwhile; its rows are the same.
-        if since is not None and rewritten_since(table, since):
-            raise Outdated
-        merge.execute()
-
-    def _on(self, session: SparkSession, table: str) -> Any:
-        """Delta's own form of the MERGE."""
         values = _java_map(session, {quoted(name): value for name, value in self.values.items()})
         target = getattr(delta_table(session, table), "as")(TARGET_ALIAS)
-        builder = target.merge(_java(self.source.alias(SOURCE_ALIAS)), _java(self.matches))
+        builder = target.merge(_java(self.sent), _java(self.matches))
         if self.deletes is not None:
             builder = builder.whenMatched(_java(self.deletes)).delete()
         if self.updates is not None:
             builder = builder.whenMatched(_java(self.updates)).update(values)
-        return builder.whenNotMatched(_java(self.inserts)).insert(values)
+        return builder if self.inserts is None else builder.whenNotMatched(_java(self.inserts)).insert(values)
+
+    def narrowed(self) -> Merge:
+        """The same without what no row of the source is for: Delta has shorter ways for what only adds or only changes.
+
+        Where the target's rows decide, nothing is known before.
+        """
+        if not self.exact:
+            return self
+        asked = {"deletes": self.deletes, "updates": self.updates, "inserts": self.inserts}
+        given = {name: condition for name, condition in asked.items() if condition is not None}
+        counts = [F.count_if(condition).alias(name) for name, condition in given.items()]
+        found = self.source.alias(SOURCE_ALIAS).agg(*counts).collect()[0]
+        needed = {name: condition for name, condition in given.items() if found[name]}
+        if not needed:
+            # Nothing changes, and yet it is a commit, which says that the batch is in the table.
+            return self
+        deletes, updates, inserts = (needed.get(name) for name in asked)
+        return replace(self, deletes=deletes, updates=updates, inserts=inserts)
 
 
 def target_column(name: str) -> Column:
     """A column of the target."""
     return F.col(f"{TARGET_ALIAS}.{quoted(name)}")
+
+
+def same(identity: Mapping[str, Column], keys: KeyRange) -> Column:
+    """That columns of the target equal what of the source is named beside them, and lie where it does."""
+    equal = [target_column(name) == value for name, value in identity.items()]
+    return reduce(Column.__and__, equal) & keys.holds(target_column)
 
 
 def _java(of: DataFrame | Column) -> Any:

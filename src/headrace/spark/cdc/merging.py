@@ -22,6 +22,7 @@ from headrace.runtime.seam import Point, Seam
 from headrace.spark.cdc.batch import Batch
 from headrace.spark.cdc.believing import believed
 from headrace.spark.cdc.change_feed import without_replaced
+from headrace.spark.cdc.committing import Commit
 from headrace.spark.cdc.events import events_of, fitted
 from headrace.spark.cdc.forgetting import forget, look
 from headrace.spark.cdc.kept import kept_rows
@@ -111,7 +112,7 @@ class Merging:
                 self.at(Point.REMEMBERED)
             self.at(Point.TO_WRITE)
             merged = Merged(path, changes.counts, self.feed.shape.scd_type is ScdType.TWO)
-            changes.merge.commit(self.table, self.fence, self.transaction, batch_id, merged, since)
+            Commit(changes.merge, self.table, self.fence, (self.transaction, batch_id), merged, since).make()
             self.turn.tidy = True
             self.at(Point.WRITTEN)
 

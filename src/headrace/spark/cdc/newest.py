@@ -1,6 +1,6 @@
 """The short way of type 1: where rows tell the sequence of the event that made them, the newest event of a key decides.
 
-The target is read by the MERGE alone, which compares sequences itself.
+The target is not read here: who writes the changes compares the sequences.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from pyspark.sql.types import StructType
 
 from headrace.model.names import quoted
 from headrace.model.outcome import ChangeCounts
-from headrace.spark.cdc.batch import Batch, Changes, same_key, with_lateness
+from headrace.spark.cdc.batch import Batch, Changes, key_in, with_lateness
 from headrace.spark.cdc.events import sequence_column
 from headrace.spark.cdc.folding import BATCH, comparable, digest, parts_of
 from headrace.spark.cdc.kept import is_small
 from headrace.spark.cdc.key_range import bounds_of, key_range
-from headrace.spark.cdc.merge import SOURCE_ALIAS, Merge, target_column
+from headrace.spark.cdc.merge import SOURCE_ALIAS, Merge, same, target_column
 from headrace.spark.cdc.ties import tie_groups
 
-# Of a batch that is sent to every task of the MERGE.
+# Of a batch that is sent to every task which compares.
 _BROADCAST_ROWS = 100_000
 
 
@@ -45,8 +45,7 @@ def newest(batch: Batch) -> Changes:
         F.sum(counts.getField("late")).alias("late"),
         *bounds_of(key, f"{name}.key", F.col(f"{name}.stands")),
     ).collect()[0]
-    source = F.broadcast(found) if facts["rows"] <= _BROADCAST_ROWS and is_small(settled) else found
-    matches = same_key(shape.keys, f"{name}.key") & key_range(key, facts).holds(target_column)
+    identity, keys = key_in(shape.keys, f"{name}.key"), key_range(key, facts)
     changes = F.col(f"{SOURCE_ALIAS}.{name}")
     begun = sequence_column(batch.flow, batch.feed).cast(batch.events.schema["sequence"].dataType)
     tied = changes.getField("sequence") == begun
@@ -55,12 +54,15 @@ def newest(batch: Batch) -> Changes:
     greater = changes.getField("weight") > _weight(batch, target_column)
     deleted = changes.getField("deleted")
     merge = Merge(
-        source=source,
-        matches=matches,
+        source=found,
+        matches=same(identity, keys),
         deletes=deleted & (later if shape.upserts_win else later | tied) if facts["deleted"] else None,
         updates=~deleted & (later | (tied & greater)),
         inserts=~deleted,
         values={column: F.col(f"{SOURCE_ALIAS}.{name}.row.{quoted(column)}") for column in shape.columns},
+        identity=identity,
+        keys=keys,
+        small=facts["rows"] <= _BROADCAST_ROWS and is_small(settled),
     )
     missing = found.select(f"{name}.*").filter("deleted").select(*batch.events.columns)
     lost = _tied(batch.events) if facts["tied"] else 0

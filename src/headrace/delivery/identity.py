@@ -1,0 +1,35 @@
+"""Whose batch it is that a function was called with."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+
+from headrace.errors import PipelineError
+from headrace.spark.batch_plan import QUERY_ID_PROPERTY
+from headrace.spark.sinks.function import DELIVERY_PROPERTY
+
+
+def writer_of(frame: DataFrame, target: str, name: str | None) -> str:
+    """The name under which a batch is recorded in *target*; no other query's, and no other target's.
+
+    Args:
+        frame: the batch.
+        target: what it is written to.
+        name: of the writer, in the place of the query's id.
+
+    Raises:
+        PipelineError: DELIVERY.NO_QUERY: no streaming query runs in this thread, and there is no name.
+    """
+    context = frame.sparkSession.sparkContext
+    of_pipeline = context.getLocalProperty(DELIVERY_PROPERTY)
+    found = of_pipeline or context.getLocalProperty(QUERY_ID_PROPERTY)
+    if not (found or name):
+        raise PipelineError("DELIVERY.NO_QUERY")
+    # A name of a pipeline's function is one among those of its sink, and begins anew with it.
+    own = f"{found}:{name}" if of_pipeline and name else name or found
+    return f"headrace:{own}:{target}"
+
+
+def in_pipeline(frame: DataFrame) -> bool:
+    """True inside a function of ``@dp.foreach_batch_sink``."""
+    return frame.sparkSession.sparkContext.getLocalProperty(DELIVERY_PROPERTY) is not None

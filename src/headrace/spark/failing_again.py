@@ -1,0 +1,121 @@
+"""Rows that a query has failed with, through the same query once more."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from headrace.checkpoints.failing_rows import StoredRow, mark_failing, stored_failing_rows
+from headrace.checkpoints.loads import finished, store_load
+from headrace.errors import PipelineError
+from headrace.events.types import Warned
+from headrace.graph.resolved import ResolvedFlow
+from headrace.plan.loads import Load, Replay
+from headrace.runtime.halving import NoSingleRowFails, failing
+from headrace.runtime.seam import Point
+from headrace.spark.batch_plan import BatchPlan
+from headrace.spark.numbered_rows import JSON_OPTIONS, NumberedRows, numbered
+from headrace.spark.preparation import Preparation
+from headrace.spark.row_failures import RowFailures
+from headrace.spark.session import on_clone, with_confs
+from headrace.spark.surroundings import Surroundings
+
+_REPLAYED = "replayed"
+
+
+def with_rows_that_pass(
+    around: Surroundings, preparation: Preparation, flow: ResolvedFlow, load: Load, asked: Replay
+) -> Load:
+    """The load, with the rows that the query does not fail with any more; the others stay set aside.
+
+    Raises:
+        PipelineError: REPLAY.STILL_FAIL: it fails with all of them.
+    """
+    if asked.failing:
+        # Found by an earlier try, and perhaps in the table.
+        return load
+    place = flow.flow.location
+    if flow.analysis.operators:
+        raise PipelineError("REPLAY.KEEPS_STATE", location=place, flow=flow.name, name=flow.target)
+    stored = stored_failing_rows(around.state.record_file(flow).parent)
+    plan = _plan(around, preparation, flow)
+    # In the order of their sources, as they are numbered.
+    ordered = sorted(stored, key=lambda row: row.input)
+    failures = RowFailures(around, flow)
+    with numbered(plan, _sources(flow, plan, asked, ordered), {}) as rows:
+        error = failures.of_rows(rows.why(0, rows.count))
+        found = {} if error is None else _still_failing(rows, failures, error)
+    if found:
+        first = next(iter(found.values()))
+        reason, at = failures.reason(first), failures.report(first).error.location
+        if len(found) == len(ordered):
+            raise PipelineError("REPLAY.STILL_FAIL", location=at, flow=flow.name, count=len(found), reason=reason)
+        message = f'flow "{flow.name}": its query still fails with {len(found)} of {len(ordered)} rows: {reason}'
+        around.emit(Warned("ROWS.SET_ASIDE", message, flow.name, str(flow.target)))
+    passing = tuple(row.id for position, row in enumerate(ordered) if position not in found)
+    return replace(load, replay=replace(asked, failing=passing))
+
+
+def _still_failing(rows: NumberedRows, failures: RowFailures, error: Exception) -> dict[int, Exception]:
+    """The rows that fail, by their positions, and what each raises; *error* is what all of them do."""
+    try:
+        return failing(rows.count, lambda first, last: failures.of_rows(rows.why(first, last)), rows.count)
+    except NoSingleRowFails:
+        raise error from None
+
+
+def frame_of_failing(
+    around: Surroundings, preparation: Preparation, flow: ResolvedFlow, asked: Replay, ids: Sequence[str]
+) -> DataFrame:
+    """What the query returns over rows that it has failed with."""
+    plan = _plan(around, preparation, flow)
+    sources = _sources(flow, plan, asked, stored_failing_rows(around.state.record_file(flow).parent, ids))
+    return plan.over(lambda number: sources[number])
+
+
+def settle_failing(around: Surroundings, flow: ResolvedFlow, load: Load, ids: Sequence[str]) -> None:
+    """Mark rows that are where they belong, and record that the replay is done; both can be repeated after a crash."""
+    folder = around.state.record_file(flow).parent
+    around.fence()
+    mark_failing(folder, ids, _REPLAYED)
+    around.at(Point.MARKED)
+    around.fence()
+    store_load(folder, finished(load))
+
+
+def _plan(around: Surroundings, preparation: Preparation, flow: ResolvedFlow) -> BatchPlan:
+    with preparation.loading:
+        preparation.register_inputs(flow)
+        with with_confs(around.session, flow.flow.spark_conf):
+            frame = on_clone(preparation.frame(flow), around.work_group(flow.name))
+    plan = frame._jdf.queryExecution().analyzed()  # noqa: SLF001 - plans have no public form
+    return BatchPlan(frame.sparkSession, plan, plan)
+
+
+def _sources(flow: ResolvedFlow, plan: BatchPlan, asked: Replay, stored: Sequence[StoredRow]) -> list[DataFrame]:
+    """The rows, as each source of the query would give them.
+
+    Raises:
+        PipelineError: REPLAY.OTHER_SOURCE: a source is gone, or has other columns now.
+    """
+    found = []
+    schemas = plan.schemas()
+    for row in stored:
+        columns = set(json.loads(row.row))
+        if row.input >= len(schemas) or columns != set(schemas[row.input].names):
+            named = ", ".join(sorted(columns))
+            raise PipelineError("REPLAY.OTHER_SOURCE", location=flow.flow.location, flow=flow.name, columns=named)
+    for number, schema in enumerate(schemas):
+        texts = [(row.row,) for row in stored if row.input == number]
+        rows = plan.session.createDataFrame(texts, "row STRING")
+        rows = rows.select(F.from_json("row", schema, {**JSON_OPTIONS, "mode": "FAILFAST"}).alias("row"))
+        rows = rows.select("row.*")
+        for column, text in asked.changes:
+            if column in rows.columns:
+                rows = rows.withColumn(column, F.expr(text).cast(rows.schema[column].dataType))
+        found.append(plan.standing_in(number, rows))
+    return found

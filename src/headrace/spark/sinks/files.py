@@ -1,0 +1,168 @@
+"""Files as a sink: those of a batch appear in a folder exactly once, and each of them whole.
+
+Spark writes a batch into a folder of its own, out of sight of whoever reads. What is in it, and the names that it gets,
+is then noted in a journal, and the files are moved to these names. A crash before the note leaves what nobody sees, and
+the batch is written anew; one after it leaves moves to be made, which the next update makes from the journal, without
+computing anything. Files that are there are never replaced by others.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from headrace.errors import PipelineError
+from headrace.runtime.seam import Point
+from headrace.spark.sinks.sink import Batch, Guard
+
+# Names that begin so are passed over by readers of Spark, Hive and Auto Loader.
+_ASIDE = "_headrace"
+_DIGEST_LENGTH = 16
+
+
+@dataclass(frozen=True)
+class FilesSink:
+    """A folder of files.
+
+    Attributes:
+        format: of the files, by Spark's name.
+        path: of the folder, with its scheme where it is none of a local disk.
+        guard: what is done around each step.
+        options: of Spark's writer.
+        partition_by: columns that are folders.
+    """
+
+    format: str
+    path: str
+    guard: Guard
+    options: Mapping[str, str] = field(default_factory=dict)
+    partition_by: tuple[str, ...] = ()
+
+    def deliver(self, rows: DataFrame, batch: Batch) -> int | None:
+        """Write the files of a batch, or finish what an earlier try of it has begun."""
+        digest = hashlib.sha256(batch.transaction.encode()).hexdigest()[:_DIGEST_LENGTH]
+        folder = _Folder(rows.sparkSession, self.path, f"{_ASIDE}/{digest}")
+        journal = folder.journal()
+        if journal.batch > batch.number or (journal.batch == batch.number and journal.done):
+            return None
+        if journal.batch < batch.number:
+            draft = f"{_ASIDE}/{digest}/{batch.number}-{batch.attempt}"
+            self.guard.before(Point.TO_WRITE)
+            writer = rows.write.format(self.format).mode("overwrite").options(**self.options)
+            if self.partition_by:
+                writer = writer.partitionBy(*self.partition_by)
+            writer.save(f"{self.path}/{draft}")
+            names = f"{digest}-{batch.epoch}-{batch.number:010}"
+            journal = _Journal(batch.number, draft, tuple(_moves(folder.files(draft), draft, names)))
+            self.guard.before(Point.STAGED)
+            newest = folder.journal()
+            if newest.batch >= batch.number:
+                # Another update has taken over meanwhile, and gone further.
+                return None
+            folder.note(journal)
+        self._publish(folder, journal)
+        return None
+
+    def _publish(self, folder: _Folder, journal: _Journal) -> None:
+        """Give the files of a batch their names; safe to repeat after a crash."""
+        for source, name in journal.moves:
+            self.guard.before(Point.TO_PUBLISH)
+            folder.move(source, name)
+        self.guard.before(Point.PUBLISHED)
+        folder.note(_Journal(journal.batch, "", (), done=True))
+        folder.delete(journal.draft)
+        self.guard.at(Point.WRITTEN)
+
+
+@dataclass(frozen=True)
+class _Journal:
+    """The newest batch of a flow in an epoch, and the moves that are still to be made unless it is done."""
+
+    batch: int = -1
+    draft: str = ""
+    moves: tuple[tuple[str, str], ...] = ()
+    done: bool = False
+
+
+def _moves(files: Iterator[str], draft: str, names: str) -> Iterator[tuple[str, str]]:
+    """Where each file of a draft goes; Spark's own names have an identifier in them that each try makes anew."""
+    for number, file in enumerate(sorted(files)):
+        *parents, last = file.removeprefix(f"{draft}/").split("/")
+        suffix = last.partition(".")[2]
+        yield file, "/".join((*parents, f"{names}-{number:05}{'.' if suffix else ''}{suffix}"))
+
+
+class _Folder:
+    """The folder of a sink, on whatever file system Spark writes to; paths are relative to it."""
+
+    def __init__(self, session: SparkSession, path: str, aside: str) -> None:
+        jvm: Any = session._jvm  # noqa: SLF001 - Hadoop's file systems have no Python
+        conf: Any = session._jsparkSession.sessionState().newHadoopConf()  # noqa: SLF001 - the same
+        self._jvm = jvm
+        self._root = jvm.org.apache.hadoop.fs.Path(path)
+        self._files = self._root.getFileSystem(conf)
+        manager = jvm.org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
+        self._atomic = manager.create(self._root, conf)
+        self._journal = f"{aside}/journal.json"
+        self._moves_at_once = str(self._files.getUri().getScheme()) in ("file", "hdfs")
+
+    def journal(self) -> _Journal:
+        """What was noted last."""
+        path = self._at(self._journal)
+        if not self._files.exists(path):
+            return _Journal()
+        stream = self._atomic.open(path)
+        try:
+            said = json.loads(self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
+        finally:
+            stream.close()
+        return _Journal(said["batch"], said["draft"], tuple(map(tuple, said["moves"])), said["done"])
+
+    def note(self, journal: _Journal) -> None:
+        """Store a journal in the place of the one before, whole or not at all."""
+        said = {"batch": journal.batch, "draft": journal.draft, "moves": journal.moves, "done": journal.done}
+        path = self._at(self._journal)
+        self._files.mkdirs(path.getParent())
+        stream = self._atomic.createAtomic(path, True)  # noqa: FBT003 - replaces the one before
+        stream.write(bytearray(json.dumps(said).encode()))
+        stream.close()
+
+    def files(self, folder: str) -> Iterator[str]:
+        """The files below a folder, but those that are none of the rows'."""
+        root = self._files.makeQualified(self._root).toString().rstrip("/")
+        found = self._files.listFiles(self._at(folder), True)  # noqa: FBT003 - in all folders below
+        while found.hasNext():
+            path = found.next().getPath()
+            if not path.getName().startswith(("_", ".")):
+                yield path.toString().removeprefix(f"{root}/")
+
+    def move(self, source: str, name: str) -> None:
+        """Give a file its name; nothing happens to one that has it.
+
+        Raises:
+            PipelineError: SINK.FILE_GONE: it is nowhere.
+        """
+        given, wanted = self._at(source), self._at(name)
+        if not self._files.exists(given):
+            if not self._files.exists(wanted):
+                raise PipelineError("SINK.FILE_GONE", file=given.toString(), name=wanted.toString())
+            return
+        self._files.mkdirs(wanted.getParent())
+        # Where moving is copying, a crash leaves a part of a file under its name.
+        if self._files.exists(wanted) and not self._moves_at_once:
+            self._files.delete(wanted, False)  # noqa: FBT003 - a file
+        if not self._files.rename(given, wanted) and not (self._files.exists(wanted) and not self._files.exists(given)):
+            raise PipelineError("SINK.FILE_GONE", file=given.toString(), name=wanted.toString())
+
+    def delete(self, folder: str) -> None:
+        """Take away a folder of ours."""
+        if folder:
+            self._files.delete(self._at(folder), True)  # noqa: FBT003 - with all that is in it
+
+    def _at(self, relative: str) -> Any:
+        return self._jvm.org.apache.hadoop.fs.Path(self._root, relative)

@@ -1,0 +1,165 @@
+"""From the definition of a sink to what writes it."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+import uuid
+from dataclasses import replace
+from pathlib import Path
+
+from headrace.autoloader.stores.paths import mapped
+from headrace.checkpoints.records import FlowRecord
+from headrace.graph.resolved import ResolvedFlow
+from headrace.model.datasets import Kind
+from headrace.model.sinks import FOREACH_BATCH, SinkDefinition
+from headrace.settings.storage import StorageLayout
+from headrace.sinks.checks import columns_named, options_of, table_of, writer_options
+from headrace.sinks.database import TableWriter
+from headrace.sinks.formats import AS_HEADER, CONSOLE, DELTA, FILES, HTTP, JDBC, KAFKA, format_of
+from headrace.sinks.http import Body, HttpPlace, HttpSender
+from headrace.sinks.retrying import Clock, Patience
+from headrace.sources.jdbc_connection import database_of
+from headrace.sources.option_reading import GivenOptions
+from headrace.spark.auto_loader import PATHS
+from headrace.spark.sinks.console import ConsoleSink
+from headrace.spark.sinks.delta import DeltaSink
+from headrace.spark.sinks.files import FilesSink
+from headrace.spark.sinks.function import FunctionSink
+from headrace.spark.sinks.http import HttpSink
+from headrace.spark.sinks.jdbc import JdbcSink
+from headrace.spark.sinks.kafka import KafkaSink
+from headrace.spark.sinks.sink import Guard, Sink
+from headrace.spark.sinks.spark_format import FormatSink
+from headrace.spark.sinks.target import DeliveryPlace, SinkTarget
+from headrace.spark.surroundings import Surroundings
+from headrace.spark.target_place import transaction_version
+
+
+def with_delivery(around: Surroundings, flow: ResolvedFlow, record: FlowRecord) -> FlowRecord:
+    """The record, in which what a flow delivers to a sink has its name; to be stored before anything is delivered."""
+    if record.delivery or around.graph.by_name[flow.target].kind is not Kind.SINK:
+        return record
+    return replace(record, delivery=uuid.uuid4().hex)
+
+
+def passes_over(around: Surroundings, flow: ResolvedFlow) -> bool:
+    """True when batches go to the sink of a flow through us, so that one which it has taken does not come again."""
+    dataset = around.graph.by_name[flow.target]
+    sink = dataset.dataset.sink
+    return sink is not None and (bool(dataset.members) or format_of(sink.format) is not None)
+
+
+def deliveries(
+    around: Surroundings,
+    flow: ResolvedFlow,
+    record: FlowRecord,
+    attempt: int,
+    *,
+    once: bool = False,
+    only: str | None = None,
+) -> SinkTarget | None:
+    """What takes the batches of a flow into a sink; None where its target is a table, or Spark itself writes it.
+
+    Args:
+        around: the pipeline.
+        flow: whose batches.
+        record: in which epoch it is, and since when.
+        attempt: the how manieth try of this update.
+        once: the only batch is all there is, and not one of a stream.
+        only: of several sinks the one that gets it.
+    """
+    dataset = around.graph.by_name[flow.target]
+    sink = dataset.dataset.sink
+    if sink is None or not (once or passes_over(around, flow)):
+        return None
+    guard = Guard(around.at, around.fence)
+    members = {str(name): around.graph.by_name[name].dataset.sink for name in dataset.members or (dataset.name,)}
+    wanted = {name: member for name, member in members.items() if only in (None, name)}
+    sinks = {name: _made(around, name, member, guard) for name, member in wanted.items() if member is not None}
+    place = DeliveryPlace(
+        flow=flow.name,
+        dataset=str(flow.target),
+        delivery=record.delivery,
+        epoch=record.epoch,
+        attempt=transaction_version(0, around.term, attempt),
+        folder=around.state.record_file(flow).parent,
+        stateful=bool(flow.analysis.operators),
+        identity=record.identity,
+        update_id=around.update_id,
+        policy=around.on_failing_rows.with_confs(flow.flow.spark_conf),
+    )
+    return SinkTarget(place, sinks, around.emit, around.known_counts, guard, around.now)
+
+
+def _made(around: Surroundings, name: str, definition: SinkDefinition, guard: Guard) -> Sink:
+    kind = definition.format.casefold()
+    if definition.function is not None and definition.format == FOREACH_BATCH:
+        return FunctionSink(definition.function, guard)
+    given = options_of(definition)
+    if kind == DELTA:
+        table = table_of(definition)
+        if table is not None:
+            path = StorageLayout(around.layout.root).table(around.naming, table)
+        else:
+            path = _path(around, given.texts["path"])
+        merges = {"mergeSchema": given.texts["mergeSchema"]} if "mergeSchema" in given.texts else {}
+        return DeltaSink(path, guard, merges, columns_named(given, "partitionBy"), local=path.startswith("/"))
+    if kind == KAFKA:
+        options = {**given.passed_on, **({"topic": given.texts["topic"]} if "topic" in given.texts else {})}
+        options["kafka.bootstrap.servers"] = given.texts["kafka.bootstrap.servers"]
+        return KafkaSink(options, guard, headers=given.get("deliveryHeaders", True))
+    if kind == CONSOLE:
+        return ConsoleSink(name, given.get("numRows", 20), given.get("truncate", True), guard)
+    if kind in FILES:
+        path = _path(around, given.texts["path"])
+        return FilesSink(kind, path, guard, writer_options(given), columns_named(given, "partitionBy"))
+    if kind == JDBC:
+        return JdbcSink(_table_writer(given), guard, around.now, given.get("numPartitions"))
+    if kind == HTTP:
+        place = _http_place(given)
+        sender = HttpSender(place, name, Clock(time.monotonic, time.sleep, random.random))
+        keys, order = columns_named(given, "keys"), columns_named(given, "orderBy")
+        return HttpSink(sender, guard, place.lanes, place.rows, keys, order)
+    return FormatSink(definition.format, definition.options, guard)
+
+
+def _table_writer(given: GivenOptions) -> TableWriter:
+    return TableWriter(
+        database=database_of(given.values["url"], given.get("user"), given.get("password")),
+        table=given.values["dbtable"],
+        commits=given.get("commitTable", "headrace_commits"),
+        transaction="",
+        keys=columns_named(given, "keys"),
+        sequence_by=given.get("sequenceBy"),
+        rows_per_statement=given.get("batchSize", 1000),
+    )
+
+
+def _http_place(given: GivenOptions) -> HttpPlace:
+    headers = {name.removeprefix(AS_HEADER): text for name, text in given.passed_on.items()}
+    if "bearerToken" in given.values:
+        headers["authorization"] = f"Bearer {given.values['bearerToken']}"
+    body, usual = Body(given.get("body", "array")), Patience()
+    return HttpPlace(
+        url=given.values["url"],
+        method=given.get("method", "POST"),
+        headers=headers,
+        body=body,
+        rows=1 if body is Body.OBJECT else given.get("rowsPerRequest", 100),
+        lanes=given.get("concurrency", 4),
+        timeout_s=given.get("timeout", 30.0),
+        per_second=given.get("requestsPerSecond"),
+        key_header=given.get("idempotencyHeader", "Idempotency-Key"),
+        patience=Patience(given.get("maxAttempts", usual.attempts), given.get("retryBudget", usual.budget_s)),
+    )
+
+
+def _path(around: Surroundings, text: str) -> str:
+    """A place that a person has written, in full: the mapped prefix of the settings, or below the project's folder."""
+    paths = json.loads(around.session.conf.get(PATHS, "{}") or "{}")
+    path = mapped(text, paths)
+    if path.startswith("file:"):
+        path = "/" + path.removeprefix("file:").lstrip("/")
+    return path if ":" in path.partition("/")[0] else str(Path(around.root, path))

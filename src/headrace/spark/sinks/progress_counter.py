@@ -1,0 +1,54 @@
+"""Counts the batches of a sink that Spark writes as a stream, from the progress of its query."""
+
+from __future__ import annotations
+
+from pyspark.sql.streaming.query import StreamingQuery
+
+from headrace.events.types import BatchDone
+from headrace.graph.resolved import ResolvedFlow
+from headrace.model.outcome import FlowCounts
+from headrace.spark.surroundings import Surroundings
+
+# Under which name what is counted stands in the progress.
+OBSERVED, ROWS = "headrace", "rows"
+
+
+class ProgressCounter:
+    """Follows the batches of one query, as far as Spark still tells of them.
+
+    Args:
+        around: where the events go.
+        flow: whose batches.
+        epoch: of the flow.
+        query: that runs, or ran.
+    """
+
+    def __init__(self, around: Surroundings, flow: ResolvedFlow, epoch: int, query: StreamingQuery) -> None:
+        self._around = around
+        self._flow = flow
+        self._epoch = epoch
+        self._query = query
+        self._last = -1
+        # Of sinks, no version is known.
+        self.counted_version = -1
+        self.batches = 0
+
+    def count(self) -> None:
+        """Record the batches that were written since the last call."""
+        for progress in self._query.recentProgress:
+            number = int(progress.batchId)
+            observed = progress.observedMetrics.get(OBSERVED)
+            if number <= self._last or observed is None:
+                continue
+            self._last = number
+            self.batches += 1
+            self._around.emit(
+                BatchDone(
+                    flow=self._flow.name,
+                    dataset=str(self._flow.target),
+                    epoch=self._epoch,
+                    batch_id=number,
+                    counts=FlowCounts(rows_written=int(observed[ROWS])),
+                    duration_ms=int(progress.batchDuration),
+                )
+            )

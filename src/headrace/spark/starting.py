@@ -1,0 +1,100 @@
+"""Starts the query of a stream, with what its batches go to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Protocol
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from headrace.graph.resolved import Mode, ResolvedFlow
+from headrace.model.triggers import Trigger, TriggerKind
+from headrace.spark.sinks.progress_counter import OBSERVED, ROWS
+from headrace.spark.surroundings import Surroundings
+
+_OUTPUT_MODES = {Mode.COMPLETE: "complete", Mode.UPDATE: "update"}
+
+
+class BatchWriter(Protocol):
+    """Takes the batches of a query, one at a time."""
+
+    @property
+    def batches(self) -> int:
+        """How many were taken."""
+
+    def write(self, frame: DataFrame, batch_id: int) -> None:
+        """Take a batch, once however often it comes."""
+
+
+class Calls:
+    """What foreachBatch calls: hands batches on, and keeps what that raises, because py4j loses it on the way out."""
+
+    def __init__(self, writer: BatchWriter) -> None:
+        self._writer = writer
+        self.error: BaseException | None = None
+
+    @property
+    def batches(self) -> int:
+        """How many were taken."""
+        return self._writer.batches
+
+    def __call__(self, frame: DataFrame, batch_id: int) -> None:
+        """Hand a batch on."""
+        try:
+            self._writer.write(frame, batch_id)
+        except BaseException as error:
+            self.error = error
+            raise
+
+
+class Counter(Protocol):
+    """Counts the batches that Spark itself writes."""
+
+    batches: int
+    counted_version: int
+
+    def count(self) -> None:
+        """Record the batches that were written since the last call."""
+
+
+def start_query(
+    around: Surroundings,
+    flow: ResolvedFlow,
+    frame: DataFrame,
+    trigger: Trigger,
+    checkpoint: Path,
+    target: Calls | None,
+) -> StreamingQuery:
+    """The query of a flow, running.
+
+    Args:
+        around: the pipeline.
+        flow: whose query.
+        frame: what it returns.
+        trigger: when it looks for new input.
+        checkpoint: where its progress is.
+        target: what takes its batches; None where Spark writes them itself, into the flow's table or sink.
+    """
+    dataset = around.graph.by_name[flow.target].dataset
+    if target is None and dataset.sink is not None:
+        frame = frame.observe(OBSERVED, F.count(F.lit(1)).alias(ROWS))
+    writer = _triggered(frame.writeStream.queryName(flow.name), trigger)
+    writer = writer.option("checkpointLocation", str(checkpoint)).outputMode(_OUTPUT_MODES.get(flow.mode, "append"))
+    if target is not None:
+        return writer.foreachBatch(target).start()
+    if dataset.sink is not None:
+        return writer.format(dataset.sink.format).options(**dataset.sink.options).start()
+    return writer.format("delta").start(around.table_path(flow.target))
+
+
+def _triggered(writer: DataStreamWriter, trigger: Trigger) -> DataStreamWriter:
+    match trigger.kind:
+        case TriggerKind.INTERVAL:
+            return writer.trigger(processingTime=f"{int(trigger.interval_s * 1000)} milliseconds")
+        case TriggerKind.ONCE:
+            return writer.trigger(once=True)
+        case TriggerKind.AVAILABLE_NOW:
+            return writer.trigger(availableNow=True)

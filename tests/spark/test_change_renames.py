@@ -1,0 +1,61 @@
+"""A table that changes are merged into takes along what is remembered of them when it is renamed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from headrace.runtime.seam import Point
+from headrace.testing import Crashed
+
+pytestmark = pytest.mark.spark
+
+TEXT = """
+    from pathlib import Path
+
+    @dp.temporary_view
+    def events():
+        event = "id INT, city STRING, version INT, gone BOOLEAN"
+        return spark.readStream.schema(event).json(str(Path(__file__).parents[1] / "landing"))
+
+    dp.create_streaming_table("{name}")
+    events = {{"keys": ["id"], "sequence_by": "version", "apply_as_deletes": "gone"}}
+    dp.create_auto_cdc_flow("{name}", "events", **events, except_column_list=["gone", "version"])
+    """
+UPSERTED = [{"id": key, "city": "Oslo", "version": 5} for key in (1, 2)]
+DELETED = [{"id": 1, "version": 7, "gone": True}]
+LATE = [{"id": 1, "city": "Rome", "version": 6}, {"id": 2, "city": "Rome", "version": 4}]
+
+
+@pytest.fixture
+def renamed(project):
+    """A pipeline in which a row was deleted, under the table's new name, and with events that come too late for it."""
+    pipeline = project(TEXT.format(name="people"))
+    for number, events in enumerate([UPSERTED, DELETED], 1):
+        pipeline.land(f"landing/{number}.json", events)
+        pipeline.run()
+    code, settings = (pipeline.folder / name for name in ("transformations/project.py", "pipeline.yml"))
+    code.write_text(code.read_text(encoding="utf-8").replace("people", "users"), encoding="utf-8")
+    said = yaml.safe_load(settings.read_text(encoding="utf-8"))
+    settings.write_text(yaml.safe_dump({**said, "renames": {"datasets": {"people": "users"}}}), encoding="utf-8")
+    pipeline.land("landing/3.json", LATE)
+    return type(pipeline)(pipeline.folder, Path(pipeline.settings.storage), {})
+
+
+def test_a_late_event_meets_what_was_remembered_under_the_old_name(renamed):
+    result = renamed.run()
+
+    assert result.rows("users") == [{"id": 2, "city": "Oslo"}]
+
+
+def test_a_crash_within_the_rename_leaves_nothing_behind(renamed):
+    with pytest.raises(Crashed):
+        renamed.crash_at(Point.RENAMED, skip=2).run()
+    renamed.restart()
+
+    result = renamed.run()
+
+    assert result.rows("users") == [{"id": 2, "city": "Oslo"}]
+    assert not (renamed.folder / "storage" / "system" / "cdc" / "default" / "people").exists()

@@ -1,0 +1,99 @@
+"""Rows that are taken out of a Delta table and others that are added to it are one commit, or none."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import functions as F
+
+from headrace.spark.conflicts import tried_again
+from headrace.spark.delta_tables import delta_table
+from headrace.spark.delta_transaction import delta_transaction
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(params=["true", "false"], ids=["vectors", "files"])
+def table(request, headrace_session, tmp_path):
+    path = str(tmp_path / "a `table`")
+    rows = some(headrace_session, (1, "Oslo"), (2, "Rome"), (3, None)).coalesce(1)
+    rows.write.format("delta").option("delta.enableDeletionVectors", request.param).save(path)
+    return path
+
+
+def some(session, *rows):
+    return session.createDataFrame(list(rows), "`a-key` INT, city STRING")
+
+
+def rows_in(session, path):
+    return sorted(tuple(row) for row in session.read.format("delta").load(path).collect())
+
+
+def without_rome(session, path):
+    delta_table(session, path).delete("`a-key` = 2")
+
+
+def test_rows_are_taken_out_and_added_by_one_commit_that_tells_what_it_did(table, headrace_session):
+    opened = delta_transaction(headrace_session, table)
+    opened.take_out(
+        some(headrace_session, (1, "x"), (3, "x"), (None, "x")).select("a-key"),
+        ["a-key"],
+        within=F.col("`a-key`").between(1, 3),
+    )
+    opened.add(some(headrace_session, (1, "Bern"), (4, "Bern")))
+    opened.commit(("a flow", 7), {"operationNumSourceRows": 4, "numTargetRowsUpdated": 1})
+
+    (commit,) = Path(table, "_delta_log").glob("*1.json")
+    said = next(
+        json.loads(line)["commitInfo"] for line in commit.read_text("utf-8").splitlines() if "commitInfo" in line
+    )
+    assert rows_in(headrace_session, table) == [(1, "Bern"), (2, "Rome"), (4, "Bern")]
+    assert (said["operation"], said["operationMetrics"]["numTargetRowsUpdated"]) == ("MERGE", "1")
+    assert delta_transaction(headrace_session, table).newest_of("a flow") == 7
+
+
+def test_what_others_change_before_the_commit_makes_it_fail(table, headrace_session):
+    opened = delta_transaction(headrace_session, table)
+    opened.add(some(headrace_session, (4, "Bern")))
+    without_rome(headrace_session, table)
+
+    with pytest.raises(Py4JJavaError, match="DELTA_CONCURRENT"):
+        opened.commit(None, {"operationNumSourceRows": 1})
+
+    assert rows_in(headrace_session, table) == [(1, "Oslo"), (3, None)]
+
+
+def test_a_transaction_reads_the_version_that_it_was_opened_on(table, headrace_session):
+    opened = delta_transaction(headrace_session, table)
+    without_rome(headrace_session, table)
+
+    assert opened.rows().count() == 3
+
+
+def test_a_commit_that_meets_another_is_tried_again(table, headrace_session):
+    tries, asked = [], []
+
+    def commit():
+        opened = delta_transaction(headrace_session, table)
+        opened.add(some(headrace_session, (4, "Bern")))
+        if not tries:
+            without_rome(headrace_session, table)
+        tries.append(opened)
+        opened.commit(None, {"operationNumSourceRows": 1})
+
+    tried_again(commit, lambda: asked.append("fence"))
+
+    assert (len(tries), asked) == (2, ["fence"])
+    assert rows_in(headrace_session, table) == [(1, "Oslo"), (3, None), (4, "Bern")]
+
+
+@pytest.mark.parametrize("name", ["t", "g", "s", "action"])
+def test_a_key_may_be_called_as_an_alias_is(name, headrace_session, tmp_path):
+    rows = headrace_session.createDataFrame([(1,), (2,)], f"{name} INT")
+    rows.write.format("delta").save(str(tmp_path / "table"))
+    opened = delta_transaction(headrace_session, str(tmp_path / "table"))
+
+    assert opened.take_out(rows.filter(f"{name} = 2"), [name]) == 1

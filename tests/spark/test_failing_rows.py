@@ -1,0 +1,489 @@
+"""Rows that a query fails with: set aside one by one, while the stream goes on with the others."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from deltalake import DeltaTable
+from pyspark.sql import functions as F
+
+from headrace.model.outcome import UpdateState
+from headrace.spark.batch_plan import BatchPlan
+from headrace.spark.numbered_rows import numbered
+from headrace.testing import Crashed, Point
+
+pytestmark = pytest.mark.spark
+
+CASTS = """
+    @dp.table(schema="id INT, text STRING")
+    def source():
+        return spark.readStream.schema("id INT, text STRING").json("unused")
+
+    @dp.table(spark_conf={"headrace.failing_rows": "quarantine"})
+    def numbers():
+        rows = spark.readStream.table("source").where("id >= 0")
+        return rows.select("id", F.col("text").cast("int").alias("number"))
+    """
+SINKS = """
+    @dp.table(schema="id INT, text STRING")
+    def source():
+        return spark.readStream.schema("id INT, text STRING").json("unused")
+
+    for name in ("first", "second"):
+        dp.create_sink(name, "delta", {{"path": "{folder}/" + name}})
+
+    @dp.append_flow(target=["first", "second"], spark_conf={{"headrace.failing_rows": "quarantine"}})
+    def numbers():
+        return spark.readStream.table("source").select("id", F.col("text").cast("int").alias("number"))
+    """
+
+
+def texts(count, bad=()):
+    return [{"id": number, "text": "x" if number in bad else str(number)} for number in range(count)]
+
+
+def ids(pipeline, name="numbers"):
+    return sorted(row["id"] for row in pipeline.rows(name))
+
+
+def delivered(folder):
+    tables = [DeltaTable(folder / name).to_pyarrow_table().to_pylist() for name in ("first", "second")]
+    return [sorted(row["id"] for row in rows) for rows in tables]
+
+
+def aside(pipeline, dataset="numbers", flow=None):
+    """The rows that were set aside, as their source has them, by their ids."""
+    place = pipeline.folder / "storage" / "checkpoints" / "default" / dataset / (flow or dataset) / "failing_rows"
+    if not place.exists():
+        return {}
+    rows = DeltaTable(place).to_pyarrow_table().to_pylist()
+    assert len({json.loads(row["row"])["id"] for row in rows}) == len(rows)
+    return {json.loads(row["row"])["id"]: row for row in rows}
+
+
+def test_rows_that_a_cast_fails_with_are_set_aside_and_the_others_are_taken(project):
+    pipeline = project(CASTS).given("source", texts(50, bad={7, 31}))
+
+    result = pipeline.run()
+
+    assert result.state is UpdateState.COMPLETED
+    assert ids(pipeline) == [number for number in range(50) if number not in {7, 31}]
+    assert {key: row["condition"] for key, row in aside(pipeline).items()} == dict.fromkeys(
+        (7, 31), "CAST_INVALID_INPUT"
+    )
+    counts = result.flow("numbers").counts
+    assert (counts.rows_written, counts.rows_quarantined) == (48, 2)
+
+
+@pytest.mark.parametrize("point", [Point.TO_SET_ASIDE, Point.QUARANTINED, Point.TO_WRITE, Point.WRITTEN, Point.COUNTED])
+def test_every_row_is_in_one_place_when_an_update_dies_and_the_next_one_goes_on(project, point):
+    pipeline = project(CASTS).given("source", texts(20, bad={4}))
+
+    with pytest.raises(Crashed):
+        pipeline.crash_at(point).run("numbers")
+    result = pipeline.restart().run("numbers")
+
+    assert result.state is UpdateState.COMPLETED
+    assert ids(pipeline) == [number for number in range(20) if number != 4]
+    assert list(aside(pipeline)) == [4]
+    counts = pipeline.project.events().flow_totals()["numbers"]
+    assert (counts.rows_written, counts.rows_quarantined) == (19, 1)
+
+
+def test_a_row_that_no_longer_fails_is_in_the_table_alone(project):
+    pipeline = project(CASTS).given("source", texts(5, bad={2}))
+    with pytest.raises(Crashed):
+        pipeline.crash_at(Point.QUARANTINED).run("numbers")
+    assert list(aside(pipeline)) == [2]
+    file = pipeline.folder / "transformations" / "project.py"
+    file.write_text(file.read_text().replace('.cast("int")', '.try_cast("int")'))
+
+    pipeline.restart().run("numbers")
+
+    assert (ids(pipeline), aside(pipeline)) == ([0, 1, 2, 3, 4], {})
+
+
+def test_rules_judge_the_rows_that_are_left(project):
+    pipeline = project(
+        CASTS.replace("    def numbers", '    @dp.expect_or_quarantine("small", "number < 8")\n    def numbers')
+    )
+    pipeline.given("source", texts(10, bad={3}))
+
+    result = pipeline.run()
+
+    assert ids(pipeline) == [0, 1, 2, 4, 5, 6, 7]
+    assert [row["row"]["id"] for row in pipeline.rows("numbers_quarantine")] == [8, 9]
+    counts = result.flow("numbers").counts
+    assert (counts.rows_written, counts.rows_quarantined) == (7, 3)
+
+
+def test_rows_that_a_python_function_raises_for_are_set_aside_with_what_it_raised(project):
+    pipeline = project(
+        """
+        @dp.table(schema="id INT, text STRING")
+        def source():
+            return spark.readStream.schema("id INT, text STRING").json("unused")
+
+        @F.udf("int")
+        def parsed(text):
+            if text == "x":
+                raise KeyError("no such text")
+            return int(text)
+
+        @dp.table(spark_conf={"headrace.failing_rows": "quarantine"})
+        def numbers():
+            rows = spark.readStream.table("source").where("id < 6")
+            more = spark.readStream.table("source").where("id >= 6").join(spark.range(0, 8), "id")
+            return rows.union(more).select("id", parsed("text").alias("number"))
+        """
+    ).given("source", texts(10, bad={1, 7, 9}))
+
+    pipeline.run()
+
+    assert ids(pipeline) == [0, 2, 3, 4, 5, 6]
+    found = aside(pipeline)
+    assert sorted(found) == [1, 7]
+    assert "no such text" in found[7]["error"]
+
+
+def test_a_common_table_of_sql_is_no_hindrance(project):
+    sql = """
+        CREATE STREAMING TABLE numbers AS
+        WITH known AS (SELECT * FROM STREAM source WHERE id >= 0)
+        SELECT id, CAST(text AS INT) AS number FROM known WHERE id < 3
+        UNION ALL SELECT id, CAST(text AS INT) FROM known WHERE id >= 3
+        """
+    source = CASTS.partition("@dp.table(spark_conf")[0]
+    settings = {"configuration": {"headrace.failing_rows": "quarantine"}}
+    pipeline = project(source, {"transformations/numbers.sql": sql}, **settings).given("source", texts(6, bad={1, 4}))
+
+    result = pipeline.run()
+
+    assert (ids(pipeline), sorted(aside(pipeline))) == ([0, 2, 3, 5], [1, 4]), result.outcome.error
+
+
+def test_a_flow_fails_when_too_many_rows_do(project):
+    pipeline = project(CASTS).given("source", texts(40, bad=range(0, 40, 2)))
+
+    result = pipeline.run()
+
+    assert result.error == "ROWS.TOO_MANY_FAIL"
+    assert (pipeline.rows("numbers"), aside(pipeline)) == ([], {})
+
+
+def test_the_offsets_are_named_when_a_flow_keeps_state(project):
+    text = CASTS.replace(
+        'rows.select("id", F.col("text").cast("int").alias("number"))',
+        'rows.select("id", F.col("text").cast("int").alias("number")).dropDuplicates(["id"])',
+    )
+    pipeline = project(text).given("source", texts(5, bad={2}))
+
+    result = pipeline.run()
+
+    assert result.error == "ROWS.STATEFUL"
+    assert "reservoirVersion" in result.outcome.error["params"]["after"]
+
+
+def test_a_rule_that_fails_a_flow_with_state_says_so_itself(project):
+    text = CASTS.replace("    def numbers", '    @dp.expect_or_fail("small", "id < 3")\n    def numbers')
+    text = text.replace('"number"))\n', '"number")).dropDuplicates(["id"])\n')
+    pipeline = project(text).given("source", texts(5))
+
+    assert pipeline.run().error == "EXPECTATION.FAILED"
+
+
+def test_what_a_sink_fails_with_is_no_failing_row(project):
+    pipeline = project(
+        """
+        @dp.table(schema="id INT, text STRING")
+        def source():
+            return spark.readStream.schema("id INT, text STRING").json("unused")
+
+        @dp.foreach_batch_sink
+        def out(batch, batch_id):
+            batch.select(F.raise_error(F.lit("no room"))).collect()
+
+        @dp.append_flow(target="out", spark_conf={"headrace.failing_rows": "quarantine"})
+        def numbers():
+            return spark.readStream.table("source")
+        """
+    ).given("source", texts(5))
+
+    result = pipeline.run()
+
+    assert "no room" in str(result.outcome.error)
+    assert aside(pipeline, "out", "numbers") == {}
+
+
+def test_a_sink_gets_the_rows_that_the_query_returns(project, tmp_path):
+    pipeline = project(SINKS.format(folder=tmp_path)).given("source", texts(8, bad={5}))
+
+    with pytest.raises(Crashed):
+        pipeline.crash_at(Point.NOTED).run("numbers_targets")
+    result = pipeline.restart().run("numbers_targets")
+
+    assert delivered(tmp_path) == [[0, 1, 2, 3, 4, 6, 7]] * 2
+    assert list(aside(pipeline, "numbers_targets", "numbers")) == [5]
+    counts = result.flow("numbers").counts
+    assert (counts.rows_written, counts.rows_quarantined) == (7, 1)
+
+
+def test_what_failed_is_shown_with_what_broke_rules(project):
+    pipeline = project(
+        CASTS.replace("    def numbers", '    @dp.expect_or_quarantine("small", "number < 3")\n    def numbers')
+    )
+    pipeline.given("source", texts(5, bad={1}))
+    pipeline.run()
+
+    listed = pipeline.project.quarantine_list()
+    shown = pipeline.project.quarantine_show("numbers")
+
+    assert listed == (("numbers", 3, {"query.failed": 1, "small": 2}),)
+    assert [row[shown.columns.index("broken")] for row in shown.rows].count(["query.failed"]) == 1
+
+
+def test_a_full_refresh_leaves_nothing_of_what_was_set_aside(project):
+    pipeline = project(CASTS).given("source", texts(5, bad={1}))
+    pipeline.run()
+    file = pipeline.folder / "transformations" / "project.py"
+    file.write_text(file.read_text().replace('.cast("int")', '.try_cast("int")'))
+
+    pipeline.run(full_refresh=["numbers"])
+
+    assert (ids(pipeline), aside(pipeline)) == ([0, 1, 2, 3, 4], {})
+
+
+def mended(pipeline, old='.cast("int")', new='.try_cast("int")'):
+    file = pipeline.folder / "transformations" / "project.py"
+    text = file.read_text()
+    assert old in text
+    file.write_text(text.replace(old, new))
+    return pipeline
+
+
+def statuses(pipeline, *place):
+    return {key: row["status"] for key, row in aside(pipeline, *place).items()}
+
+
+def test_rows_go_through_a_query_that_was_mended_and_the_others_stay(project):
+    pipeline = project(CASTS).given("source", [*texts(6, bad={1}), {"id": 9, "text": "nine"}])
+    pipeline.run()
+    mended(pipeline, 'F.col("text").cast("int")', "F.expr(\"CAST(replace(text, 'x', '0') AS INT)\")")
+
+    result = pipeline.replay("numbers")
+
+    assert ids(pipeline) == [0, 1, 2, 3, 4, 5]
+    assert statuses(pipeline) == {1: "replayed", 9: "open"}
+    assert result.flow("numbers").counts.rows_written == 1
+
+
+def test_rows_get_new_values_before_they_are_replayed(project):
+    pipeline = project(CASTS).given("source", texts(4, bad={1, 3}))
+    pipeline.run()
+
+    pipeline.replay("numbers", rules=["query.failed"], changes=["text=CAST(id * 10 AS STRING)"])
+
+    assert {row["id"]: row["number"] for row in pipeline.rows("numbers")} == {0: 0, 1: 10, 2: 2, 3: 30}
+
+
+def test_nothing_changes_when_all_rows_still_fail(project):
+    pipeline = project(CASTS).given("source", texts(4, bad={1}))
+    pipeline.run()
+
+    result = pipeline.replay("numbers")
+
+    assert result.error == "REPLAY.STILL_FAIL"
+    assert statuses(pipeline) == {1: "open"}
+    assert pipeline.run().state is UpdateState.COMPLETED
+
+
+@pytest.mark.parametrize("point", [Point.TO_WRITE, Point.WRITTEN, Point.COUNTED, Point.MARKED])
+def test_each_row_is_replayed_once_when_the_replay_dies_and_the_next_update_ends_it(project, point):
+    pipeline = project(CASTS).given("source", texts(6, bad={1, 4}))
+    pipeline.run()
+    mended(pipeline)
+    with pytest.raises(Crashed):
+        pipeline.crash_at(point).replay("numbers")
+
+    pipeline.restart().run("numbers")
+
+    assert ids(pipeline) == [0, 1, 2, 3, 4, 5]
+    assert statuses(pipeline) == {1: "replayed", 4: "replayed"}
+
+
+def test_a_sink_gets_what_is_replayed_once(project, tmp_path):
+    pipeline = project(SINKS.format(folder=tmp_path)).given("source", texts(4, bad={2}))
+    pipeline.run()
+    mended(pipeline)
+    with pytest.raises(Crashed):
+        pipeline.crash_at(Point.MARKED).replay("numbers_targets")
+
+    pipeline.restart().run("numbers_targets")
+
+    assert delivered(tmp_path) == [[0, 1, 2, 3]] * 2
+    assert statuses(pipeline, "numbers_targets", "numbers") == {2: "replayed"}
+
+
+def test_files_of_auto_loader_and_change_events_do_without_failing_rows(project, tmp_path):
+    pipeline = project(
+        """
+        from pathlib import Path
+
+        FAILING = {"headrace.failing_rows": "quarantine"}
+
+        @dp.table(spark_conf=FAILING)
+        def numbers():
+            landing = str(Path(__file__).parents[1] / "landing")
+            files = spark.readStream.format("cloudFiles").option("cloudFiles.format", "json")
+            return files.schema("id INT, text STRING").load(landing).withColumn("number", F.col("text").cast("int"))
+
+        @dp.temporary_view
+        def events():
+            return spark.readStream.table("numbers").withColumn("halved", F.expr("100 / (number - 3)"))
+
+        dp.create_streaming_table("newest")
+        dp.create_auto_cdc_flow("newest", "events", keys=["id"], sequence_by="number", name="newest")
+        """,
+        configuration={"headrace.failing_rows": "quarantine"},
+    )
+    pipeline.land("landing/1.json", texts(6, bad={1}))
+
+    result = pipeline.run()
+
+    assert result.state is UpdateState.COMPLETED, result.outcome.error
+    assert (ids(pipeline), list(aside(pipeline))) == ([0, 2, 3, 4, 5], [1])
+    assert (ids(pipeline, "newest"), list(aside(pipeline, "newest"))) == ([0, 2, 4, 5], [3])
+
+
+QUERIES = {
+    "a projection": (lambda rows: rows.where("id > 0").select("id", F.col("text").cast("int")), [3, 5]),
+    "a filter": (lambda rows: rows.where("CAST(text AS INT) > 0"), [3, 5]),
+    "steps with something in common": (
+        lambda rows: rows.where("CAST(text AS INT) > 0").selectExpr("id + text"),
+        [3, 5],
+    ),
+    "a union": (lambda rows: rows.where("id < 4").union(rows.selectExpr("CAST(text AS INT)", "text")), [3, 5]),
+    "a function of Python": (lambda rows: rows.select(F.udf(lambda text: int(text, 10))("text")), []),
+}
+
+
+@pytest.mark.parametrize(("query", "expected"), QUERIES.values(), ids=QUERIES)
+def test_rows_on_which_expressions_raise_are_found_at_once(headrace_session, tmp_path, query, expected):
+    (tmp_path / "landing").mkdir()
+    (tmp_path / "landing" / "rows.json").write_text("".join(json.dumps(row) + "\n" for row in texts(6, bad={3, 5})))
+    stream = headrace_session.readStream.schema("id INT, text STRING").json(str(tmp_path / "landing"))
+    found = []
+
+    def look(frame, _):
+        plan = BatchPlan.of(frame, headrace_session)
+        with numbered(plan, plan.sources(), {}) as rows:
+            found.extend(rows.suspects(10))
+
+    writer = query(stream).writeStream.foreachBatch(look).option("checkpointLocation", str(tmp_path / "checkpoint"))
+    writer.trigger(availableNow=True).start().awaitTermination()
+
+    assert found == expected
+
+
+def other_code(pipeline):
+    """The query takes what it failed with, and fails with row 3 instead."""
+    mended(pipeline, 'F.col("text").cast("int")', "F.expr(\"IF(id = 3, raise_error('three'), try_cast(text AS INT))\")")
+
+
+def test_a_batch_that_is_in_the_table_stays_as_it_was_when_other_code_counts_it(project):
+    pipeline = project(CASTS).given("source", texts(5, bad={1}))
+    with pytest.raises(Crashed):
+        pipeline.crash_at(Point.WRITTEN).run("numbers")
+    other_code(pipeline)
+
+    pipeline.restart().run("numbers")
+
+    assert (ids(pipeline), statuses(pipeline)) == ([0, 2, 3, 4], {1: "open"})
+    counts = pipeline.project.events().flow_totals()["numbers"]
+    assert (counts.rows_written, counts.rows_quarantined) == (4, 1)
+
+
+def test_a_row_is_in_the_table_alone_when_the_setting_is_gone(project):
+    pipeline = project(CASTS).given("source", texts(5, bad={1}))
+    with pytest.raises(Crashed):
+        pipeline.crash_at(Point.QUARANTINED).run("numbers")
+    mended(mended(pipeline), '"quarantine"', '"fail"')
+
+    pipeline.restart().run("numbers")
+
+    assert (ids(pipeline), aside(pipeline)) == ([0, 1, 2, 3, 4], {})
+
+
+def test_a_sink_does_not_get_what_was_set_aside_when_the_batch_comes_again_to_other_code(project, tmp_path):
+    pipeline = project(SINKS.format(folder=tmp_path)).given("source", texts(5, bad={1}))
+    with pytest.raises(Crashed):
+        pipeline.crash_at(Point.NOTED).run("numbers_targets")
+    mended(pipeline)
+
+    pipeline.restart().run("numbers_targets")
+
+    assert delivered(tmp_path) == [[0, 2, 3, 4]] * 2
+    assert statuses(pipeline, "numbers_targets", "numbers") == {1: "open"}
+
+
+def test_what_fails_whatever_the_rows_is_no_failing_row(project):
+    text = CASTS.replace(
+        "return rows.select(",
+        'known = spark.createDataFrame([(1, "x")], "id INT, other STRING")\n'
+        '        rows = rows.join(known.select("id", F.col("other").cast("int").alias("other")), "id", "left")\n'
+        '        return rows.select("other", ',
+    )
+    pipeline = project(text).given("source", texts(5))
+
+    result = pipeline.run()
+
+    assert result.outcome.error["params"]["condition"] == "CAST_INVALID_INPUT"
+    assert aside(pipeline) == {}
+
+
+def test_a_query_that_gives_other_values_each_time_is_refused(project):
+    text = CASTS.replace('rows.select("id"', 'rows.select(F.expr("uuid()").alias("key"), "id"')
+    pipeline = project(text).given("source", texts(5, bad={1}))
+
+    assert pipeline.run().error == "ROWS.NOT_REPEATABLE"
+
+
+def test_a_flow_fails_when_few_rows_of_each_of_many_batches_do(project):
+    text = CASTS.replace("spark.readStream.table", 'spark.readStream.option("maxFilesPerTrigger", 1).table')
+    batches = [[{"id": 10 * batch + row, "text": "x"} for row in range(4)] for batch in range(4)]
+    pipeline = project(text).given("source", *batches)
+
+    result = pipeline.run()
+
+    assert result.error == "ROWS.TOO_MANY_FAIL"
+    assert len(aside(pipeline)) == 8
+
+
+def test_rows_of_two_sources_go_back_to_their_own(project):
+    pipeline = project(
+        """
+        def texts(name, column):
+            @dp.table(name=name, schema=f"id INT, {column} STRING")
+            def source():
+                return spark.readStream.schema(f"id INT, {column} STRING").json("unused")
+
+        texts("source", "text")
+        texts("second", "other")
+
+        @dp.table(spark_conf={"headrace.failing_rows": "quarantine"})
+        def numbers():
+            first = spark.readStream.table("source").select("id", F.col("text").cast("int").alias("number"))
+            second = spark.readStream.table("second").select("id", F.col("other").cast("int").alias("number"))
+            return first.union(second)
+        """
+    )
+    pipeline.given("source", texts(3, bad={1}))
+    pipeline.given("second", [{"id": 10, "other": "10"}, {"id": 11, "other": "x"}])
+    pipeline.run()
+    assert (ids(pipeline), sorted(aside(pipeline))) == ([0, 2, 10], [1, 11])
+    mended(pipeline)
+
+    pipeline.replay("numbers")
+
+    assert ids(pipeline) == [0, 1, 2, 10, 11]

@@ -1,0 +1,180 @@
+"""Rows that were set aside, through the rules of today: each in exactly one place afterwards, whatever dies."""
+
+from __future__ import annotations
+
+import pytest
+
+from headrace.errors import PipelineError
+from headrace.model.outcome import UpdateState
+from headrace.testing import Crashed, Point
+
+pytestmark = pytest.mark.spark
+
+ROWS = [{"id": number, "amount": number - 3} for number in range(6)]
+TABLE = """
+    @dp.table(schema="id INT, amount INT")
+    def source():
+        return spark.readStream.schema("id INT, amount INT").json("unused")
+
+    @dp.table
+    @dp.expect_or_quarantine("positive", "amount > 0")
+    @dp.expect_or_drop("known", "id < 100")
+    def orders():
+        return spark.readStream.table("source")
+    """
+
+
+def ids(rows):
+    return sorted(row["id"] for row in rows)
+
+
+def aside(pipeline, status, name="orders"):
+    return ids(row["row"] for row in pipeline.rows(f"{name}_quarantine") if row["status"] == status)
+
+
+def changed(pipeline, old, new):
+    file = pipeline.folder / "transformations" / "project.py"
+    text = file.read_text()
+    assert old in text
+    file.write_text(text.replace(old, new))
+    return pipeline
+
+
+@pytest.fixture
+def orders(project):
+    """Orders of which four were set aside: 0 to 3, with amounts of -3 to 0."""
+    pipeline = project(TABLE).given("source", ROWS)
+    pipeline.run()
+    assert aside(pipeline, "open") == [0, 1, 2, 3]
+    return pipeline
+
+
+def test_rows_that_pass_a_changed_rule_are_in_the_table_once(orders):
+    changed(orders, "amount > 0", "amount > -3")
+
+    result = orders.replay("orders")
+
+    assert ids(orders.rows("orders")) == [0, 1, 2, 3, 4, 5][1:]
+    assert (aside(orders, "open"), aside(orders, "replayed")) == ([0], [0, 1, 2, 3])
+    counts = result.flow("orders").counts
+    assert (counts.rows_written, counts.rows_quarantined, counts.rows_dropped) == (3, 1, 0)
+
+
+def test_rows_get_new_values_first(orders):
+    orders.replay("orders", changes=["amount=abs(amount)", "id = CASE WHEN id = 1 THEN 101 ELSE id END"])
+
+    assert ids(orders.rows("orders")) == [0, 2, 4, 5]
+    assert {row["id"]: row["amount"] for row in orders.rows("orders")}[0] == 3
+    assert aside(orders, "open") == [3]
+    assert orders.project.events().flow_totals()["orders"].rows_dropped == 1
+
+
+def test_rows_can_be_let_through_whatever_they_break(orders):
+    orders.replay("orders", release=True)
+
+    assert ids(orders.rows("orders")) == [0, 1, 2, 3, 4, 5]
+    assert (aside(orders, "open"), aside(orders, "released")) == ([], [0, 1, 2, 3])
+
+
+def test_rows_of_a_rule_alone_are_replayed(project):
+    text = TABLE.replace('"id < 100")', '"id < 100")\n    @dp.expect_or_quarantine("odd", "id % 2 = 1")')
+    pipeline = project(text).given("source", ROWS)
+    pipeline.run()
+
+    pipeline.replay("orders", rules=["odd"], release=True)
+
+    assert (aside(pipeline, "open"), aside(pipeline, "released")) == ([1, 3], [0, 2, 4])
+
+
+@pytest.mark.parametrize("point", [Point.TO_SET_ASIDE, Point.TO_WRITE, Point.WRITTEN, Point.COUNTED, Point.MARKED])
+def test_no_row_is_lost_or_doubled_when_a_replay_dies_and_the_next_update_finishes_it(orders, point):
+    changed(orders, "amount > 0", "amount > -2")
+    with pytest.raises(Crashed):
+        orders.crash_at(point).replay("orders")
+
+    result = orders.restart().run()
+
+    assert result.state is UpdateState.COMPLETED, result.outcome.error
+    assert ids(orders.rows("orders")) == [2, 3, 4, 5]
+    assert (aside(orders, "open"), aside(orders, "replayed")) == ([0, 1], [0, 1, 2, 3])
+    with pytest.raises(PipelineError) as caught:
+        changed(orders, "amount > -2", "amount > -1000").replay("orders", rules=["another"])
+    assert caught.value.code == "REPLAY.NOTHING"
+
+
+def test_nothing_is_replayed_of_a_batch_that_is_not_in_the_table(project):
+    pipeline = project(TABLE).given("source", ROWS)
+    with pytest.raises(Crashed):
+        pipeline.crash_at(Point.QUARANTINED).run()
+
+    with pytest.raises(PipelineError) as caught:
+        changed(pipeline.restart(), "amount > 0", "amount > -1000").replay("orders")
+    pipeline.run()
+
+    assert caught.value.code == "REPLAY.NOT_NOW"
+    assert ids(pipeline.rows("orders")) == [0, 1, 2, 3, 4, 5]
+
+
+def test_a_replay_that_cannot_succeed_is_given_up(orders):
+    failing = "amount=raise_error('no')"
+    result = orders.replay("orders", changes=[failing])
+    with pytest.raises(PipelineError) as caught:
+        orders.replay("orders", changes=["amount=1"])
+
+    orders.replay("orders", abandon=True)
+    orders.replay("orders", changes=["amount=1"])
+
+    assert (result.state, caught.value.code) == (UpdateState.FAILED, "REPLAY.PENDING")
+    assert ids(orders.rows("orders")) == [0, 1, 2, 3, 4, 5]
+
+
+def test_rows_of_a_replay_that_died_are_not_left_when_the_rule_is_gone(orders):
+    changed(orders, "amount > 0", "amount > -1")
+    with pytest.raises(Crashed):
+        orders.crash_at(Point.QUARANTINED).replay("orders")
+    changed(orders, '@dp.expect_or_quarantine("positive", "amount > -1")', '@dp.expect("positive", "amount > -1")')
+
+    orders.restart().run()
+
+    assert ids(orders.rows("orders")) == [0, 1, 2, 3, 4, 5]
+    assert aside(orders, "open") == []
+
+
+def test_a_stream_goes_on_after_a_replay(orders):
+    orders.replay("orders", release=True)
+
+    orders.given("source", [{"id": 7, "amount": 7}, {"id": 8, "amount": 0}]).run()
+
+    assert ids(orders.rows("orders")) == [0, 1, 2, 3, 4, 5, 7]
+    assert aside(orders, "open") == [8]
+
+
+def test_events_that_were_set_aside_are_merged(project):
+    pipeline = project(
+        """
+        @dp.table(schema="id INT, name STRING, at INT")
+        def source():
+            return spark.readStream.schema("id INT, name STRING, at INT").json("unused")
+
+        dp.create_streaming_table("users", expect_all_or_quarantine={"named": "name IS NOT NULL"})
+        dp.create_auto_cdc_flow(target="users", source="source", keys=["id"], sequence_by="at")
+        """
+    ).given(
+        "source",
+        [{"id": 1, "name": "a", "at": 2}, {"id": 1, "at": 3}, {"id": 2, "at": 1}, {"id": 1, "name": "z", "at": 1}],
+    )
+    pipeline.run()
+
+    pipeline.replay("users", changes=["name='nobody'"])
+
+    assert {row["id"]: row["name"] for row in pipeline.rows("users")} == {1: "nobody", 2: "nobody"}
+    assert sorted(row["status"] for row in pipeline.rows("users_quarantine")) == ["replayed", "replayed"]
+
+
+def test_what_cannot_be_replayed_is_said(orders):
+    with pytest.raises(PipelineError) as no_column:
+        orders.replay("orders", changes=["price=1"])
+    with pytest.raises(PipelineError) as no_quarantine:
+        orders.replay("source")
+
+    assert (no_column.value.code, no_quarantine.value.code) == ("REPLAY.BAD_CHANGE", "QUARANTINE.NONE")

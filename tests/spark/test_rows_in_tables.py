@@ -1,0 +1,56 @@
+"""How many rows a table has is known without Spark, deletion vectors or not."""
+
+from __future__ import annotations
+
+import pytest
+from deltalake import DeltaTable
+
+from headrace.checkpoints.delta_log import rows_in
+from headrace.errors import PipelineError
+from headrace.spark.session import with_confs
+
+pytestmark = pytest.mark.spark
+
+PART_SIZE = "spark.databricks.delta.checkpoint.partSize"
+
+
+def deleted_from(session, path, properties, confs):
+    """A table of 100 rows, of which 30 are deleted, 20 of them before its files are put together."""
+    said = ", ".join(f"'{key}' = '{value}'" for key, value in properties.items())
+    session.sql(f"CREATE TABLE delta.`{path}` (id INT) USING delta TBLPROPERTIES ({said})")
+    session.range(100).selectExpr("int(id) id").repartition(2).write.format("delta").mode("append").save(path)
+    with with_confs(session, confs):
+        for digit in (0, 1):
+            session.sql(f"DELETE FROM delta.`{path}` WHERE id % 10 = {digit}")
+        session.sql(f"OPTIMIZE delta.`{path}`")
+        session.sql(f"DELETE FROM delta.`{path}` WHERE id % 10 = 2")
+
+
+@pytest.mark.parametrize(
+    ("properties", "confs", "checkpoints"),
+    [
+        ({"delta.checkpointInterval": "100", "delta.enableTypeWidening": "true"}, {}, 0),
+        ({"delta.checkpointInterval": "3"}, {}, 1),
+        ({"delta.checkpointInterval": "4"}, {PART_SIZE: "2"}, 2),
+        ({"delta.checkpointInterval": "3", "delta.checkpointPolicy": "v2", "delta.enableTypeWidening": "true"}, {}, 1),
+    ],
+    ids=["commits", "checkpoint", "parts", "v2"],
+)
+def test_rows_in_deletion_vectors_are_not_counted(headrace_session, tmp_path, properties, confs, checkpoints):
+    path = str(tmp_path / "a table")
+    deleted_from(headrace_session, path, {**properties, "delta.enableDeletionVectors": "true"}, confs)
+
+    assert rows_in(DeltaTable(path)) == headrace_session.read.format("delta").load(path).count() == 70
+    assert len(list((tmp_path / "a table" / "_delta_log").glob("*.checkpoint*"))) >= checkpoints
+    assert any((tmp_path / "a table").glob("deletion_vector_*"))
+
+
+def test_a_log_without_one_of_its_commits_is_told_of(headrace_session, tmp_path):
+    path = str(tmp_path / "table")
+    properties = {"delta.enableDeletionVectors": "true", "delta.checkpointInterval": "100"}
+    deleted_from(headrace_session, path, properties, {})
+    table = DeltaTable(path)
+    (tmp_path / "table" / "_delta_log" / f"{3:020d}.json").unlink()
+
+    with pytest.raises(PipelineError, match="cannot be read"):
+        rows_in(table)

@@ -1,0 +1,580 @@
+"""What flows deliver, to each kind of sink: every row, once, or told when it comes again, whatever breaks."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from deltalake import DeltaTable
+from tests.servers.receiver import CUT_OFF, running_receiver
+
+from headrace.errors import PipelineError, Problems
+from headrace.events.types import BatchDone, SinkDefined, Warned
+from headrace.model.outcome import FlowState, UpdateState
+from headrace.testing import Crashed, Point
+
+pytestmark = pytest.mark.spark
+
+FIRST, SECOND = ([{"id": n, "name": f"n{n}"} for n in range(start, start + 4)] for start in (0, 4))
+IDS = list(range(8))
+SOURCE = """
+    @dp.table(schema="id INT, name STRING")
+    def source():
+        return spark.readStream.schema("id INT, name STRING").json("unused")
+
+    def stream():
+        return spark.readStream.option("maxFilesPerTrigger", 1).table("source")
+    """
+FLOW = """
+    @dp.append_flow(target="out")
+    def deliver():
+        return stream().repartition(2)
+    """
+
+
+def sink(kind, **options):
+    return f'\n    dp.create_sink("out", {kind!r}, {options!r})\n'
+
+
+def ids(rows):
+    return sorted(int(row["id"]) for row in rows)
+
+
+def rows_of_delta(path):
+    return DeltaTable(str(path)).to_pyarrow_table().to_pylist()
+
+
+def rows_of_json(path):
+    return [json.loads(line) for file in files_in(path, "json") for line in file.read_text().splitlines()]
+
+
+def files_in(path, suffix):
+    """The files that a reader of the folder sees."""
+    found = [file for file in Path(path).rglob(f"*.{suffix}") if not file.name.startswith((".", "_"))]
+    return [file for file in found if not any(part.startswith(("_", ".")) for part in file.relative_to(path).parts)]
+
+
+def heard(pipeline, **options):
+    events = []
+    return pipeline.run(on_event=events.append, **options), events
+
+
+def die_and_restart(pipeline, point, skip=0):
+    with pytest.raises(Crashed):
+        pipeline.crash_at(point, skip=skip).run()
+    result = pipeline.restart().run()
+    assert result.state is UpdateState.COMPLETED, result.outcome.error["detail"]
+
+
+def test_each_batch_is_in_a_delta_table_and_counted(project, tmp_path):
+    pipeline = project(SOURCE + sink("delta", path=str(tmp_path / "out")) + FLOW).given("source", FIRST, SECOND)
+
+    result, events = heard(pipeline)
+    more = pipeline.given("source", [{"id": 8, "name": "late"}]).run()
+    idle = pipeline.run()
+
+    assert ids(rows_of_delta(tmp_path / "out")) == [*IDS, 8]
+    assert (result.flow("deliver").counts.rows_written, more.flow("deliver").counts.rows_written) == (8, 1)
+    assert idle.states["deliver"] is FlowState.UP_TO_DATE
+    assert [e.batch_id for e in events if isinstance(e, BatchDone) and e.flow == "deliver"] == [0, 1]
+    assert [(e.dataset, e.format) for e in events if isinstance(e, SinkDefined)] == [("out", "delta")]
+
+
+def test_a_table_by_name_lies_among_the_others_and_is_no_dataset(project):
+    pipeline = project(SOURCE + sink("delta", tableName="lake.copies") + FLOW).given("source", FIRST)
+
+    result, events = heard(pipeline)
+    again, more = heard(pipeline)
+
+    assert result.written == 4
+    assert ids(rows_of_delta(Path(pipeline.settings.storage) / "tables" / "lake" / "copies")) == [0, 1, 2, 3]
+    assert [e.message for e in (*events, *more) if isinstance(e, Warned)] == []
+    assert again.state is UpdateState.COMPLETED
+
+
+def test_a_full_refresh_delivers_again_and_takes_nothing_back(project, tmp_path):
+    pipeline = project(SOURCE + sink("json", path=str(tmp_path / "out")) + FLOW).given("source", FIRST)
+    pipeline.run()
+
+    plan = pipeline.plan(full_refresh=["out"])
+    pipeline.run(full_refresh=["out"])
+
+    assert ids(rows_of_json(tmp_path / "out")) == [0, 0, 1, 1, 2, 2, 3, 3]
+    assert "delivered again" in plan.describe()
+
+
+@pytest.mark.parametrize("point", [Point.TO_WRITE, Point.WRITTEN, Point.COUNTED])
+def test_no_row_is_lost_or_doubled_in_a_delta_table_when_an_update_dies(project, tmp_path, point):
+    pipeline = project(SOURCE + sink("delta", path=str(tmp_path / "out")) + FLOW).given("source", FIRST, SECOND)
+
+    die_and_restart(pipeline, point, skip=1)
+
+    assert ids(rows_of_delta(tmp_path / "out")) == IDS
+    assert pipeline.project.events().flow_totals()["deliver"].rows_written == 8
+
+
+@pytest.mark.parametrize(
+    ("point", "skip"),
+    [
+        (Point.TO_WRITE, 1),
+        (Point.STAGED, 1),
+        (Point.TO_PUBLISH, 0),
+        (Point.TO_PUBLISH, 1),
+        (Point.PUBLISHED, 0),
+        (Point.WRITTEN, 0),
+        (Point.COUNTED, 0),
+    ],
+)
+def test_no_row_is_lost_or_doubled_in_files_when_an_update_dies(project, tmp_path, point, skip):
+    pipeline = project(SOURCE + sink("json", path=str(tmp_path / "out")) + FLOW).given("source", FIRST, SECOND)
+
+    die_and_restart(pipeline, point, skip)
+
+    assert ids(rows_of_json(tmp_path / "out")) == IDS
+    assert pipeline.project.events().flow_totals()["deliver"].rows_written == 8
+
+
+def test_files_have_folders_and_options_as_said(project, tmp_path):
+    options = {"path": "landing/out", "partitionBy": "name", "writer.header": True, "writer.sep": ";"}
+    pipeline = project(SOURCE + sink("csv", **options) + FLOW).given("source", FIRST)
+
+    pipeline.run()
+
+    folder = pipeline.folder / "landing" / "out"
+    found = {file.parent.name: list(csv.DictReader(file.open(), delimiter=";")) for file in files_in(folder, "csv")}
+    assert found == {f"name=n{n}": [{"id": str(n)}] for n in range(4)}
+
+
+def test_columns_that_are_new_reach_a_delta_table_that_takes_them(project, tmp_path):
+    text = SOURCE + sink("delta", path=str(tmp_path / "out"), mergeSchema=True) + FLOW
+    pipeline = project(text).given("source", FIRST)
+    pipeline.run()
+    file = pipeline.folder / "transformations" / "project.py"
+    file.write_text(
+        file.read_text().replace("return stream().repartition(2)", 'return stream().selectExpr("*", "1 AS more")')
+    )
+
+    pipeline.given("source", SECOND).run()
+
+    assert Counter(row["more"] for row in rows_of_delta(tmp_path / "out")) == {None: 4, 1: 4}
+
+
+def test_a_function_gets_each_batch_with_its_number(project, tmp_path):
+    text = f"""
+    @dp.foreach_batch_sink
+    def out(df, batch_id):
+        rows = sorted(row["id"] for row in df.collect())
+        with open({str(tmp_path / "log")!r}, "a") as log:
+            print(batch_id, rows, file=log)
+    """
+    pipeline = project(SOURCE + text + FLOW).given("source", FIRST, SECOND)
+
+    result = pipeline.run()
+
+    assert (tmp_path / "log").read_text() == "0 [0, 1, 2, 3]\n1 [4, 5, 6, 7]\n"
+    assert result.flow("deliver").counts.rows_written == 8
+
+
+def test_the_line_of_a_function_that_fails_is_told(project):
+    text = """
+    @dp.foreach_batch_sink(name="out")
+    def post(df, batch_id):
+        raise ValueError(f"no batch {batch_id}")
+    """
+    pipeline = project(SOURCE + text + FLOW).given("source", FIRST)
+
+    result = pipeline.run()
+
+    assert result.states["deliver"] is FlowState.FAILED
+    assert "ValueError: no batch 0" in result.outcome.error["detail"]
+    assert result.outcome.error["location"]["file"] == "transformations/project.py"
+
+
+def test_the_console_shows_batches(project, capsys):
+    pipeline = project(SOURCE + sink("console", numRows=2) + FLOW).given("source", FIRST)
+
+    pipeline.run()
+
+    shown = capsys.readouterr().err
+    assert "out, batch 0 of flow deliver: 4 rows" in shown
+    assert "only showing top 2 rows" in shown
+
+
+def test_rows_that_are_there_are_delivered_once(project, tmp_path):
+    flow = """
+    @dp.append_flow(target="out", once=True)
+    def opening():
+        return spark.read.table("source")
+    """
+    pipeline = project(SOURCE + sink("json", path=str(tmp_path / "out")) + flow).given("source", FIRST)
+    pipeline.run()
+
+    again = pipeline.given("source", SECOND).run()
+
+    assert ids(rows_of_json(tmp_path / "out")) == [0, 1, 2, 3]
+    assert again.states["opening"] is FlowState.UP_TO_DATE
+
+
+FAN_OUT = """
+    dp.create_sink("lake", "delta", {{"path": "{path}/lake"}})
+    dp.create_sink("files", "json", {{"path": "{path}/files"}})
+
+    @dp.foreach_batch_sink
+    def calls(df, batch_id):
+        with open("{path}/calls", "a") as log:
+            print(batch_id, df.count(), file=log)
+        if batch_id == 1 and not os.path.exists("{path}/mended"):
+            raise ValueError("not now")
+
+    @dp.append_flow(target=["lake", "calls", "files"])
+    def deliver():
+        return stream()
+    """
+
+
+def test_a_sink_that_fails_does_not_make_the_others_repeat(project, tmp_path):
+    text = "\n    import os\n" + SOURCE + FAN_OUT.format(path=tmp_path)
+    pipeline = project(text).given("source", FIRST, SECOND)
+
+    failed, events = heard(pipeline)
+    (tmp_path / "mended").touch()
+    mended = pipeline.run()
+
+    assert failed.states["deliver"] is FlowState.FAILED
+    assert [e.message for e in events if isinstance(e, Warned)] == [
+        'flow "deliver": sink "calls" has not taken batch 1; it is in "lake", "files"'
+    ]
+    assert mended.state is UpdateState.COMPLETED
+    assert (tmp_path / "calls").read_text() == "0 4\n1 4\n1 4\n"
+    assert (ids(rows_of_delta(tmp_path / "lake")), ids(rows_of_json(tmp_path / "files"))) == (IDS, IDS)
+    assert pipeline.project.events().flow_totals()["deliver"].rows_written == 8
+
+
+def test_what_an_aggregate_has_changed_is_delivered_by_an_update_flow(project, tmp_path):
+    text = f"""
+    @dp.foreach_batch_sink
+    def out(df, batch_id):
+        with open({str(tmp_path / "log")!r}, "a") as log:
+            print(batch_id, sorted((row["name"], row["count"]) for row in df.collect()), file=log)
+
+    @dp.update_flow(target="out")
+    def deliver():
+        return stream().groupBy("name").count()
+    """
+    rows = [[{"id": 1, "name": "a"}, {"id": 2, "name": "b"}], [{"id": 3, "name": "a"}]]
+    pipeline = project(SOURCE + text).given("source", *rows)
+
+    pipeline.run()
+
+    assert (tmp_path / "log").read_text() == "0 [('a', 1), ('b', 1)]\n1 [('a', 2)]\n"
+
+
+def test_a_flow_with_another_target_delivers_everything_to_it(project, tmp_path):
+    text = SOURCE + sink("json", path=str(tmp_path / "out")) + FLOW
+    pipeline = project(text).given("source", FIRST)
+    pipeline.run()
+    file = pipeline.folder / "transformations" / "project.py"
+    more = f'dp.create_sink("more", "json", {{"path": {str(tmp_path / "more")!r}}})\n\n'
+    more += '@dp.append_flow(target=["out", "more"])'
+    file.write_text(file.read_text().replace('@dp.append_flow(target="out")', more))
+
+    pipeline.given("source", SECOND).run()
+
+    assert ids(rows_of_json(tmp_path / "more")) == IDS
+    assert ids(rows_of_json(tmp_path / "out")) == sorted([*IDS, 0, 1, 2, 3])
+
+
+def test_two_pipelines_of_one_name_deliver_to_one_table(project, make_project, tmp_path):
+    text = SOURCE + sink("delta", path=str(tmp_path / "out")) + FLOW
+    project(text).given("source", FIRST).run()
+    project(text).given("source", SECOND).run()
+
+    assert ids(rows_of_delta(tmp_path / "out")) == IDS
+
+
+def test_what_is_no_table_cannot_be_selected_or_looked_at_like_one(project, tmp_path):
+    pipeline = project("\n    import os\n" + SOURCE + FAN_OUT.format(path=tmp_path)).given("source", FIRST)
+
+    with pytest.raises(Problems) as member:
+        pipeline.plan(full_refresh=["lake"])
+    with pytest.raises(PipelineError) as shown:
+        pipeline.project.preview("lake")
+
+    assert [error.code for error in member.value.errors] == ["SELECTION.MEMBER"]
+    assert shown.value.code == "SINK.NO_ROWS"
+
+
+KAFKA_FLOW = """
+    @dp.append_flow(target="out")
+    def deliver():
+        return stream().repartition(2).selectExpr("CAST(id AS STRING) AS key", "to_json(struct(*)) AS value")
+    """
+
+
+def counted_once(records):
+    """The rows of records, those of a batch by its greatest attempt alone, and each row of it once."""
+    told = [{key: value.decode() for key, value in record.headers()} for record in records]
+    newest = {}
+    for headers in told:
+        batch, attempt = headers["headrace-batch"], int(headers["headrace-attempt"])
+        newest[batch] = max(newest.get(batch, -1), attempt)
+    kept = {
+        (headers["headrace-batch"], headers["headrace-row"]): json.loads(record.value())
+        for record, headers in zip(records, told, strict=True)
+        if int(headers["headrace-attempt"]) == newest[headers["headrace-batch"]]
+    }
+    return list(kept.values())
+
+
+@pytest.mark.parametrize(("point", "repeats"), [(Point.TO_WRITE, 0), (Point.WRITTEN, 4), (Point.COUNTED, 0)])
+def test_each_row_is_in_a_topic_and_repeats_are_told_by_headers_when_an_update_dies(project, kafka, point, repeats):
+    topic = kafka.topic(partitions=2)
+    options = {"kafka.bootstrap.servers": kafka.servers, "topic": topic}
+    text = SOURCE + sink("kafka", **options) + KAFKA_FLOW
+    pipeline = project(text, connectors=["kafka"]).given("source", FIRST, SECOND)
+
+    die_and_restart(pipeline, point, skip=1)
+
+    records = kafka.records(topic)
+    assert len(records) == 8 + repeats
+    assert ids(counted_once(records)) == IDS
+    assert pipeline.project.events().flow_totals()["deliver"].rows_written == 8
+
+
+@pytest.fixture
+def orders(postgres):
+    """A table and what is in it; its commits are those of this test alone."""
+    postgres.execute(
+        "DROP TABLE IF EXISTS out_orders, headrace_commits",
+        "CREATE TABLE out_orders (id int PRIMARY KEY, name text, extra text DEFAULT 'none')",
+    )
+
+    def rows(table="out_orders"):
+        engine = sa.create_engine(
+            f"postgresql+pg8000://reader:{postgres.password}@127.0.0.1:{postgres.port}/postgres",
+            connect_args={"ssl_context": False},
+        )
+        with engine.connect() as connection:
+            found = [dict(row._mapping) for row in connection.execute(sa.text(f"SELECT * FROM {table}"))]
+        engine.dispose()
+        return found
+
+    return rows
+
+
+def jdbc(postgres, **more):
+    return sink("jdbc", **postgres.options(dbtable="out_orders", **more))
+
+
+@pytest.mark.parametrize("point", [Point.TO_WRITE, Point.STAGED, Point.WRITTEN, Point.COUNTED])
+def test_no_row_is_lost_or_doubled_in_a_database_when_an_update_dies(project, postgres, orders, point):
+    pipeline = project(SOURCE + jdbc(postgres) + FLOW).given("source", FIRST, SECOND)
+
+    die_and_restart(pipeline, point, skip=1)
+
+    assert ids(orders()) == IDS
+    assert {row["extra"] for row in orders()} == {"none"}
+    (commit,) = orders("headrace_commits")
+    assert (commit["batch"], commit["row_count"]) == (1, 4)
+    assert pipeline.project.events().flow_totals()["deliver"].rows_written == 8
+
+
+def test_two_tables_of_one_schema_each_get_every_row(project, postgres, orders):
+    postgres.execute("DROP TABLE IF EXISTS out_copies")
+    options = postgres.options(dbtable="out_copies")
+    text = SOURCE + jdbc(postgres) + f'\n    dp.create_sink("copies", "jdbc", {options!r})\n'
+    text += FLOW.replace('target="out"', 'target=["out", "copies"]')
+
+    project(text).given("source", FIRST, SECOND).run()
+
+    assert (ids(orders()), ids(orders("out_copies"))) == (IDS, IDS)
+
+
+def test_rows_take_the_place_of_those_with_their_key_unless_they_are_older(project, postgres, orders):
+    sequence = {"mode": "upsert", "keys": "id", "sequenceBy": "at"}
+    text = SOURCE.replace("id INT, name STRING", "id INT, name STRING, at INT")
+    text += sink("jdbc", **postgres.options(dbtable="out_versions", **sequence)) + FLOW
+    postgres.execute("DROP TABLE IF EXISTS out_versions")
+    first = [{"id": 1, "name": "new", "at": 5}, {"id": 1, "name": "old", "at": 3}, {"id": 2, "name": "b", "at": 1}]
+    second = [{"id": 1, "name": "older", "at": 4}, {"id": 2, "name": "b2", "at": 2}]
+
+    project(text).given("source", first, second).run()
+
+    assert {(row["id"], row["name"]) for row in orders("out_versions")} == {(1, "new"), (2, "b2")}
+
+
+def test_a_row_that_a_database_refuses_leaves_none_of_its_batch(project, postgres, orders):
+    rows = [{"id": 1, "name": "a"}, {"id": 1, "name": "b"}]
+    pipeline = project(SOURCE + jdbc(postgres) + FLOW).given("source", FIRST, rows)
+
+    result = pipeline.run()
+
+    assert result.states["deliver"] is FlowState.FAILED
+    assert result.outcome.error["code"] == "JDBC.WRITE"
+    assert ids(orders()) == [0, 1, 2, 3]
+    assert postgres.password not in json.dumps(result.outcome.to_json())
+
+
+@pytest.mark.parametrize(("point", "repeats"), [(Point.TO_WRITE, 0), (Point.WRITTEN, 2), (Point.COUNTED, 0)])
+def test_each_row_is_taken_by_a_server_and_repeats_are_told_by_keys_when_an_update_dies(project, point, repeats):
+    with running_receiver() as server:
+        server.answer = lambda _request, number: CUT_OFF if number == 1 else 200
+        options = {"url": server.url, "rowsPerRequest": 2, "concurrency": 1}
+        pipeline = project(SOURCE + sink("http", **options) + FLOW).given("source", FIRST, SECOND)
+
+        die_and_restart(pipeline, point, skip=1)
+
+        assert ids(server.taken) == IDS
+        assert len(server.requests) == 4 + 1 + repeats
+    assert pipeline.project.events().flow_totals()["deliver"].rows_written == 8
+
+
+def test_a_source_of_data_in_python_is_a_sink(project, tmp_path):
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    text = f"""
+    import json
+    from pathlib import Path
+    from pyspark.sql.datasource import DataSource, DataSourceStreamWriter, WriterCommitMessage
+
+    class Notes(DataSource):
+        @classmethod
+        def name(cls):
+            return "notes"
+
+        def streamWriter(self, schema, overwrite):
+            return NotesWriter(self.options["place"])
+
+    class NotesWriter(DataSourceStreamWriter):
+        def __init__(self, place):
+            self.place = place
+
+        def write(self, rows):
+            import uuid
+            Path(self.place, uuid.uuid4().hex + ".json").write_text(
+                "".join(json.dumps({{"id": row["id"]}}) + "\\n" for row in rows)
+            )
+            return WriterCommitMessage()
+
+        def commit(self, messages, batch_id):
+            pass
+
+        def abort(self, messages, batch_id):
+            pass
+
+    spark.dataSource.register(Notes)
+    dp.create_sink("out", "notes", {{"place": {str(notes)!r}}})
+    """
+    pipeline = project(text + SOURCE + FLOW).given("source", FIRST, SECOND)
+
+    result = pipeline.run()
+
+    assert result.state is UpdateState.COMPLETED, result.outcome.error["detail"]
+    assert ids(rows_of_json(notes)) == IDS
+    assert result.flow("deliver").counts.rows_written == 8
+
+
+SPARING = FLOW.replace('target="out"', 'target="out", spark_conf={"headrace.failing_rows": "quarantine"}')
+
+
+def refused(pipeline, sink="out"):
+    """The ids of rows that were set aside, with what was said of each."""
+    place = Path(pipeline.settings.storage) / "checkpoints" / "default" / sink / "deliver" / "failing_rows"
+    rows = rows_of_delta(place) if place.exists() else []
+    return sorted((int(json.loads(row["row"])["id"]), row["sink"], row["error"]) for row in rows)
+
+
+@pytest.mark.parametrize("point", [None, Point.QUARANTINED, Point.WRITTEN])
+def test_rows_that_a_database_refuses_are_set_aside_and_the_others_are_in_it(project, postgres, orders, point):
+    postgres.execute("ALTER TABLE out_orders ALTER COLUMN name TYPE varchar(5), ADD CHECK (id <> 2)")
+    long = {"id": 9, "name": "much too long"}
+    pipeline = project(SOURCE + jdbc(postgres) + SPARING).given("source", [*FIRST, long], [*SECOND, {"id": 0}])
+
+    if point is not None:
+        with pytest.raises(Crashed):
+            pipeline.crash_at(point).run()
+    result = pipeline.restart().run()
+
+    assert result.state is UpdateState.COMPLETED, result.outcome.error
+    assert ids(orders()) == [0, 1, 3, 4, 5, 6, 7]
+    found = refused(pipeline)
+    assert [(row, sink) for row, sink, _ in found] == [(0, "out"), (2, "out"), (9, "out")]
+    assert "too long" in found[2][2]
+    counts = pipeline.project.events().flow_totals()["deliver"]
+    assert (counts.rows_written, counts.rows_quarantined) == (7, 3)
+
+
+@pytest.mark.parametrize("point", [None, Point.QUARANTINED, Point.WRITTEN])
+def test_rows_that_a_server_refuses_are_set_aside_and_the_others_are_taken(project, tmp_path, point):
+    with running_receiver() as server:
+        server.answer = lambda request, _: 422 if {row["id"] for row in request.rows} & {2, 5} else 200
+        text = SOURCE + sink("http", url=server.url, rowsPerRequest=4)
+        text += f'\n    dp.create_sink("lake", "delta", {{"path": {str(tmp_path / "lake")!r}}})\n'
+        text += SPARING.replace('target="out"', 'target=["out", "lake"]')
+        pipeline = project(text).given("source", FIRST, SECOND)
+
+        if point is not None:
+            with pytest.raises(Crashed):
+                pipeline.crash_at(point).run()
+        pipeline.restart().run()
+
+        assert ids(server.taken) == [0, 1, 3, 4, 6, 7]
+    assert ids(rows_of_delta(tmp_path / "lake")) == IDS
+    assert refused(pipeline, "deliver_targets") == [(2, "out", REFUSED), (5, "out", REFUSED)]
+    counts = pipeline.project.events().flow_totals()["deliver"]
+    assert (counts.rows_written, counts.rows_quarantined) == (6, 2)
+
+
+REFUSED = 'status 422: {"said": "answer 422"}'
+
+
+def test_a_flow_fails_when_a_sink_refuses_too_many_rows(project):
+    with running_receiver() as server:
+        server.answer = lambda _request, _number: 422
+        pipeline = project(SOURCE + sink("http", url=server.url) + SPARING)
+        pipeline.given("source", [{"id": number} for number in range(20)])
+
+        result = pipeline.run()
+
+    assert result.error == "ROWS.TOO_MANY_REFUSED"
+    assert refused(pipeline) == []
+
+
+def test_what_a_sink_has_refused_is_shown_with_the_reason(project):
+    with running_receiver() as server:
+        server.answer = lambda request, _: 422 if request.rows[0]["id"] == 2 else 200
+        pipeline = project(SOURCE + sink("http", url=server.url, rowsPerRequest=1) + SPARING).given("source", FIRST)
+        pipeline.run()
+
+    shown = pipeline.project.quarantine_show("out")
+
+    assert pipeline.project.quarantine_list() == (("out", 1, {"sink.refused": 1}),)
+    assert dict(zip(shown.columns, shown.rows[0], strict=True))["error"] == REFUSED
+
+
+@pytest.mark.parametrize("point", [None, Point.WRITTEN, Point.MARKED])
+def test_rows_that_were_refused_go_to_their_sink_once_more(project, postgres, orders, tmp_path, point):
+    postgres.execute("ALTER TABLE out_orders ADD CONSTRAINT small CHECK (id NOT IN (2, 5))")
+    text = SOURCE + jdbc(postgres)
+    text += f'\n    dp.create_sink("lake", "delta", {{"path": {str(tmp_path / "lake")!r}}})\n'
+    text += SPARING.replace('target="out"', 'target=["out", "lake"]')
+    pipeline = project(text).given("source", FIRST, SECOND)
+    pipeline.run()
+    postgres.execute("ALTER TABLE out_orders DROP CONSTRAINT small, ADD CHECK (id <> 5)")
+
+    if point is None:
+        result = pipeline.replay("deliver_targets", rules=["sink.refused"])
+        counts = result.flow("deliver").counts
+        assert (counts.rows_written, counts.rows_quarantined) == (1, 1)
+    else:
+        with pytest.raises(Crashed):
+            pipeline.crash_at(point).replay("deliver_targets")
+        pipeline.restart().run("deliver_targets")
+
+    assert ids(orders()) == [0, 1, 2, 3, 4, 6, 7]
+    assert ids(rows_of_delta(tmp_path / "lake")) == IDS
+    assert pipeline.project.quarantine_list() == (("deliver_targets", 1, {"sink.refused": 1}),)

@@ -1,0 +1,62 @@
+"""Rows that fail are found among the others by trying parts of them."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headrace.runtime.halving import NoSingleRowFails, TooManyFail, failing
+
+
+class Tried:
+    """Says why a part fails, and counts how often it was asked."""
+
+    def __init__(self, bad):
+        self.bad = bad
+        self.calls = 0
+
+    def __call__(self, first, last):
+        self.calls += 1
+        return next((f"row {row}" for row in sorted(self.bad) if first <= row < last), None)
+
+
+@st.composite
+def rows(draw):
+    count = draw(st.integers(1, 300))
+    return count, draw(st.sets(st.integers(0, count - 1), min_size=1, max_size=8))
+
+
+@given(rows())
+def test_exactly_the_rows_that_fail_are_found_each_with_its_own_reason(given_rows):
+    count, bad = given_rows
+
+    assert failing(count, Tried(bad), most=8) == {row: f"row {row}" for row in bad}
+
+
+@given(rows())
+def test_no_more_is_tried_than_the_law_allows(given_rows):
+    count, bad = given_rows
+    tried = Tried(bad)
+
+    failing(count, tried, most=8)
+
+    assert tried.calls <= 2 * len(bad) * (math.log2(count) + 1)
+
+
+def test_the_search_ends_when_more_rows_fail_than_are_looked_for():
+    with pytest.raises(TooManyFail):
+        failing(100, Tried(range(50)), most=10)
+
+
+def test_rows_that_fail_only_together_are_no_rows_that_fail():
+    with pytest.raises(NoSingleRowFails):
+        failing(8, lambda first, last: "together" if last - first > 1 else None, most=8)
+
+
+def test_nothing_is_tried_when_there_are_no_rows():
+    tried = Tried({0})
+
+    assert (failing(0, tried, most=1), tried.calls) == ({}, 0)

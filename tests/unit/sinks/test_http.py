@@ -1,0 +1,196 @@
+"""Rows to a real server that fails on purpose."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+
+import pytest
+from tests.servers.receiver import CUT_OFF, SLOW, running_receiver
+
+from headrace.errors import PipelineError
+from headrace.sinks.http import Body, HttpPlace, HttpSender
+from headrace.sinks.retrying import Clock, Patience
+
+QUICK = Patience(attempts=20, budget_s=30, first_s=0.001, longest_s=0.002)
+CLOCK = Clock(time.monotonic, time.sleep, random.Random(7).random)
+ROWS = [{"id": number} for number in range(100)]
+
+
+@pytest.fixture
+def server():
+    with running_receiver() as found:
+        yield found
+
+
+def sender(server, **more):
+    place = HttpPlace(**{"url": server.url, "rows": 7, "patience": QUICK, **more})
+    return HttpSender(place, "hook", CLOCK)
+
+
+def send(server, given=ROWS, batch="b0", **more):
+    size = more.get("rows", 7)
+    return sender(server, **more).send(batch, ((place // size, json.dumps(row)) for place, row in enumerate(given)))
+
+
+def sorted_ids(rows):
+    return sorted(row["id"] for row in rows)
+
+
+def test_each_row_is_taken_once_when_nothing_fails(server):
+    assert send(server) == 100
+
+    assert sorted_ids(server.taken) == list(range(100))
+    assert {len(request.rows) for request in server.requests} == {7, 100 % 7}
+
+
+@pytest.mark.parametrize("answer", [500, 503, 429, CUT_OFF])
+def test_each_row_is_taken_once_when_a_third_of_the_requests_fail(server, answer):
+    chance = random.Random(3)
+    server.answer = lambda _request, _number: answer if chance.random() < 0.3 else 200
+
+    assert send(server) == 100
+
+    assert sorted_ids(server.taken) == list(range(100))
+    assert len(server.requests) > len(server.kept)
+
+
+def test_a_request_that_takes_too_long_is_sent_again_with_the_same_key(server):
+    server.slow_s = 0.5
+    server.answer = lambda _request, number: SLOW if number == 1 else 200
+
+    send(server, ROWS[:5], timeout_s=0.1)
+
+    assert len({request.key for request in server.requests}) == 1
+    assert len(server.requests) == 2
+    assert sorted_ids(server.taken) == [0, 1, 2, 3, 4]
+
+
+def test_keys_are_the_same_for_a_batch_that_comes_again_and_differ_between_batches(server):
+    send(server, ROWS[:20], lanes=1)
+    send(server, ROWS[:20], lanes=1)
+    send(server, ROWS[:20], lanes=1, batch="b1")
+
+    first, again, other = ([r.key for r in server.requests][n : n + 3] for n in (0, 3, 6))
+    assert first == again
+    assert len({*first, *other}) == 6
+
+
+def test_two_requests_with_equal_rows_have_keys_of_their_own(server):
+    send(server, [{"id": 1}] * 4, rows=2, lanes=1)
+
+    assert len({request.key for request in server.requests}) == 2
+
+
+def test_a_wait_that_the_server_asks_for_is_kept(server):
+    waits = []
+    server.answer = lambda _request, number: (429, {"Retry-After": "3"}) if number == 1 else 200
+    clock = Clock(time.monotonic, waits.append, lambda: 0.5)
+
+    HttpSender(HttpPlace(url=server.url, patience=QUICK), "hook", clock).send("b", [(0, '{"id": 1}')])
+
+    assert waits == [3.0]
+
+
+def test_the_row_that_is_refused_is_found_and_the_others_of_its_request_are_taken(server):
+    server.answer = lambda request, _number: 422 if any(row["id"] == 11 for row in request.rows) else 200
+
+    with pytest.raises(PipelineError) as caught:
+        send(server, ROWS[:14], lanes=1)
+
+    assert caught.value.code == "SINK.HTTP_ROW"
+    assert caught.value.params["row"] == '{"id": 11}'
+    assert {7, 8, 9, 10} <= {row["id"] for row in server.taken}
+
+
+def test_a_request_that_is_too_large_is_cut(server):
+    server.answer = lambda request, _number: 413 if len(request.rows) > 2 else 200
+
+    assert send(server, ROWS[:30], rows=10) == 30
+
+    assert sorted_ids(server.taken) == list(range(30))
+
+
+@pytest.mark.parametrize("status", [301, 401, 403, 404])
+def test_nothing_is_tried_again_when_the_request_is_refused_whatever_it_carries(server, status):
+    server.answer = lambda _request, _number: status
+
+    with pytest.raises(PipelineError) as caught:
+        send(server, ROWS[:5])
+
+    assert (caught.value.code, caught.value.params["status"]) == ("SINK.HTTP_REFUSED", str(status))
+    assert len(server.requests) == 1
+
+
+def test_it_is_given_up_when_the_server_stays_down():
+    with running_receiver() as gone:
+        url = gone.url
+    patience = Patience(attempts=3, first_s=0.001)
+
+    with pytest.raises(PipelineError) as caught:
+        HttpSender(HttpPlace(url=url, patience=patience), "hook", CLOCK).send("b", [(0, '{"id": 1}')])
+
+    assert caught.value.code == "SINK.HTTP_DOWN"
+
+
+def test_rows_of_one_number_come_in_their_order(server):
+    chance = random.Random(5)
+    server.answer = lambda _request, _number: 503 if chance.random() < 0.3 else 200
+    rows = [{"id": number % 5, "at": number} for number in range(100)]
+
+    sender(server, rows=3).send("b", ((row["id"], json.dumps(row)) for row in rows))
+
+    for key in range(5):
+        assert [row["at"] for row in server.taken if row["id"] == key] == list(range(key, 100, 5))
+
+
+def test_no_more_begin_in_a_second_than_allowed(server):
+    waits = []
+    clock = Clock(lambda: 0.0, waits.append, lambda: 0.0)
+
+    HttpSender(HttpPlace(url=server.url, rows=1, lanes=1, per_second=10), "hook", clock).send(
+        "b", [(0, '{"id": 1}') for _ in range(4)]
+    )
+
+    assert waits == pytest.approx([0.1, 0.2, 0.3])
+
+
+@pytest.mark.parametrize("body", list(Body))
+def test_bodies_are_as_they_are_called(server, body):
+    send(server, ROWS[:3], rows=1 if body is Body.OBJECT else 3, body=body)
+
+    assert sorted_ids(server.taken) == [0, 1, 2]
+    assert {request.headers["content-type"] for request in server.requests} == {body.content_type}
+
+
+def test_what_a_server_sends_back_of_its_address_is_in_no_text(server):
+    place = HttpPlace(url=f"{server.url}/T0/s3cret-path?key=s3cret-key", patience=QUICK)
+    server.echoes = True
+    server.answer = lambda _request, _number: 404
+
+    with pytest.raises(PipelineError) as caught:
+        HttpSender(place, "hook", CLOCK).send("b", [(0, "{}")])
+
+    assert "***" in caught.value.params["said"]
+    assert "s3cret" not in str(caught.value.to_json())
+
+
+def test_an_address_without_a_scheme_is_not_tried_again():
+    with pytest.raises(PipelineError) as caught:
+        HttpSender(HttpPlace(url="example/rows", patience=QUICK), "hook", CLOCK).send("b", [(0, "{}")])
+
+    assert caught.value.code == "SINK.HTTP_ADDRESS"
+
+
+def test_a_secret_header_is_sent_and_in_no_text(server):
+    server.answer = lambda _request, _number: 403
+    headers = {"authorization": "Bearer s3cret-token"}
+    place = HttpPlace(url=f"{server.url}?key=s3cret-key", headers=headers, patience=QUICK)
+
+    with pytest.raises(PipelineError) as caught:
+        HttpSender(place, "hook", CLOCK).send("b", [(0, "{}")])
+
+    assert server.requests[0].headers["authorization"] == "Bearer s3cret-token"
+    assert server.requests[0].headers["content-type"] == "application/json"
+    assert "s3cret" not in f"{caught.value.to_json()} {place!r}"
