@@ -26,6 +26,7 @@ from headrace.runtime.seam import Point, Seam, walk_past
 from headrace.settings.discover import find_settings
 from headrace.settings.load import load_settings
 from headrace.spark.session import open_session
+from headrace.testing.java import FIRST_COMPILER
 from headrace.testing.warm import unchanged
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -119,7 +120,11 @@ class Arena:
         self.master = master
         self.environ = {**environ, "HEADRACE_MASTER": master}
         self.ground = Ground(base)
-        confs = {"spark.master": master, "spark.driver.memory": "1g"}
+        confs = {
+            "spark.master": master,
+            "spark.driver.memory": "3g",
+            "spark.driver.extraJavaOptions": FIRST_COMPILER,
+        }
         self._session = open_session(
             name="campaign", connectors=(), confs=confs, log_folder=base / "spark", environ=self.environ
         )
@@ -204,5 +209,7 @@ def _next_number(folder: Path, pattern: str) -> int:
 
 
 def environment() -> dict[str, str]:
-    """This process's environment; no network name is waited for."""
-    return {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
+    """This process's environment; no network name is waited for, and Java compiles for work that is little."""
+    java = os.environ.get("JDK_JAVA_OPTIONS", FIRST_COMPILER)
+    own = {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable, "JDK_JAVA_OPTIONS": java}
+    return {**os.environ, **own}

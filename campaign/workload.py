@@ -20,7 +20,14 @@ STREAMS = ("bronze", "silver", "per_kind", "per_minute", "movements")
 TARGETS = {"movements": "ledger", "opening": "ledger"}
 
 _KINDS = ("start", "stop", "reading", None)
-_SETTINGS = "name: campaign\nid: campaign\n"
+# Commits are what is hit; code for a handful of rows takes longer to make than to do without.
+_SETTINGS = """\
+name: campaign
+id: campaign
+configuration:
+  spark.sql.codegen.factoryMode: NO_CODEGEN
+  spark.sql.codegen.wholeStage: "false"
+"""
 _MODULE = '''\
 """A module of the project, which the Python workers have to find."""
 

@@ -9,9 +9,10 @@ import uuid
 import pytest
 from hypothesis import HealthCheck, settings
 
-# For every short-lived Java that a test starts: the second compiler takes half of the work on small data, and the first
-# one alone sets aside 48 MB for code, which may not do.
-os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m")
+from headrace.testing.java import FIRST_COMPILER
+
+# For every short-lived Java that a test starts, too.
+os.environ.setdefault("JDK_JAVA_OPTIONS", FIRST_COMPILER)
 
 # How long an example takes is this machine's affair.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])

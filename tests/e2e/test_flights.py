@@ -26,7 +26,7 @@ oracle = import_module("oracle")
 stored = import_module("stored")
 Fault = faults.Fault
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1200)]
 
 SINCE, UNTIL = date(2013, 3, 6), date(2013, 3, 14)  # Clocks go forward on the 10th.
 # Ten times what the demo has, so that each fault happens in each instalment.

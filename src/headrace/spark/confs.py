@@ -82,10 +82,18 @@ def session_confs(cores: int) -> dict[str, str]:
         "spark.sql.streaming.minBatchesToRetain": "20",
         # Java never compiles a method of more bytes, such as the one for many rules: Spark is to make several of it.
         "spark.sql.codegen.hugeMethodLimit": "8000",
+        # The other one that Spark has for local disks starts a process for each name that it looks at before it
+        # renames, eight of them a batch. Both write a draft, look whether the name is free, and rename.
+        "spark.sql.streaming.checkpointFileManagerClass": (
+            "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+        ),
         # A query that is told to stop must not keep the update waiting for ever.
         "spark.sql.streaming.stopTimeout": "10s",
         # Delta rebuilds a table's state in this many tasks; its default of 50 is for clusters.
         "spark.databricks.delta.snapshotPartitions": str(max(cores // 4, 1)),
+        # Where the time zone is not UTC, Delta reads a table's whole log after each commit to check the list of files
+        # that it keeps beside it (Snapshot.scala). The check is for what old times become in checkpoints of the log.
+        "spark.databricks.delta.allFilesInCrc.verificationMode.forceOnNonUTC.enabled": "false",
         # Small batches: fewer checkpoints of the log. Small files are put together by ``maintenance.py``.
         "spark.databricks.delta.properties.defaults.checkpointInterval": "100",
         # A folder for the schemas of a stream's source is named in code, that of its checkpoint is the pipeline's.

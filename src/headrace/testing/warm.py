@@ -11,14 +11,14 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from headrace.spark.session import open_session, settable
+from headrace.testing.java import FIRST_COMPILER
 
 _SMALL = {
     "spark.master": "local[2]",
-    "spark.driver.memory": "1g",
-    # Tests plan much and compute little: what Java's second compiler makes of it costs more than it saves. On 31 tests
-    # of updates the session took 177 s of CPU without it, 229 s with it. The first one alone sets aside too little room
-    # for code.
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m",
+    # Plans live for a moment, and Delta remembers every table for an hour: with 1 GB, a session of some hundred tests
+    # spent up to two thirds of a test with collections of everything.
+    "spark.driver.memory": "3g",
+    "spark.driver.extraJavaOptions": FIRST_COMPILER,
     "spark.sql.shuffle.partitions": "2",
     # Nor is code worth making for a handful of rows: Spark writes and compiles some in nearly every task. On 12 tests
     # of updates and change data capture the session took 302 s of CPU with it, 205 s without.
