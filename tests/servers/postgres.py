@@ -6,6 +6,7 @@ import os
 import secrets
 import socket
 import warnings
+from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,6 +28,7 @@ class Postgres:
     """Where the server listens; ``password`` is that of ``USER``."""
 
     port: int
+    control: Callable[..., None] = field(repr=False)
     password: str = field(default_factory=lambda: f"s3cret-{secrets.token_hex(8)}")
 
     @property
@@ -47,6 +49,15 @@ class Postgres:
             with engine.begin() as connection:
                 connection.exec_driver_sql(statement)
         engine.dispose()
+
+    @contextmanager
+    def away(self):
+        """Nobody answers inside the block; whoever was connected is not any more."""
+        self.control("-m", "fast", "stop")
+        try:
+            yield
+        finally:
+            self.control("-l", os.devnull, "-o", f'-h 127.0.0.1 -p {self.port} -k "" -c fsync=off', "start")
 
 
 @contextmanager
@@ -72,7 +83,7 @@ def _running(folder):
         place = ("-w", "-D", str(server.pgdata))
         pgexec("pg_ctl", (*place, *words), bin_path=server.bin_path, user=server.system_user, timeout=60)
 
-    started = Postgres(port)
+    started = Postgres(port, control)
     control("-l", str(server.log), "-o", f'-h 127.0.0.1 -p {port} -k "" -c fsync=off', "start")
     try:
         started.execute(f"CREATE ROLE {USER} LOGIN SUPERUSER PASSWORD '{started.password}'", user="postgres")

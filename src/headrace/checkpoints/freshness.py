@@ -21,6 +21,7 @@ from headrace.checkpoints.layouts import TableLayout, table_layout
 from headrace.checkpoints.listing import listed_files
 from headrace.checkpoints.offsets import Progress, files_seen, newest_listing, read_progress
 from headrace.checkpoints.records import FlowRecord
+from headrace.checkpoints.waiting import count_waiting, waiting_places
 from headrace.graph.resolved import Mode, ResolvedFlow, ResolvedGraph, Source, SourceKind
 from headrace.model.datasets import Kind
 from headrace.model.names import Naming, QualifiedName
@@ -110,6 +111,9 @@ class StoredState(StoredRecords):
         if flow.mode is Mode.ONCE:
             path = self._layout.table(self._naming, flow.target)
             return _news_of_once(path, self.transaction(self.progress_of(flow)))
+        waiting = count_waiting(self.waiting(graph, flow).values()) if flow.mode.streams else 0
+        if waiting:
+            return News(started=True, reason=f"{waiting} batch{'' if waiting == 1 else 'es'} wait for its sink")
         rebuilt = self._rebuilt(flow, record) if flow.mode.streams else None
         if rebuilt is not None:
             return News(started=True, reason=rebuilt)
@@ -118,6 +122,11 @@ class StoredState(StoredRecords):
         if not flow.mode.streams:
             return _news_of_view(graph, flow, record, self.table)
         return self._news_of_stream(flow, record)
+
+    def waiting(self, graph: ResolvedGraph, flow: ResolvedFlow) -> dict[str, Path]:
+        """Where batches of a flow wait for each of its sinks, by their names."""
+        members = map(str, graph.by_name[flow.target].members)
+        return waiting_places(self.record_file(flow).parent, str(flow.target), members)
 
     def _rebuilt(self, flow: ResolvedFlow, record: FlowRecord) -> str | None:
         """Why a stream cannot go on that has read tables which are others now; Spark ends it when it starts."""

@@ -19,6 +19,8 @@ class Point(str, Enum):
     STAGED = "staged"  # the rows of a batch are aside, where their sink takes them from
     TO_PUBLISH = "to publish"  # a file of a batch gets its name next
     PUBLISHED = "published"  # all files of a batch have their names, which is not noted
+    WAITS = "waits"  # a batch waits in the storage for a sink that is down, which is not noted
+    CAUGHT_UP = "caught up"  # a sink has a batch that had to wait, the batch is still in the storage
     NOTED = "noted"  # it is noted that one of several sinks has a batch
     MARKED = "marked"  # rows that were set aside are marked as replayed, the replay is not recorded as done
     COUNTED = "counted"  # a batch is counted, Spark (or the flow's record) does not know that it is done

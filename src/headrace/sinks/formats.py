@@ -12,6 +12,9 @@ from headrace.sources.option_reading import Kind, SourceFormat, SourceOption, ac
 PAGE = "docs/reference/sinks.md"
 DELTA, KAFKA, CONSOLE, JDBC, HTTP = "delta", "kafka", "console", "jdbc", "http"
 FILES = ("json", "csv", "parquet", "orc", "avro", "text", "xml")
+# What the problems of a sink are called that is down, and may be back later.
+DOWN = frozenset({"JDBC.BROKEN_OFF", "JDBC.UNREACHABLE", "KAFKA.UNREACHABLE", "SINK.HTTP_DOWN"})
+NO_FALLBACK = "none"
 # What the names of options begin with that go to a client as they are.
 TO_KAFKA, TO_WRITER, AS_HEADER = "kafka.", "writer.", "header."
 
@@ -53,6 +56,14 @@ def _format(name: str, *options: SourceOption, passed_on: str = "") -> SourceFor
     return SourceFormat(name, options, PAGE, passed_on)
 
 
+_FALLBACK = SourceOption(
+    "fallback",
+    Kind.TEXT,
+    "Where batches of streams go while the sink is down: nowhere, so that the flow fails; or into the pipeline's "
+    "storage, from which they reach the sink in their order when it is back",
+    NO_FALLBACK,
+    values=(NO_FALLBACK, "storage"),
+)
 _OURS = ("The transactions of a flow are numbered by Headrace", "Remove it")
 _PATH = SourceOption("path", Kind.TEXT, "The folder of the files; relative to the project's own", required=True)
 _FILES_FORMATS = tuple(
@@ -105,6 +116,7 @@ _FORMATS = (
                 "Whether records have headers by which repeats are told",
                 "true",
             ),
+            _FALLBACK,
             refused("kafka.key.serializer", "Keys are bytes or text", "Convert the column in the flow"),
             refused("kafka.value.serializer", "Values are bytes or text", "Convert the column in the flow"),
             refused("checkpointLocation", "Progress is in the flow's checkpoint", "Remove it"),
@@ -149,6 +161,7 @@ _FORMATS = (
             SourceOption("commitTable", Kind.TEXT, "Where batches are noted", "headrace_commits"),
             SourceOption("batchSize", Kind.COUNT, "Rows of a statement", "1000"),
             SourceOption("numPartitions", Kind.COUNT, "Tasks that write at a time, each with a connection of its own"),
+            _FALLBACK,
             accepted("driver", "The driver is SQLAlchemy's"),
             refused("query", "It is for reading", "Name the table with dbtable"),
             refused("truncate", "Rows are added, or replaced by key", "Empty the table before the flow runs"),
@@ -178,6 +191,7 @@ _FORMATS = (
             SourceOption("keys", Kind.TEXT, "Columns: rows equal in these are sent one request after the other"),
             SourceOption("orderBy", Kind.TEXT, "Columns that their order goes by; with keys"),
             SourceOption("idempotencyHeader", Kind.TEXT, "Which has the request's key", "Idempotency-Key"),
+            _FALLBACK,
             refused("checkpointLocation", "Progress is in the flow's checkpoint", "Remove it"),
             passed_on=AS_HEADER,
         ),

@@ -114,7 +114,7 @@ package.
     "http": """\
 What the server answers decides: 2xx is success; 408, 425, 429, 500, 502, 503, 504, a timeout and a broken connection are
 tried again, after a wait that doubles and has chance in it, or the longer one that `Retry-After` asks for, as long as
-`retryBudget` allows; then the flow fails, and is tried again as flows are. 400, 413, 415 and
+`retryBudget` allows; then the flow fails, and is tried again as flows are, or the batch waits (`fallback`). 400, 413, 415 and
 422 are about the rows, and a request of several is cut in two until the row is found that is refused; anything else stops
 the flow at once. After ten failures in a row nobody is asked for five seconds. With `keys`, another `concurrency` cuts a batch into other requests, which have other keys.
 `header.NAME` options are headers of each

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
@@ -18,6 +18,7 @@ from pyspark.storagelevel import StorageLevel
 
 from headrace.checkpoints.deliveries import last_delivered, note_delivered
 from headrace.checkpoints.failing_rows import FailingRow, OfBatch, keep_failing, refused_of_batch
+from headrace.checkpoints.waiting import WaitingBatch
 from headrace.errors import PipelineError
 from headrace.events.types import BatchDone, Warned
 from headrace.model.failing_rows import FAILS, FEW, MOST_OF_A_BATCH, OnFailingRows
@@ -26,6 +27,7 @@ from headrace.runtime.ports import Emit
 from headrace.runtime.seam import Point
 from headrace.sinks.refusals import Refusals, RefusedRow
 from headrace.spark.observed import computed_once, observed_number
+from headrace.spark.sinks.fallback import WaitingPlace, WithFallback
 from headrace.spark.sinks.sink import Batch, Guard, Sink
 
 _ROWS = "rows"
@@ -48,6 +50,7 @@ class DeliveryPlace:
         identity: by which the flow's rows that are set aside are known.
         update_id: of this update.
         policy: whether sinks may do without rows that they refuse.
+        fallbacks: by the names of sinks that may be down, where their batches wait.
     """
 
     flow: str
@@ -60,6 +63,7 @@ class DeliveryPlace:
     identity: str = ""
     update_id: str = ""
     policy: OnFailingRows = FAILS
+    fallbacks: Mapping[str, WaitingPlace] = field(default_factory=dict)
 
 
 class SinkTarget:
@@ -88,7 +92,11 @@ class SinkTarget:
         self._refused = 0
         self._tries = 0
         self._place = place
-        self._sinks = sinks
+        self._fallbacks = {
+            name: WithFallback(sinks[name], waiting, guard, partial(self._kept_batch, name))
+            for name, waiting in place.fallbacks.items()
+        }
+        self._sinks = {**sinks, **self._fallbacks}
         self._emit = emit
         self._known_counts = known_counts
         self._guard = guard
@@ -115,7 +123,7 @@ class SinkTarget:
                     return
                 counts = FlowCounts(rows_written=rows.count(), recovered=True)
         # A sink that passes over a batch which it has does not compute it, which state cannot do without.
-        elif len(self._sinks) > 1 or (again and place.stateful):
+        elif len(self._sinks) > 1 or (place.stateful and (again or self._fallbacks)):
             counts = self._deliver_to_all(frame, batch_id, due)
         else:
             counts = self._deliver(frame, batch_id)
@@ -132,30 +140,47 @@ class SinkTarget:
         """None: a sink may have a batch without a note."""
         return
 
+    def catch_up(self, read: Callable[[Path], DataFrame]) -> None:
+        """Deliver what waits for sinks that were down, as far as they are back.
+
+        *read* gives the rows of a folder of Parquet files.
+        """
+        for sink in self._fallbacks.values():
+            sink.catch_up(read)
+
     def _batch(self, name: str, batch_id: int) -> Batch:
         place = self._place
+        return self._numbered(name, f"headrace:{place.delivery}:{name}", place.epoch, batch_id)
+
+    def _kept_batch(self, name: str, kept: WaitingBatch) -> Batch:
+        return self._numbered(name, kept.transaction, kept.epoch, kept.number)
+
+    def _numbered(self, name: str, transaction: str, epoch: int, batch_id: int) -> Batch:
+        place = self._place
         # A replay may have as many as were ever refused.
-        most = MOST_OF_A_BATCH if place.epoch >= 0 else sys.maxsize
-        refusals = Refusals(most, partial(self._keep_refused, name, batch_id))
+        most = MOST_OF_A_BATCH if epoch >= 0 else sys.maxsize
+        refusals = Refusals(most, partial(self._keep_refused, name, epoch, batch_id))
         self._tries += 1
         attempt = place.attempt * _MOST_TRIES + min(self._tries, _MOST_TRIES - 1)
         allowed = refusals if place.policy.set_aside else None
-        return Batch(f"headrace:{place.delivery}:{name}", place.flow, place.epoch, batch_id, attempt, allowed)
+        return Batch(transaction, place.flow, epoch, batch_id, attempt, allowed)
 
-    def _keep_refused(self, name: str, batch_id: int, refused: Sequence[RefusedRow], count: int | None) -> None:
+    def _keep_refused(
+        self, name: str, epoch: int, batch_id: int, refused: Sequence[RefusedRow], count: int | None
+    ) -> None:
         """Set aside what a sink has refused of a batch, in the place of what it has when the batch came before."""
         place = self._place
-        if not refused and not refused_of_batch(place.folder, place.epoch, batch_id):
+        if not refused and not refused_of_batch(place.folder, epoch, batch_id):
             return
         at = datetime.fromtimestamp(self._now(), timezone.utc)
         with self._noting:
             self._refused += len(refused)
             share = int(place.policy.share * (self.rows + (count or 0)))
-            if place.epoch >= 0 and self._refused > max(FEW, share):
+            if epoch >= 0 and self._refused > max(FEW, share):
                 reason, total = refused[0].reason, self._refused
                 raise PipelineError("ROWS.TOO_MANY_REFUSED", flow=place.flow, name=name, count=total, reason=reason)
             self._guard.at(Point.TO_SET_ASIDE)
-            of_batch = OfBatch(place.identity, place.epoch, batch_id, place.update_id, at, name)
+            of_batch = OfBatch(place.identity, epoch, batch_id, place.update_id, at, name)
             rows = [FailingRow(one.row, one.reason, one.code, {}) for one in refused]
             keep_failing(place.folder, of_batch, rows, self._guard.fence)
         self._guard.at(Point.QUARANTINED)

@@ -1,0 +1,264 @@
+"""Sinks that are down for a while: their batches wait, and reach them in their order, each row as often as promised."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from tests.servers.postgres import running_postgres
+from tests.servers.receiver import running_receiver
+
+from headrace.events.types import BatchDone, Warned
+from headrace.model.outcome import FlowState, UpdateState
+from headrace.testing import Crashed, Point
+
+pytestmark = pytest.mark.spark
+
+FIRST, SECOND, THIRD = ([{"id": n, "name": f"n{n}"} for n in range(start, start + 4)] for start in (10, 14, 18))
+TEXT = """
+    @dp.table(schema="id INT, name STRING")
+    def source():
+        return spark.readStream.schema("id INT, name STRING").json("unused")
+
+    dp.create_sink("out", {kind!r}, {options!r})
+
+    @dp.append_flow(target="out")
+    def deliver():
+        rows = spark.readStream.option("maxFilesPerTrigger", 1).table("source")
+        return rows{query}
+    """
+
+
+def text(kind, options, query=""):
+    return TEXT.format(kind=kind, options=options, query=query)
+
+
+def http(server, **more):
+    options = {"url": server.url, "rowsPerRequest": 2, "concurrency": 1, "maxAttempts": 1, "fallback": "storage"}
+    return text("http", {**options, **more})
+
+
+def ids(rows):
+    return [int(row["id"]) for row in rows]
+
+
+def heard(pipeline, **options):
+    events = []
+    return pipeline.run(on_event=events.append, **options), events
+
+
+def warnings(events):
+    return [event.code for event in events if isinstance(event, Warned)]
+
+
+def down(_request, _number):
+    return 503
+
+
+@pytest.fixture
+def server():
+    with running_receiver() as found:
+        yield found
+
+
+def test_batches_wait_while_a_server_is_down_and_reach_it_in_their_order_when_it_is_back(project, server):
+    pipeline = project(http(server)).given("source", FIRST, SECOND)
+    server.answer = down
+
+    away, events = heard(pipeline)
+    plan = pipeline.plan().describe()
+    server.answer = lambda _request, _number: 200
+    back, later = heard(pipeline.given("source", THIRD))
+    idle = pipeline.run()
+
+    assert (away.state, away.flow("deliver").counts.rows_written) == (UpdateState.COMPLETED, 8)
+    assert warnings(events) == ["SINK.DOWN"]
+    assert "2 batches wait for its sink" in plan
+    assert ids(server.taken) == [*range(10, 22)]
+    assert (back.flow("deliver").counts.rows_written, warnings(later)) == (4, ["SINK.CAUGHT_UP"])
+    assert idle.states["deliver"] is FlowState.UP_TO_DATE
+
+
+def test_what_waits_is_delivered_when_nothing_new_comes(project, server):
+    pipeline = project(http(server)).given("source", FIRST)
+    server.answer = down
+    pipeline.run()
+
+    server.answer = lambda _request, _number: 200
+    result, events = heard(pipeline)
+
+    assert ids(server.taken) == [10, 11, 12, 13]
+    assert (result.state, warnings(events)) == (UpdateState.COMPLETED, ["SINK.CAUGHT_UP"])
+    assert [event for event in events if isinstance(event, BatchDone) and event.flow == "deliver"] == []
+
+
+def test_a_server_that_is_asked_once_in_a_while_is_not_asked_for_each_batch(project, server):
+    pipeline = project(http(server)).given("source", FIRST, SECOND, THIRD)
+    server.answer = down
+
+    pipeline.run()
+
+    assert len(server.requests) == 1
+
+
+def test_a_batch_that_was_sent_in_part_is_sent_again_under_the_same_keys(project, server):
+    pipeline = project(http(server)).given("source", FIRST)
+    server.answer = lambda _request, number: 200 if number == 1 else 503
+
+    pipeline.run()
+    server.answer = lambda _request, _number: 200
+    pipeline.run()
+
+    keys = [request.key for request in server.requests]
+    assert keys == [keys[0], keys[1], keys[0], keys[1]]
+    assert ids(server.taken) == [10, 11, 12, 13]
+
+
+@pytest.mark.parametrize("point", [Point.TO_WRITE, Point.WAITS, Point.NOTED])
+def test_a_batch_that_has_to_wait_is_delivered_once_when_the_update_dies(project, server, point):
+    pipeline = project(http(server)).given("source", FIRST, SECOND)
+    server.answer = down
+    with pytest.raises(Crashed):
+        pipeline.crash_at(point, skip=1).run()
+
+    again = pipeline.restart().run()
+    waiting = Path(pipeline.settings.storage) / "checkpoints" / "default" / "out" / "deliver" / "waiting" / "sink"
+    numbers = sorted(found.name for found in waiting.iterdir() if found.name.isdigit())
+    server.answer = lambda _request, _number: 200
+    pipeline.run()
+
+    assert (again.state, numbers) == (UpdateState.COMPLETED, ["000000000001", "000000000002"])
+    assert sorted(ids(server.taken)) == [*range(10, 18)]
+    assert pipeline.project.events().flow_totals()["deliver"].rows_written == 8
+
+
+def test_what_is_wrong_with_the_rows_fails_the_flow(project, server):
+    pipeline = project(http(server)).given("source", FIRST)
+    server.answer = lambda _request, _number: 401
+
+    result = pipeline.run()
+
+    assert result.states["deliver"] is FlowState.FAILED
+    assert result.outcome.error["code"] == "SINK.HTTP_REFUSED"
+
+
+def test_what_waits_comes_first_when_the_fallback_is_taken_away(project, server):
+    pipeline = project(http(server)).given("source", FIRST)
+    server.answer = down
+    pipeline.run()
+
+    code = pipeline.folder / "transformations" / "project.py"
+    code.write_text(code.read_text().replace("'fallback': 'storage'", "'fallback': 'none'"))
+    failed = pipeline.restart().given("source", SECOND).run()
+    server.answer = lambda _request, _number: 200
+    pipeline.run()
+
+    assert (failed.states["deliver"], failed.outcome.error["code"]) == (FlowState.FAILED, "SINK.HTTP_DOWN")
+    assert ids(server.taken) == [*range(10, 18)]
+
+
+def test_what_waits_is_delivered_before_everything_is_delivered_again(project, server):
+    pipeline = project(http(server)).given("source", FIRST)
+    server.answer = down
+    pipeline.run()
+
+    server.answer = lambda _request, _number: 200
+    pipeline.run(full_refresh=["out"])
+
+    assert ids(server.taken) == [10, 11, 12, 13] * 2
+
+
+def test_one_of_several_sinks_that_is_down_does_not_keep_the_others_waiting(project, server, tmp_path):
+    other = f'\n    dp.create_sink("lake", "json", {{"path": {str(tmp_path / "lake")!r}}})\n'
+    both = http(server).replace('target="out"', 'target=["out", "lake"]')
+    pipeline = project(both.replace("\n    @dp.append_flow", f"{other}\n    @dp.append_flow")).given("source", FIRST)
+    server.answer = down
+
+    away = pipeline.run()
+    server.answer = lambda _request, _number: 200
+    pipeline.run()
+
+    lines = [line for file in (tmp_path / "lake").glob("*.json") for line in file.read_text().splitlines()]
+    assert (away.state, len(lines)) == (UpdateState.COMPLETED, 4)
+    assert ids(server.taken) == [10, 11, 12, 13]
+
+
+@pytest.fixture(scope="module")
+def database():
+    with running_postgres() as found:
+        yield found
+
+
+@pytest.fixture
+def orders(database):
+    """What is in a new table."""
+    database.execute(
+        "DROP TABLE IF EXISTS out_orders, headrace_commits", "CREATE TABLE out_orders (id int PRIMARY KEY, name text)"
+    )
+
+    def rows():
+        engine = sa.create_engine(
+            f"postgresql+pg8000://reader:{database.password}@127.0.0.1:{database.port}/postgres",
+            connect_args={"ssl_context": False},
+        )
+        with engine.connect() as connection:
+            found = [dict(row._mapping) for row in connection.execute(sa.text("SELECT * FROM out_orders ORDER BY id"))]
+        engine.dispose()
+        return found
+
+    return rows
+
+
+@pytest.mark.parametrize("point", [None, Point.STAGED, Point.WRITTEN, Point.CAUGHT_UP])
+def test_each_row_is_in_a_database_once_that_goes_away_and_comes_back(project, database, orders, point):
+    options = database.options(dbtable="out_orders", fallback="storage")
+    pipeline = project(text("jdbc", options, ".repartition(2)")).given("source", FIRST)
+    pipeline.run()
+
+    with database.away():
+        away, events = heard(pipeline.given("source", SECOND, THIRD))
+    if point is not None:
+        with pytest.raises(Crashed):
+            pipeline.crash_at(point).run()
+        pipeline.restart()
+    back = pipeline.run()
+
+    assert (away.state, warnings(events)) == (UpdateState.COMPLETED, ["SINK.DOWN"])
+    assert back.state is UpdateState.COMPLETED
+    assert ids(orders()) == [*range(10, 22)]
+    assert pipeline.project.events().flow_totals()["deliver"].rows_written == 12
+
+
+def test_a_flow_fails_whose_database_is_down_and_goes_on_when_it_is_back(project, database, orders):
+    pipeline = project(text("jdbc", database.options(dbtable="out_orders"))).given("source", FIRST)
+
+    with database.away():
+        away = pipeline.run()
+    back = pipeline.run()
+
+    assert (away.states["deliver"], away.outcome.error["code"]) == (FlowState.FAILED, "JDBC.UNREACHABLE")
+    assert (back.state, ids(orders())) == (UpdateState.COMPLETED, [10, 11, 12, 13])
+
+
+def test_records_wait_for_a_broker_that_is_stopped_and_started_again(project, kafka):
+    topic = kafka.topic()
+    query = '.selectExpr("CAST(id AS STRING) AS key", "to_json(struct(*)) AS value")'
+    options = {
+        "kafka.bootstrap.servers": kafka.servers,
+        "topic": topic,
+        "kafka.max.block.ms": "1500",
+        "fallback": "storage",
+    }
+    pipeline = project(text("kafka", options, query), connectors=["kafka"]).given("source", FIRST)
+    pipeline.run()
+
+    kafka.stop()
+    try:
+        away, events = heard(pipeline.given("source", SECOND))
+    finally:
+        kafka.start()
+    back = pipeline.run()
+
+    assert (away.state, warnings(events), back.state) == (UpdateState.COMPLETED, ["SINK.DOWN"], UpdateState.COMPLETED)
+    assert sorted(int(record.key()) for record in kafka.records(topic)) == [*range(10, 18)]
