@@ -9,6 +9,7 @@ import sqlalchemy as sa
 from tests.servers.postgres import running_postgres
 from tests.servers.receiver import running_receiver
 
+from headrace.checkpoints.waiting import waiting_batches
 from headrace.events.types import BatchDone, Warned
 from headrace.model.outcome import FlowState, UpdateState
 from headrace.testing import Crashed, Point
@@ -116,7 +117,7 @@ def test_a_batch_that_was_sent_in_part_is_sent_again_under_the_same_keys(project
 
 
 @pytest.mark.parametrize("point", [Point.TO_WRITE, Point.WAITS, Point.NOTED])
-def test_a_batch_that_has_to_wait_is_delivered_once_when_the_update_dies(project, server, point):
+def test_a_batch_that_has_to_wait_waits_once_when_the_update_dies(project, server, point):
     pipeline = project(http(server)).given("source", FIRST, SECOND)
     server.answer = down
     with pytest.raises(Crashed):
@@ -124,23 +125,70 @@ def test_a_batch_that_has_to_wait_is_delivered_once_when_the_update_dies(project
 
     again = pipeline.restart().run()
     waiting = Path(pipeline.settings.storage) / "checkpoints" / "default" / "out" / "deliver" / "waiting" / "sink"
-    numbers = sorted(found.name for found in waiting.iterdir() if found.name.isdigit())
+    batches = [(one.place, one.number) for one in waiting_batches(waiting)]
     server.answer = lambda _request, _number: 200
     pipeline.run()
 
-    assert (again.state, numbers) == (UpdateState.COMPLETED, ["000000000001", "000000000002"])
+    assert (again.state, batches) == (UpdateState.COMPLETED, [(1, 0), (2, 1)])
     assert sorted(ids(server.taken)) == [*range(10, 18)]
     assert pipeline.project.events().flow_totals()["deliver"].rows_written == 8
 
 
-def test_what_is_wrong_with_the_rows_fails_the_flow(project, server):
+@pytest.mark.parametrize(("status", "code"), [(401, "SINK.HTTP_REFUSED"), (500, "SINK.HTTP_DOWN")])
+def test_what_may_come_again_fails_the_flow(project, server, status, code):
     pipeline = project(http(server)).given("source", FIRST)
-    server.answer = lambda _request, _number: 401
+    server.answer = lambda _request, _number: status
 
     result = pipeline.run()
 
     assert result.states["deliver"] is FlowState.FAILED
-    assert result.outcome.error["code"] == "SINK.HTTP_REFUSED"
+    assert result.outcome.error["code"] == code
+
+
+def test_the_keys_of_requests_are_those_of_the_settings_of_the_flow(project, server):
+    query = '.withColumn("at", F.timestamp_seconds("id"))'
+    options = {"url": server.url, "rowsPerRequest": 2, "concurrency": 1, "maxAttempts": 1, "fallback": "storage"}
+    paris = '@dp.append_flow(target="out", spark_conf={"spark.sql.session.timeZone": "Europe/Paris"})'
+    code = text("http", options, query).replace('@dp.append_flow(target="out")', paris)
+    pipeline = project(code).given("source", FIRST)
+    server.answer = lambda _request, number: 200 if number == 1 else 503
+
+    pipeline.run()
+    server.answer = lambda _request, _number: 200
+    pipeline.run()
+
+    assert server.requests[2].key == server.requests[0].key
+    assert "+01:00" in server.taken[0]["at"]
+
+
+def test_groups_that_a_watermark_has_closed_wait_and_are_delivered_once(project, server):
+    query = (
+        '.withColumn("at", F.timestamp_seconds(F.col("id") * 10)).withWatermark("at", "5 seconds")'
+        '.groupBy(F.window("at", "20 seconds")).agg(F.min("id").alias("id"))'
+    )
+    options = {"url": server.url, "concurrency": 1, "maxAttempts": 1, "fallback": "storage"}
+    pipeline = project(text("http", options, query)).given("source", FIRST, SECOND, THIRD)
+    server.answer = down
+
+    pipeline.run()
+    server.answer = lambda _request, _number: 200
+    pipeline.run()
+
+    assert ids(server.taken) == [10, 12, 14, 16, 18]
+
+
+def test_rows_that_are_refused_after_they_waited_are_set_aside(project, server):
+    set_aside = '@dp.append_flow(target="out", spark_conf={"headrace.failing_rows": "quarantine"})'
+    pipeline = project(http(server).replace('@dp.append_flow(target="out")', set_aside)).given("source", FIRST, SECOND)
+    server.answer = down
+    pipeline.run()
+
+    server.answer = lambda request, _number: 422 if any(row["id"] == 12 for row in request.rows) else 200
+    result = pipeline.run()
+
+    assert result.state is UpdateState.COMPLETED
+    assert ids(server.taken) == [10, 11, 13, 14, 15, 16, 17]
+    assert pipeline.project.quarantine_list() == (("out", 1, {"sink.refused": 1}),)
 
 
 def test_what_waits_comes_first_when_the_fallback_is_taken_away(project, server):
@@ -239,6 +287,15 @@ def test_a_flow_fails_whose_database_is_down_and_goes_on_when_it_is_back(project
 
     assert (away.states["deliver"], away.outcome.error["code"]) == (FlowState.FAILED, "JDBC.UNREACHABLE")
     assert (back.state, ids(orders())) == (UpdateState.COMPLETED, [10, 11, 12, 13])
+
+
+def test_a_user_whom_a_database_does_not_let_in_fails_the_flow(project, database, orders):
+    options = {**database.options(dbtable="out_orders", fallback="storage"), "user": "nobody"}
+    pipeline = project(text("jdbc", options)).given("source", FIRST)
+
+    result = pipeline.run()
+
+    assert (result.states["deliver"], result.outcome.error["code"]) == (FlowState.FAILED, "JDBC.UNREACHABLE")
 
 
 def test_records_wait_for_a_broker_that_is_stopped_and_started_again(project, kafka):

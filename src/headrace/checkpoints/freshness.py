@@ -21,12 +21,13 @@ from headrace.checkpoints.layouts import TableLayout, table_layout
 from headrace.checkpoints.listing import listed_files
 from headrace.checkpoints.offsets import Progress, files_seen, newest_listing, read_progress
 from headrace.checkpoints.records import FlowRecord
-from headrace.checkpoints.waiting import count_waiting, waiting_places
+from headrace.checkpoints.waiting import waiting_batches, waiting_places
 from headrace.graph.resolved import Mode, ResolvedFlow, ResolvedGraph, Source, SourceKind
 from headrace.model.datasets import Kind
 from headrace.model.names import Naming, QualifiedName
 from headrace.plan.deployed import News, read_anew
 from headrace.settings.storage import StorageLayout
+from headrace.sinks.formats import format_of
 
 # A resting flow is started once in a while so that its offset does not age out of its source's log.
 LONGEST_REST_S = 7 * 24 * 3600.0
@@ -111,7 +112,8 @@ class StoredState(StoredRecords):
         if flow.mode is Mode.ONCE:
             path = self._layout.table(self._naming, flow.target)
             return _news_of_once(path, self.transaction(self.progress_of(flow)))
-        waiting = count_waiting(self.waiting(graph, flow).values()) if flow.mode.streams else 0
+        places = self.waiting(graph, flow).values() if flow.mode.streams else ()
+        waiting = sum(len(waiting_batches(place)) for place in places)
         if waiting:
             return News(started=True, reason=f"{waiting} batch{'' if waiting == 1 else 'es'} wait for its sink")
         rebuilt = self._rebuilt(flow, record) if flow.mode.streams else None
@@ -124,8 +126,10 @@ class StoredState(StoredRecords):
         return self._news_of_stream(flow, record)
 
     def waiting(self, graph: ResolvedGraph, flow: ResolvedFlow) -> dict[str, Path]:
-        """Where batches of a flow wait for each of its sinks, by their names."""
-        members = map(str, graph.by_name[flow.target].members)
+        """Where batches of a flow wait for each of its sinks, by their names; none where Spark itself writes them."""
+        sink, members = graph.by_name[flow.target].dataset.sink, map(str, graph.by_name[flow.target].members)
+        if sink is None or format_of(sink.format) is None:
+            return {}
         return waiting_places(self.record_file(flow).parent, str(flow.target), members)
 
     def _rebuilt(self, flow: ResolvedFlow, record: FlowRecord) -> str | None:

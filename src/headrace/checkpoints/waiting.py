@@ -1,25 +1,28 @@
 """Batches that wait in the pipeline's storage for a sink that is down; each has a folder of Parquet files.
 
-They are delivered in the order in which they came. A folder gets its name once it is whole, and loses it before it is
-removed, so that a crash leaves batches that wait or none.
+A folder's name tells its place in the order of delivery and which batch it is, and is never given twice. It gets its
+name once it is whole, and loses it before it is removed, so that a crash leaves batches that wait or none.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
+import uuid
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 
 from headrace.settings.storage import path_safe
 
 _FOLDER, _ONLY, _ABOUT, _ROWS = "waiting", "sink", "batch.json", "rows"
-_DRAFT, _GONE = ".draft", ".gone"
-_DIGITS = 12
+_NAME = re.compile(r"(?P<place>\d{12})\.(?P<epoch>-?\d+)\.(?P<number>\d+)\.[0-9a-f]{32}")
+_DRAFT, _GONE = ".draft-", ".gone-"
 
 
 @dataclass(frozen=True)
@@ -28,22 +31,41 @@ class WaitingBatch:
 
     Attributes:
         folder: where it is.
-        transaction: what the flow delivers to the sink in the batch's epoch, by its name.
+        place: in the order of delivery.
         epoch: of the flow.
         number: of the batch in its epoch.
-        rows: how many.
     """
 
     folder: Path
-    transaction: str
+    place: int
     epoch: int
     number: int
-    rows: int
 
     @property
     def data(self) -> Path:
         """The folder of its Parquet files."""
         return self.folder / _ROWS
+
+    def transaction(self) -> str:
+        """What the flow delivers to the sink in the batch's epoch, by its name."""
+        return str(self._about()["transaction"])
+
+    def rows(self) -> int:
+        """How many it has."""
+        return int(self._about()["rows"])
+
+    def _about(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads((self.folder / _ABOUT).read_text(encoding="utf-8"))
+        return found
+
+
+@dataclass(frozen=True)
+class BatchToKeep:
+    """Which batch begins to wait: its transaction, the epoch of the flow, and its number in that."""
+
+    transaction: str
+    epoch: int
+    number: int
 
 
 def waiting_places(folder: Path, sink: str, members: Iterable[str] = ()) -> dict[str, Path]:
@@ -60,66 +82,67 @@ def waiting_places(folder: Path, sink: str, members: Iterable[str] = ()) -> dict
 
 def waiting_batches(place: Path) -> list[WaitingBatch]:
     """What waits at one of :func:`waiting_places`, in the order of delivery."""
-    return [_read(found) for found in _named(place)]
+    try:
+        named = [(_NAME.fullmatch(found.name), found) for found in place.iterdir()]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    found = [
+        WaitingBatch(folder, int(name["place"]), int(name["epoch"]), int(name["number"]))
+        for name, folder in named
+        if name is not None
+    ]
+    return sorted(found, key=lambda batch: batch.place)
 
 
-def count_waiting(places: Iterable[Path]) -> int:
-    """How many batches wait at places."""
-    return sum(len(_named(place)) for place in places)
-
-
-def keep_waiting(
-    place: Path,
-    batch: tuple[str, int, int],
-    write: Callable[[Path], None],
-    fence: Callable[[], None],
-) -> int:
-    """Let a batch wait behind those that do; how many rows it has, none of which is worth waiting with.
+def keep_waiting(place: Path, batch: BatchToKeep, write: Callable[[Path], None], fence: Callable[[], None]) -> int:
+    """Let a batch wait behind those that do; how many rows it has. One without rows need not wait.
 
     Args:
         place: one of :func:`waiting_places`.
-        batch: its transaction, epoch and number.
+        batch: which one.
         write: writes the rows as Parquet files into the folder that it gets.
         fence: returns while this update may commit.
+
+    Raises:
+        OSError: what was written is not there any more.
     """
-    draft = place / _DRAFT
-    shutil.rmtree(draft, ignore_errors=True)
+    token = uuid.uuid4().hex
+    draft = place / f"{_DRAFT}{token}"
     draft.mkdir(parents=True)
     write(draft / _ROWS)
-    rows = sum(int(pq.read_metadata(file).num_rows) for file in (draft / _ROWS).glob("*.parquet"))
-    transaction, epoch, number = batch
-    about = {"transaction": transaction, "epoch": epoch, "number": number, "rows": rows}
-    (draft / _ABOUT).write_text(json.dumps(about), encoding="utf-8")
-    for file in (*(draft / _ROWS).iterdir(), draft / _ABOUT):
-        _sync(file)
+    files = list((draft / _ROWS).glob("*.parquet"))
+    if not files:
+        raise FileNotFoundError(f"{draft / _ROWS} lost its files while they were written")
+    rows = sum(int(pq.read_metadata(file).num_rows) for file in files)
+    if not rows:
+        _remove([draft])
+        return 0
+    (draft / _ABOUT).write_text(json.dumps({"transaction": batch.transaction, "rows": rows}), encoding="utf-8")
+    for path in (*files, draft / _ROWS, draft / _ABOUT, draft):
+        _sync(path)
+    behind = max((one.place for one in waiting_batches(place)), default=0) + 1
     fence()
-    if rows:
-        newest = max((int(found.name) for found in _named(place)), default=0)
-        draft.rename(place / f"{newest + 1:0{_DIGITS}}")
-        _sync(place)
-    else:
-        shutil.rmtree(draft)
+    draft.rename(place / f"{behind:012}.{batch.epoch}.{batch.number}.{token}")
+    for path in (place, *place.parents[:2]):
+        _sync(path)
     return rows
+
+
+def clear_drafts(place: Path) -> None:
+    """Remove what updates have left that died while a batch began to wait."""
+    _remove(place.glob(f"{_DRAFT}*"))
 
 
 def let_go(batch: WaitingBatch) -> None:
     """Remove a batch that the sink has."""
-    gone = batch.folder.with_name(_GONE)
-    shutil.rmtree(gone, ignore_errors=True)
+    gone = batch.folder.with_name(f"{_GONE}{batch.folder.name}")
     batch.folder.rename(gone)
-    shutil.rmtree(gone, ignore_errors=True)
+    _remove(batch.folder.parent.glob(f"{_GONE}*"))
 
 
-def _named(place: Path) -> list[Path]:
-    try:
-        return sorted(found for found in place.iterdir() if not found.name.startswith("."))
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-
-
-def _read(folder: Path) -> WaitingBatch:
-    about = json.loads((folder / _ABOUT).read_text(encoding="utf-8"))
-    return WaitingBatch(folder, about["transaction"], about["epoch"], about["number"], about["rows"])
+def _remove(folders: Iterable[Path]) -> None:
+    for folder in folders:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _sync(path: Path) -> None:

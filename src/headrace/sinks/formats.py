@@ -12,8 +12,6 @@ from headrace.sources.option_reading import Kind, SourceFormat, SourceOption, ac
 PAGE = "docs/reference/sinks.md"
 DELTA, KAFKA, CONSOLE, JDBC, HTTP = "delta", "kafka", "console", "jdbc", "http"
 FILES = ("json", "csv", "parquet", "orc", "avro", "text", "xml")
-# What the problems of a sink are called that is down, and may be back later.
-DOWN = frozenset({"JDBC.BROKEN_OFF", "JDBC.UNREACHABLE", "KAFKA.UNREACHABLE", "SINK.HTTP_DOWN"})
 NO_FALLBACK = "none"
 # What the names of options begin with that go to a client as they are.
 TO_KAFKA, TO_WRITER, AS_HEADER = "kafka.", "writer.", "header."

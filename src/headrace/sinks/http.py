@@ -205,7 +205,8 @@ class HttpSender:
     def _problem(self, refused: _Refused, chunk: Chunk) -> PipelineError:
         said = f'"{refused.said}"' if refused.said else "nothing else"
         if refused.status in _PASSING_STATUS:
-            return PipelineError("SINK.HTTP_DOWN", name=self._name, reason=f"status {refused.status}, and {said}")
+            reason = f"status {refused.status}, and {said}"
+            return PipelineError("SINK.HTTP_DOWN", name=self._name, reason=reason, state=str(refused.status))
         code = "SINK.HTTP_ROW" if refused.status in _ROWS_STATUS else "SINK.HTTP_REFUSED"
         row = chunk.rows[0][:_LONGEST_ANSWER]
         return PipelineError(code, name=self._name, status=refused.status, said=said, row=row)

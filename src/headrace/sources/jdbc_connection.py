@@ -120,8 +120,9 @@ class Database:
             raise self._problem(error, otherwise, reached=reached) from None
 
     def _problem(self, error: BaseException, otherwise: str, *, reached: bool) -> PipelineError:
-        code = _code(error, otherwise, reached=reached)
-        return PipelineError(code, database=self.description, reason=self._said(error))
+        code, state = _code(error, otherwise, reached=reached), _state(error)
+        told: dict[str, Any] = {"state": state} if state else {}
+        return PipelineError(code, database=self.description, reason=self._said(error), **told)
 
     def _said(self, error: BaseException) -> str:
         """What the driver says; SQLAlchemy's own text has the statement and its values in it too."""
@@ -142,11 +143,15 @@ def _code(error: BaseException, otherwise: str, *, reached: bool) -> str:
     """What has happened: the database did not answer, did not go on, or does not do what it was asked."""
     if not reached:
         return UNREACHABLE
+    lost = isinstance(error, OSError) or getattr(error, "connection_invalidated", False)
+    return "JDBC.BROKEN_OFF" if lost or _state(error)[:2] in _PASSING_STATES else otherwise
+
+
+def _state(error: BaseException) -> str:
+    """The SQLSTATE of what a driver raises; empty where it tells none."""
     original = getattr(error, "orig", None) or error
     first = original.args[0] if original.args else None
-    state = first.get("C") if isinstance(first, dict) else getattr(original, "sqlstate", None)
-    lost = isinstance(error, OSError) or getattr(error, "connection_invalidated", False)
-    return "JDBC.BROKEN_OFF" if lost or str(state or "")[:2] in _PASSING_STATES else otherwise
+    return str((first.get("C") if isinstance(first, dict) else getattr(original, "sqlstate", None)) or "")
 
 
 def database_of(url: str, user: str | None, password: str | None) -> Database:

@@ -52,8 +52,9 @@ from headrace.spark.refused_again import deliver_refused
 from headrace.spark.replaying import frame_of, settle, take_back
 from headrace.spark.rescued import rescued_column
 from headrace.spark.session import on_clone, with_confs
-from headrace.spark.sinks.making import deliveries, passes_over, stream_deliveries, with_delivery
+from headrace.spark.sinks.making import deliveries, passes_over, with_delivery
 from headrace.spark.sinks.progress_counter import ProgressCounter
+from headrace.spark.sinks.resuming import resumed
 from headrace.spark.sinks.target import SinkTarget
 from headrace.spark.starting import BatchWriter, Calls, Counter, start_query
 from headrace.spark.surroundings import Surroundings
@@ -253,7 +254,14 @@ class Execution:
         repeats = broken_off or _is_unfinished(checkpoint)
         taker: SinkTarget | Target | None = None
         if delivers:
-            taker = stream_deliveries(around, flow, record, self._attempt)
+            taker = resumed(
+                around,
+                flow,
+                record,
+                self._attempt,
+                loading=self._preparation.loading,
+                stopping=lambda: self._patience_s() is not None,
+            )
         elif own_sink:
             taker = self._target(flow, record, replaces=flow.mode is Mode.COMPLETE, repeats=repeats)
         writer = sparing(around, flow, record, taker)

@@ -139,13 +139,17 @@ def on_clone(frame: DataFrame, work_group: str) -> DataFrame:
         frame: what to run.
         work_group: by which the frame's work can be interrupted from another thread.
     """
-    session = frame.sparkSession
-    java_session: Any = session._jsparkSession.cloneSession()  # noqa: SLF001 - what Spark does for each stream
-    jvm: Any = session._jvm  # noqa: SLF001
+    own = clone_of(frame.sparkSession, work_group)
+    jvm: Any = own._jvm  # noqa: SLF001
     plan = frame._jdf.logicalPlan()  # noqa: SLF001
+    return DataFrame(jvm.org.apache.spark.sql.classic.Dataset.ofRows(own._jsparkSession, plan), own)  # noqa: SLF001
+
+
+def clone_of(session: SparkSession, work_group: str) -> SparkSession:
+    """A session of its own with the settings that are in force now, whose work in this thread is *work_group*'s."""
+    java_session: Any = session._jsparkSession.cloneSession()  # noqa: SLF001 - what Spark does for each stream
     session.sparkContext.setJobGroup(work_group, work_group, interruptOnCancel=True)
-    java_frame = jvm.org.apache.spark.sql.classic.Dataset.ofRows(java_session, plan)
-    return DataFrame(java_frame, SparkSession(session.sparkContext, java_session))
+    return SparkSession(session.sparkContext, java_session)
 
 
 def log_file(log_folder: Path) -> Path:

@@ -6,14 +6,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
-from headrace.checkpoints.waiting import WaitingBatch, keep_waiting, let_go, waiting_batches
+from headrace.checkpoints.waiting import BatchToKeep, WaitingBatch, keep_waiting, let_go, waiting_batches
 from headrace.runtime.seam import Point
 from headrace.spark.sinks.sink import Batch, Guard, Sink
 
 # For so long nobody asks a sink that was down.
 PAUSE_S = 30.0
+# A batch takes no more of those that wait along with it.
+_MOST_WITH_A_BATCH = 20
 
 
 @dataclass(frozen=True)
@@ -23,9 +25,9 @@ class WaitingPlace:
     Attributes:
         folder: for the batches.
         keeps: whether batches begin to wait when the sink is down; else those that do are only delivered.
-        outage: of an error of the sink, why it is down; None for what is wrong with the batch, or would come again.
+        outage: of an error of the sink, why it is down; None for what would come again.
         monotonic: seconds that only grow.
-        tell: is told once that the sink is down and why, and how many batches it got when it was back.
+        tell: is told, with a code, what became of the sink.
     """
 
     folder: Path
@@ -55,70 +57,91 @@ class WithFallback:
         self._place = place
         self._guard = guard
         self._batch_of = batch_of
-        self._asked_again_at = 0.0
+        self._not_before = 0.0
+        self._told = False
 
     def deliver(self, rows: DataFrame, batch: Batch) -> int | None:
         """Take a batch, or let it wait; how many rows it has, if that is known."""
-        whose = (batch.transaction, batch.number)
-        known = [one.rows for one in self._waiting() if (one.transaction, one.number) == whose]
-        free = self.catch_up(lambda path: rows.sparkSession.read.parquet(str(path)))
+        whose = (batch.epoch, batch.number)
+        known = [one.rows() for one in self._waiting() if (one.epoch, one.number) == whose]
+        free = self.catch_up(rows.sparkSession, _MOST_WITH_A_BATCH)
         if known:
             return known[0]
+        reason: str | None = None
         if free:
             try:
-                return self._sink.deliver(rows, batch)
+                return self._taken(rows, batch)
             except Exception as error:  # noqa: BLE001 - raised again, unless the sink is down
-                self._is_down(error)
-        return self._keep(rows, batch)
+                reason = self._down(error)
+        count = self._keep(rows, batch)
+        # Only now is it sure that it was the sink's error, and not that of what computes the rows.
+        if reason is not None:
+            self._tell_once(reason)
+        return count
 
-    def catch_up(self, read: Callable[[Path], DataFrame]) -> bool:
-        """Deliver what waits; True when nothing does any more.
+    def catch_up(
+        self, session: SparkSession, most: int | None = None, stopping: Callable[[], bool] = lambda: False
+    ) -> bool:
+        """Deliver what waits; True when nothing does any more, and the sink may be asked.
 
-        *read* gives the rows of a folder of Parquet files.
+        Args:
+            session: reads the rows, under the flow's own settings.
+            most: how many batches, at most.
+            stopping: is asked between batches.
         """
-        waiting = self._waiting()
-        if waiting and self._place.monotonic() < self._asked_again_at:
+        if self._place.monotonic() < self._not_before:
             return False
-        for one in waiting:
+        waiting = self._waiting()
+        due = waiting[:most]
+        for done, one in enumerate(due):
+            if stopping():
+                return False
+            rows = session.read.parquet(str(one.data))
             try:
-                self._sink.deliver(read(one.data), self._batch_of(one))
+                self._taken(rows, self._batch_of(one))
             except Exception as error:  # noqa: BLE001 - the same
-                self._is_down(error)
+                self._tell_once(self._down(error, one))
                 return False
             self._guard.before(Point.CAUGHT_UP)
             let_go(one)
-        if waiting:
-            self._asked_again_at = 0.0
-            rows = sum(one.rows for one in waiting)
-            self._place.tell("SINK.CAUGHT_UP", f"is back, and has {_counted(len(waiting), rows)} that had to wait")
-        return True
+            if done + 1 == len(waiting):
+                self._place.tell("SINK.CAUGHT_UP", "is back, and has all batches that had to wait")
+        return len(due) == len(waiting)
 
     def _waiting(self) -> list[WaitingBatch]:
         return waiting_batches(self._place.folder)
 
-    def _is_down(self, error: Exception) -> None:
-        """Take note of an outage.
+    def _taken(self, rows: DataFrame, batch: Batch) -> int | None:
+        count = self._sink.deliver(rows, batch)
+        self._not_before, self._told = 0.0, False
+        return count
+
+    def _down(self, error: Exception, waited: WaitingBatch | None = None) -> str:
+        """Why the sink is down.
 
         Raises:
-            Exception: *error*, where it is none, or nothing may wait for its end.
+            Exception: *error*, where that is no outage, or nothing may wait for its end.
         """
-        reason = self._place.outage(error) if self._place.keeps else None
-        if reason is None:
+        reason = self._place.outage(error)
+        if reason is not None and (waited is not None or self._place.keeps):
+            self._not_before = self._place.monotonic() + PAUSE_S
+        if reason is None and waited is not None:
+            self._place.tell("SINK.WAITING", f"does not take the batch that has waited in {waited.folder}")
+        if reason is None or not self._place.keeps:
             raise error
-        if not self._asked_again_at:
+        return reason
+
+    def _tell_once(self, reason: str) -> None:
+        if not self._told:
             self._place.tell("SINK.DOWN", f"is down, and batches wait for it in the storage: {reason}")
-        self._asked_again_at = self._place.monotonic() + PAUSE_S
+        self._told = True
 
     def _keep(self, rows: DataFrame, batch: Batch) -> int:
         def write(folder: Path) -> None:
             rows.write.parquet(str(folder))
 
-        self._guard.at(Point.TO_WRITE)
-        whose = (batch.transaction, batch.epoch, batch.number)
-        count = keep_waiting(self._place.folder, whose, write, self._guard.fence)
+        self._guard.before(Point.TO_WRITE)
+        kept = BatchToKeep(batch.transaction, batch.epoch, batch.number)
+        count = keep_waiting(self._place.folder, kept, write, self._guard.fence)
         self._guard.at(Point.WAITS)
         return count
-
-
-def _counted(batches: int, rows: int) -> str:
-    return f"{batches} batch{'' if batches == 1 else 'es'} of {rows} row{'' if rows == 1 else 's'}"

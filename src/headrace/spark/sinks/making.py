@@ -8,27 +8,23 @@ import time
 import uuid
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 
 from headrace.autoloader.stores.paths import mapped
 from headrace.checkpoints.records import FlowRecord
-from headrace.checkpoints.waiting import count_waiting
-from headrace.events.types import Warned
 from headrace.graph.resolved import ResolvedFlow
 from headrace.model.datasets import Kind
 from headrace.model.sinks import FOREACH_BATCH, SinkDefinition
 from headrace.settings.storage import StorageLayout
 from headrace.sinks.checks import columns_named, options_of, table_of, writer_options
 from headrace.sinks.database import TableWriter
-from headrace.sinks.formats import AS_HEADER, CONSOLE, DELTA, DOWN, FILES, HTTP, JDBC, KAFKA, NO_FALLBACK, format_of
+from headrace.sinks.formats import AS_HEADER, CONSOLE, DELTA, FILES, HTTP, JDBC, KAFKA, format_of
 from headrace.sinks.http import Body, HttpPlace, HttpSender
 from headrace.sinks.retrying import Clock, Patience
 from headrace.sources.jdbc_connection import database_of
 from headrace.sources.option_reading import GivenOptions
 from headrace.spark.auto_loader import PATHS
-from headrace.spark.failures import failed
-from headrace.spark.session import on_clone
 from headrace.spark.sinks.console import ConsoleSink
 from headrace.spark.sinks.delta import DeltaSink
 from headrace.spark.sinks.fallback import WaitingPlace
@@ -66,6 +62,7 @@ def deliveries(
     *,
     once: bool = False,
     only: str | None = None,
+    fallbacks: Mapping[str, WaitingPlace] = MappingProxyType({}),
 ) -> SinkTarget | None:
     """What takes the batches of a flow into a sink; None where its target is a table, or Spark itself writes it.
 
@@ -76,6 +73,7 @@ def deliveries(
         attempt: the how manieth try of this update.
         once: the only batch is all there is, and not one of a stream.
         only: of several sinks the one that gets it.
+        fallbacks: by the names of sinks that may be down, where their batches wait.
     """
     dataset = around.graph.by_name[flow.target]
     sink = dataset.dataset.sink
@@ -85,8 +83,6 @@ def deliveries(
     members = {str(name): around.graph.by_name[name].dataset.sink for name in dataset.members or (dataset.name,)}
     wanted = {name: member for name, member in members.items() if only in (None, name)}
     sinks = {name: _made(around, name, member, guard) for name, member in wanted.items() if member is not None}
-    # What is delivered once is delivered by somebody who sees that it was not.
-    fallbacks = {} if once else _fallbacks(around, flow, wanted)
     place = DeliveryPlace(
         flow=flow.name,
         dataset=str(flow.target),
@@ -101,47 +97,6 @@ def deliveries(
         fallbacks=fallbacks,
     )
     return SinkTarget(place, sinks, around.emit, around.known_counts, guard, around.now)
-
-
-def stream_deliveries(around: Surroundings, flow: ResolvedFlow, record: FlowRecord, attempt: int) -> SinkTarget | None:
-    """The same for a stream that begins or goes on; what waits for its sink goes there, also when nothing new comes."""
-    taker = deliveries(around, flow, record, attempt)
-    if taker is not None:
-        group = around.work_group(flow.name)
-        taker.catch_up(lambda path: on_clone(around.session.read.parquet(str(path)), group))
-    return taker
-
-
-def _fallbacks(
-    around: Surroundings, flow: ResolvedFlow, sinks: Mapping[str, SinkDefinition | None]
-) -> dict[str, WaitingPlace]:
-    """Where batches of a flow wait, for the sinks that may be down, and for those for which some do."""
-    found = {}
-    places = around.state.waiting(around.graph, flow)
-    for name, sink in sinks.items():
-        place = places[name]
-        keeps = sink is not None and options_of(sink).get("fallback", NO_FALLBACK) != NO_FALLBACK
-        if keeps or count_waiting([place]):
-            found[name] = WaitingPlace(
-                folder=place,
-                keeps=keeps,
-                outage=partial(_outage, around, flow),
-                monotonic=time.monotonic,
-                tell=partial(_tell, around, flow, name),
-            )
-    return found
-
-
-def _outage(around: Surroundings, flow: ResolvedFlow, error: BaseException) -> str | None:
-    """Why a sink is down, as an error of it tells; None for any other error."""
-    problem = failed(flow.flow, error, around.root).error
-    if problem.code not in DOWN:
-        return None
-    return around.redact(str(problem.params.get("reason", problem.message)))
-
-
-def _tell(around: Surroundings, flow: ResolvedFlow, sink: str, code: str, what: str) -> None:
-    around.emit(Warned(code, f'flow "{flow.name}": sink "{sink}" {what}', flow.name, str(flow.target)))
 
 
 def _made(around: Surroundings, name: str, definition: SinkDefinition, guard: Guard) -> Sink:

@@ -32,7 +32,7 @@ from headrace.spark.sinks.sink import Batch, Guard, Sink
 
 _ROWS = "rows"
 # Deliveries of one try of a flow that are told apart; the last ones look the same.
-_MOST_TRIES = 1 << 12
+_MOST_TRIES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -91,6 +91,8 @@ class SinkTarget:
         # Rows that sinks have refused, and deliveries, of this try of the flow.
         self._refused = 0
         self._tries = 0
+        # Rows of batches that had to wait.
+        self._waited = 0
         self._place = place
         self._fallbacks = {
             name: WithFallback(sinks[name], waiting, guard, partial(self._kept_batch, name))
@@ -140,26 +142,30 @@ class SinkTarget:
         """None: a sink may have a batch without a note."""
         return
 
-    def catch_up(self, read: Callable[[Path], DataFrame]) -> None:
-        """Deliver what waits for sinks that were down, as far as they are back.
-
-        *read* gives the rows of a folder of Parquet files.
-        """
-        for sink in self._fallbacks.values():
-            sink.catch_up(read)
+    @property
+    def fallbacks(self) -> tuple[WithFallback, ...]:
+        """The sinks that may be down."""
+        return tuple(self._fallbacks.values())
 
     def _batch(self, name: str, batch_id: int) -> Batch:
         place = self._place
-        return self._numbered(name, f"headrace:{place.delivery}:{name}", place.epoch, batch_id)
+        # A replay may have as many as were ever refused.
+        most = MOST_OF_A_BATCH if place.epoch >= 0 else sys.maxsize
+        refusals = Refusals(most, partial(self._keep_refused, name, place.epoch, batch_id))
+        return self._tried(f"headrace:{place.delivery}:{name}", place.epoch, batch_id, refusals)
 
     def _kept_batch(self, name: str, kept: WaitingBatch) -> Batch:
-        return self._numbered(name, kept.transaction, kept.epoch, kept.number)
+        """A batch that has waited: what was refused before is judged among its rows too."""
+        rows = kept.rows()
 
-    def _numbered(self, name: str, transaction: str, epoch: int, batch_id: int) -> Batch:
+        def keep(refused: Sequence[RefusedRow], count: int | None) -> None:
+            self._waited += rows
+            self._keep_refused(name, kept.epoch, kept.number, refused, (count or rows) - rows)
+
+        return self._tried(kept.transaction(), kept.epoch, kept.number, Refusals(MOST_OF_A_BATCH, keep))
+
+    def _tried(self, transaction: str, epoch: int, batch_id: int, refusals: Refusals) -> Batch:
         place = self._place
-        # A replay may have as many as were ever refused.
-        most = MOST_OF_A_BATCH if epoch >= 0 else sys.maxsize
-        refusals = Refusals(most, partial(self._keep_refused, name, epoch, batch_id))
         self._tries += 1
         attempt = place.attempt * _MOST_TRIES + min(self._tries, _MOST_TRIES - 1)
         allowed = refusals if place.policy.set_aside else None
@@ -175,7 +181,7 @@ class SinkTarget:
         at = datetime.fromtimestamp(self._now(), timezone.utc)
         with self._noting:
             self._refused += len(refused)
-            share = int(place.policy.share * (self.rows + (count or 0)))
+            share = int(place.policy.share * (self.rows + self._waited + (count or 0)))
             if epoch >= 0 and self._refused > max(FEW, share):
                 reason, total = refused[0].reason, self._refused
                 raise PipelineError("ROWS.TOO_MANY_REFUSED", flow=place.flow, name=name, count=total, reason=reason)
