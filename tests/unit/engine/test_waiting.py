@@ -1,0 +1,91 @@
+"""Batches that wait for a sink lie in the order in which they came, whole or not at all."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from headrace.checkpoints.waiting import (
+    BatchToKeep,
+    clear_drafts,
+    keep_waiting,
+    let_go,
+    waiting_batches,
+    waiting_places,
+)
+
+
+def writing(rows):
+    def write(folder):
+        folder.mkdir()
+        pq.write_table(pa.table({"id": list(range(rows))}), folder / "part-0.parquet")
+
+    return write
+
+
+def keep(place, number, rows=3, epoch=0, fence=lambda: None):
+    return keep_waiting(place, BatchToKeep(f"flow:{epoch}", epoch, number), writing(rows), fence)
+
+
+def lost():
+    raise RuntimeError("another update has taken over")
+
+
+def numbers(place):
+    return [(one.place, one.epoch, one.number) for one in waiting_batches(place)]
+
+
+def test_batches_come_in_their_order_whatever_their_epochs(tmp_path):
+    counts = [
+        keep(tmp_path / "sink", number, rows, epoch) for number, rows, epoch in ((9, 2, 0), (10, 4, 0), (0, 1, 1))
+    ]
+
+    first, _, last = waiting_batches(tmp_path / "sink")
+
+    assert counts == [2, 4, 1]
+    assert numbers(tmp_path / "sink") == [(1, 0, 9), (2, 0, 10), (3, 1, 0)]
+    assert (first.rows(), first.transaction(), last.transaction()) == (2, "flow:0", "flow:1")
+    assert pq.read_table(first.data).num_rows == 2
+
+
+def test_a_batch_without_rows_need_not_wait(tmp_path):
+    assert keep(tmp_path / "sink", 1, rows=0) == 0
+
+    assert list((tmp_path / "sink").iterdir()) == []
+
+
+def test_nothing_waits_of_an_update_that_was_taken_over(tmp_path):
+    with pytest.raises(RuntimeError):
+        keep(tmp_path / "sink", 1, fence=lost)
+
+    assert waiting_batches(tmp_path / "sink") == []
+    clear_drafts(tmp_path / "sink")
+    assert list((tmp_path / "sink").iterdir()) == []
+
+
+def test_files_that_vanish_while_they_are_written_are_an_error_and_no_empty_batch(tmp_path):
+    with pytest.raises(FileNotFoundError, match="lost its files"):
+        keep_waiting(tmp_path / "sink", BatchToKeep("flow", 0, 1), lambda folder: folder.mkdir(), lambda: None)
+
+    assert waiting_batches(tmp_path / "sink") == []
+
+
+def test_a_batch_that_was_let_go_by_another_update_takes_no_later_one_with_it(tmp_path):
+    keep(tmp_path / "sink", 1)
+    (stale,) = waiting_batches(tmp_path / "sink")
+    let_go(stale)
+    keep(tmp_path / "sink", 2)
+
+    with pytest.raises(FileNotFoundError):
+        let_go(stale)
+
+    assert numbers(tmp_path / "sink") == [(1, 0, 2)]
+
+
+def test_each_of_several_sinks_has_a_place_and_a_single_one_keeps_its_own_when_it_is_renamed(tmp_path):
+    several = waiting_places(tmp_path, "deliver_targets", ["lake", "a/b"])
+
+    assert waiting_places(tmp_path, "old").popitem()[1] == waiting_places(tmp_path, "new").popitem()[1]
+    assert len({*several.values()}) == 2
+    assert all(place.parent == tmp_path / "waiting" for place in several.values())
