@@ -11,7 +11,7 @@ from deltalake import DeltaTable
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as F
 
-from headrace.delivery import append_once, deliver_to_all, merge_into, upsert
+from headrace.delivery import append_once, deliver_or_keep, deliver_to_all, merge_into, retry, upsert
 from headrace.errors import PipelineError
 from headrace.model.outcome import UpdateState
 
@@ -157,6 +157,59 @@ def test_of_several_places_those_alone_get_a_batch_again_that_have_not_taken_it(
     stream.run(lambda batch, number: deliver(batch, number, fails=False))
 
     assert calls == [("second", 0), ("first", 0), ("second", 0)]
+
+
+class Shop:
+    """A place that is down as long as a test wants, and what it was given."""
+
+    def __init__(self):
+        self.error = None
+        self.calls = 0
+        self.taken = []
+
+    def take(self, batch, batch_id):
+        self.calls += 1
+        if self.error is not None:
+            raise self.error
+        self.taken.append((batch_id, [row["id"] for row in batch.collect()]))
+
+
+def test_batches_wait_for_a_place_that_is_down_and_come_in_their_order(stream, tmp_path, caplog):
+    shop = Shop()
+
+    def deliver(batch, batch_id):
+        deliver_or_keep(batch, batch_id, shop.take, tmp_path / "waiting")
+
+    shop.error = ConnectionError("https://key@shop")
+    stream.put({"id": 1}).put({"id": 2}).run(deliver).run(deliver, dies=True)
+    shop.error = None
+    stream.put({"id": 3}).run(deliver, dies=True).run(deliver)
+
+    assert shop.taken[:3] == [(0, [1]), (1, [2]), (2, [3])]
+    assert "SINK.DOWN" in caplog.text
+    assert "key@shop" not in caplog.text
+
+
+def test_what_is_wrong_with_a_batch_is_raised_and_nothing_waits(headrace_session, tmp_path):
+    shop = Shop()
+    shop.error = ValueError("no such id")
+
+    with pytest.raises(ValueError, match="no such id"):
+        deliver_or_keep(headrace_session.range(1), 0, shop.take, tmp_path / "waiting", name="shop")
+
+    assert not (tmp_path / "waiting").exists()
+
+
+def test_what_may_pass_is_tried_again_and_what_may_not_is_raised():
+    shop = Shop()
+    shop.error = TimeoutError("slow")
+
+    with pytest.raises(TimeoutError):
+        retry(lambda: shop.take(None, 0), attempts=2)
+    with pytest.raises(TimeoutError):
+        retry(lambda: shop.take(None, 0), on=KeyError)
+
+    assert shop.calls == 3
 
 
 def test_who_is_in_no_query_has_to_give_a_name(headrace_session, tmp_path):

@@ -5,6 +5,7 @@ written, under the query's id, so that a batch that comes again after a crash ch
 """
 
 from headrace.delivery.delta import append_once, merge_into, upsert
+from headrace.delivery.outages import deliver_or_keep, retry
 from headrace.delivery.several import deliver_to_all
 
-__all__ = ["append_once", "deliver_to_all", "merge_into", "upsert"]
+__all__ = ["append_once", "deliver_or_keep", "deliver_to_all", "merge_into", "retry", "upsert"]

@@ -69,7 +69,8 @@ def crm(df, batch_id):
     upsert(df, batch_id, "/data/lake/customers", keys=["customer_id"], sequence_by="updated_at")
 ```
 
-`headrace.delivery` has `append_once`, `upsert`, `merge_into` and `deliver_to_all`. They keep track in Delta's own
+`headrace.delivery` has `append_once`, `upsert`, `merge_into` and `deliver_to_all`, and for places that are down `retry` and
+`deliver_or_keep`. They keep track in Delta's own
 transactions, or in a small file, under the id of the streaming query, so that no table of processed batches has to be
 written by hand. They work in the `foreachBatch` of a plain script too.
 
