@@ -6,6 +6,7 @@ import pytest
 
 from headrace.errors import Problems
 from headrace.model.outcome import UpdateState
+from headrace.spark.active import while_active
 from headrace.testing import Crashed, Point
 
 pytestmark = pytest.mark.spark
@@ -65,3 +66,13 @@ def test_a_script_reads_its_own_columns_as_a_batch(headrace_session):
     assert frame.count() == 30_000
     assert frame.select("event_id").distinct().count() == 30_000
     assert frame.where("note.text IS NULL").isEmpty()
+
+
+def test_a_session_reads_events_while_another_one_that_has_read_them_is_active(headrace_session):
+    one, other = headrace_session.newSession(), headrace_session.newSession()
+    with while_active(one):
+        one.read.format("synthetic").load(numRows=1)
+
+        frame = other.read.format("synthetic").load(numRows=10)
+
+    assert frame.count() == 10

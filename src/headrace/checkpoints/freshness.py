@@ -115,7 +115,7 @@ class StoredState(StoredRecords):
         places = self.waiting(graph, flow).values() if flow.mode.streams else ()
         waiting = sum(len(waiting_batches(place)) for place in places)
         if waiting:
-            return News(started=True, reason=f"{waiting} batch{'' if waiting == 1 else 'es'} wait for its sink")
+            return News(started=True, reason=f"{waiting} batch{' waits' if waiting == 1 else 'es wait'} for its sink")
         rebuilt = self._rebuilt(flow, record) if flow.mode.streams else None
         if rebuilt is not None:
             return News(started=True, reason=rebuilt)

@@ -44,8 +44,9 @@ from headrace.runtime.loop import first_error, run, state_of
 from headrace.runtime.seam import Seam
 from headrace.settings.secrets import Secrets
 from headrace.settings.settings import Settings
+from headrace.spark.active import make_active
 from headrace.spark.flows import ThreadedFlows
-from headrace.spark.session import jvm_pid, make_active
+from headrace.spark.session import jvm_pid
 from headrace.spark.surroundings import Surroundings
 
 _CAUSE = "USER_ACTION"

@@ -27,6 +27,7 @@ from headrace.autoloader.options import options_of_function, without_effect_of
 from headrace.autoloader.reading.plan import METADATA
 from headrace.autoloader.source import LEDGERS_ELSEWHERE, Place, prepare
 from headrace.errors import PipelineError, Problems
+from headrace.spark.active import while_active
 from headrace.spark.cloud_files import NAME, SOURCE_OPTION, CloudFiles
 from headrace.spark.input_file import IN_METADATA
 from headrace.spark.query_calls import is_run
@@ -160,11 +161,12 @@ def _frame(
     if FOLDERS.get() is not None and place.stores and folder and not Path(source.ledgers).is_relative_to(folder):
         folder.mkdir(parents=True, exist_ok=True)
         (folder / LEDGERS_ELSEWHERE).write_text(source.ledgers, encoding="utf-8")
-    session.dataSource.register(CloudFiles)
-    # The kind of the reader that was asked: a stream, or the files that are there.
-    fresh = type(reader)(session)
-    columns = StructType.fromJson(source.plan.whole)
-    frame: DataFrame = fresh.format(NAME).schema(columns).option(SOURCE_OPTION, source.to_json()).load()
+    with while_active(session):
+        session.dataSource.register(CloudFiles)
+        # The kind of the reader that was asked: a stream, or the files that are there.
+        fresh = type(reader)(session)
+        columns = StructType.fromJson(source.plan.whole)
+        frame: DataFrame = fresh.format(NAME).schema(columns).option(SOURCE_OPTION, source.to_json()).load()
     # What a view hides cannot be named: in SQL, a query that names the column has it in its ``*`` too.
     if hides:
         IN_METADATA.set(source.plan.metadata)

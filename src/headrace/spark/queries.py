@@ -16,6 +16,7 @@ from headrace.errors import PipelineError
 from headrace.model.datasets import Flow, PythonQuery, SqlQuery
 from headrace.model.names import Naming, QualifiedName
 from headrace.pipelines.registry import reading_with
+from headrace.spark.active import make_active
 from headrace.spark.auto_loader import ANEW, FOLDERS, folders_below
 from headrace.spark.catalog import Catalog
 from headrace.spark.debezium import opened
@@ -23,7 +24,6 @@ from headrace.spark.input_file import IN_METADATA
 from headrace.spark.names import Names
 from headrace.spark.patches import CHECK_PATH, QUERIES_ONLY, SPELL_NAME, SPELL_QUERY
 from headrace.spark.resolving import RESOLVING
-from headrace.spark.session import make_active
 
 
 @dataclass(frozen=True)

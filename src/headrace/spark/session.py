@@ -103,15 +103,6 @@ def settable(session: SparkSession, key: str) -> bool:
     return bool(session.conf.isModifiable(key)) or not key.startswith("spark.")
 
 
-def make_active(session: SparkSession) -> None:
-    """Make the session the active one of this thread, as code expects that asks for it.
-
-    PySpark is such code: it notes which line of the user's built an expression only while a session is active.
-    """
-    java_class: Any = SparkSession._get_j_spark_session_class(session._jvm)  # noqa: SLF001 - it has no public form
-    java_class.setActiveSession(session._jsparkSession)  # noqa: SLF001 - the same
-
-
 @contextmanager
 def with_confs(session: SparkSession, confs: Mapping[str, str]) -> Iterator[None]:
     """Settings for the queries that are started inside the block; each keeps a copy of its own."""

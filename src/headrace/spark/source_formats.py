@@ -19,6 +19,7 @@ from headrace.sources.kinesis_options import prepare_kinesis
 from headrace.sources.streams import Prepared, Session
 from headrace.sources.synthetic import prepare_synthetic
 from headrace.spark import python_sources
+from headrace.spark.active import while_active
 from headrace.spark.auto_loader import FOLDERS, GIVEN, NOTED_FORMAT, NOTED_SCHEMA
 from headrace.spark.resolving import RESOLVING
 
@@ -66,10 +67,11 @@ def _frame(reader: Any, found: _Format, given: Mapping[str, Any], schema: Any) -
         # Of the streams of a pipeline, each update says it.
         for name, why in prepared.without_effect:
             warnings.warn(f'option "{name}" has no effect: {why}', stacklevel=2)
-    session.dataSource.register(found.source)
-    # The kind of the reader that was asked: a stream, or what is there.
-    fresh = type(reader)(session).format(found.source.name()).schema(StructType.fromJson(prepared.columns))
-    return fresh.options(**{python_sources.SOURCE_OPTION: prepared.to_json(), **prepared.secrets}).load()
+    with while_active(session):
+        session.dataSource.register(found.source)
+        # The kind of the reader that was asked: a stream, or what is there.
+        fresh = type(reader)(session).format(found.source.name()).schema(StructType.fromJson(prepared.columns))
+        return fresh.options(**{python_sources.SOURCE_OPTION: prepared.to_json(), **prepared.secrets}).load()
 
 
 def _struct(found: _Format, schema: Any) -> JsonType | None:

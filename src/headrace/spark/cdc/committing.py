@@ -8,11 +8,12 @@ from dataclasses import dataclass, replace
 
 from headrace.cdc.merged import Merged, WritePath
 from headrace.checkpoints.delta_log import rewritten_since
+from headrace.spark.active import make_active
 from headrace.spark.cdc.merge import Merge
 from headrace.spark.cdc.replacing import replaced, write_path
 from headrace.spark.conflicts import Outdated, tried_again
 from headrace.spark.delta_transaction import delta_transaction
-from headrace.spark.session import make_active, with_confs
+from headrace.spark.session import with_confs
 
 _TRANSACTION, _VERSION = "spark.databricks.delta.write.txnAppId", "spark.databricks.delta.write.txnVersion"
 _METADATA = "spark.databricks.delta.commitInfo.userMetadata"

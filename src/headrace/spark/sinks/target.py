@@ -158,9 +158,10 @@ class SinkTarget:
         """A batch that has waited: what was refused before is judged among its rows too."""
         rows = kept.rows()
 
-        def keep(refused: Sequence[RefusedRow], count: int | None) -> None:
-            self._waited += rows
-            self._keep_refused(name, kept.epoch, kept.number, refused, (count or rows) - rows)
+        def keep(refused: Sequence[RefusedRow], _count: int | None) -> None:
+            self._keep_refused(name, kept.epoch, kept.number, refused, rows)
+            with self._noting:
+                self._waited += rows
 
         return self._tried(kept.transaction(), kept.epoch, kept.number, Refusals(MOST_OF_A_BATCH, keep))
 
