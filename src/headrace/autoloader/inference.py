@@ -20,7 +20,7 @@ import pyarrow.json as pj
 from headrace.autoloader.ddl import JsonType, array_of, field_of
 from headrace.autoloader.reading.arrow_types import decimal_of, spark_type
 from headrace.autoloader.reading.converters import Times
-from headrace.autoloader.reading.depth import nests_deep
+from headrace.autoloader.reading.depth import line_ends, nests_deep
 from headrace.autoloader.reading.json_scan import Leniency, Members, NotJson, Number, read_json
 from headrace.autoloader.reading.texts import type_of
 from headrace.autoloader.reading.values import Misfit
@@ -180,7 +180,7 @@ def json_struct(blocks: Iterable[bytes], options: Mapping[str, str], kinds: Json
 
 
 def _by_arrow(block: bytes) -> JsonType | None:
-    if nests_deep(block):
+    if nests_deep(block, line_ends(block)):
         return None
     try:
         schema = pj.read_json(pa.BufferReader(block), pj.ReadOptions(block_size=len(block) + 1)).schema

@@ -246,6 +246,7 @@ _SCALARS = st.one_of(
     st.booleans(),
     st.integers(-(2**70), 2**70),
     st.floats(allow_nan=False, allow_infinity=False),
+    st.just(-0.0),
     st.text(alphabet='aé"\\ \n1', max_size=5),
     st.sampled_from(["2024-01-02", "2024-01-02T03:04:05", "2024-01-02 03:04:05Z", "1.5", '"p":1.5', "}{", "-0"]),
 )
@@ -270,11 +271,17 @@ _TYPES = st.sampled_from(
 
 
 @settings(max_examples=300, deadline=None)
-@given(records=st.lists(_RECORDS, max_size=5), kinds=st.lists(_TYPES, min_size=6, max_size=6), evolves=st.booleans())
-def test_a_block_that_arrow_reads_has_the_rows_that_single_records_have(records, kinds, evolves):
+@given(
+    records=st.lists(_RECORDS, max_size=5),
+    kinds=st.lists(_TYPES, min_size=6, max_size=6),
+    evolves=st.booleans(),
+    zero=st.sampled_from(["-0", "-0.0", "-0 "]),
+    end=st.sampled_from(["", "\n", "\n\n"]),
+)
+def test_a_block_that_arrow_reads_has_the_rows_that_single_records_have(records, kinds, evolves, zero, end):
     columns = ", ".join(f"{name} {kind}" for name, kind in zip("abcdep", kinds, strict=True))
     plan = plan_of(columns, evolves=evolves)
-    lines = [json.dumps(record) for record in records]
+    lines = [json.dumps(record).replace("-0.0", zero) for record in records]
 
     def read(batches):
         try:
@@ -282,7 +289,7 @@ def test_a_block_that_arrow_reads_has_the_rows_that_single_records_have(records,
         except UnknownFields as error:
             return error.names
 
-    at_once = read(JsonBlocks(plan, PATH).read("\n".join(lines).encode()))
+    at_once = read(JsonBlocks(plan, PATH).read(("\n".join(lines) + end).encode()))
     singly = read(read_records(plan, PATH, lines, 10**9))
     assert at_once == singly
 
@@ -441,6 +448,16 @@ def test_a_zero_is_below_zero_where_it_is_no_whole_number(number, spelled):
     rows = rows_of(f'{{"a":1.5,"b":[0.5]}}\n{{"a":{number},"b":[{number}]}}', "a DOUBLE, b ARRAY<DOUBLE>")
 
     assert (repr(rows[1]["a"]), repr(rows[1]["b"][0])) == (spelled, spelled)
+
+
+@pytest.mark.parametrize("between", ["\n", "\n\n"])
+@pytest.mark.parametrize("others", [1, 200])
+def test_a_zero_of_whole_numbers_has_no_sign_whatever_its_neighbours_are(between, others):
+    lines = ['{"a":-0.0,"s":"-0,"}', '{"a":1.5,"s":"x"}', '{"a":-0,"s":"y"}'] * others
+
+    rows = rows_of(between.join(lines), "a DOUBLE, s STRING")
+
+    assert [(repr(row["a"]), row["s"]) for row in rows] == [("-0.0", "-0,"), ("1.5", "x"), ("0.0", "y")] * others
 
 
 def test_a_line_of_a_comment_is_no_record():

@@ -8,13 +8,17 @@ _DEEPEST = 500
 _OPENS, _CLOSES = (0x5B, 0x7B), (0x5D, 0x7D)
 
 
-def nests_deep(block: bytes) -> bool:
-    """Whether a block of lines may nest deeper than is safe.
+def line_ends(block: bytes) -> np.ndarray:
+    """Where the line ends of a block are."""
+    return np.flatnonzero(np.frombuffer(block, dtype=np.uint8) == 0x0A)
+
+
+def nests_deep(block: bytes, ends: np.ndarray) -> bool:
+    """Whether a block of lines, with line ends at those places, may nest deeper than is safe.
 
     Brackets inside of texts count too: a block that is taken for a deep one is read another way, and none the worse.
     """
     letters = np.frombuffer(block, dtype=np.uint8)
-    ends = np.flatnonzero(letters == 0x0A)
     longest = int(np.diff(ends, prepend=-1, append=len(letters)).max())
     if longest < _DEEPEST:
         return False

@@ -3,7 +3,8 @@
 Arrow is asked for the schema's types and refuses what does not fit, down to a field that is not in the schema, so
 that what it reads is whole. What it would read differently from Spark is kept from it: several records on a line, a
 record on several lines, bytes that are no UTF-8. A block that it refuses is cut into smaller ones, so that an odd
-record costs its neighbours little.
+record costs its neighbours little. Of records with ``-0``, which to Spark is a whole number and as such has no sign,
+Arrow's rows are replaced by those that are read record by record.
 
 A column of text may hold numbers or booleans (all columns are text unless ``inferColumnTypes`` is on). Arrow reads
 those as what they are and they are spelled out again, except for numbers with a point, which are put in quotes first
@@ -13,8 +14,9 @@ because ``1.50`` is to stay ``1.50``.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -26,7 +28,7 @@ from headrace.autoloader.ddl import JsonType
 from headrace.autoloader.reading.arrow_types import arrow_schema, arrow_type
 from headrace.autoloader.reading.bad_records import BadRecords
 from headrace.autoloader.reading.converters import PATTERNS
-from headrace.autoloader.reading.depth import nests_deep
+from headrace.autoloader.reading.depth import line_ends, nests_deep
 from headrace.autoloader.reading.json_records import read_records
 from headrace.autoloader.reading.plan import ReadPlan
 from headrace.autoloader.reading.quoting import NoNumber, with_quoted_numbers
@@ -38,8 +40,11 @@ _LEAST_BYTES = 128 * 1024
 _PARTS = 8
 _SAMPLE_BYTES = 256 * 1024
 _TWO_ON_A_LINE = re.compile(rb"\}[ \t]*\{")
+_OPENS, _CLOSES = 0x7B, 0x7D
 _BOM = b"\xef\xbb\xbf"
 _MINUS_ZERO = re.compile(rb"-0[ \t]*[,}\]]")
+# Records with it, of a block whose others are left to Arrow.
+_MOST_MINUS_ZEROS = 100
 
 Path = tuple[str, ...]
 
@@ -58,6 +63,7 @@ class JsonBlocks:
         ignores = not plan.evolves and plan.rescued_column is None and plan.corrupt_column is None
         ignores = ignores and plan.case_sensitive
         self._unexpected = "ignore" if ignores else "error"
+        self._floating = self._simple and any(_holds_floating(arrow_type(field["type"])) for field in self._fields)
         # Of columns of text: as which of Arrow's types a place holds what is no text.
         self._spelled: dict[Path, pa.DataType] = {}
         self._learned = False
@@ -76,19 +82,23 @@ class JsonBlocks:
             yield from self._read(block)
 
     def _read(self, block: bytes) -> Iterator[pa.RecordBatch]:
-        batch = self._by_arrow(block) if self._simple else None
-        if batch is not None:
-            yield batch
+        batches = self._by_arrow(block) if self._simple else None
+        if batches is not None:
+            yield from batches
         elif self._simple and len(block) > _LEAST_BYTES:
             for part in _cut(block):
                 yield from self._read(part)
         else:
-            texts = block.decode("utf-8", "replace").split("\n")
-            yield from read_records(self._plan, self._path, texts, _ROWS, self._bad)
+            yield from self._by_record(block)
 
-    def _by_arrow(self, block: bytes) -> pa.RecordBatch | None:
+    def _by_record(self, block: bytes) -> Iterator[pa.RecordBatch]:
+        texts = block.decode("utf-8", "replace").split("\n")
+        return read_records(self._plan, self._path, texts, _ROWS, self._bad)
+
+    def _by_arrow(self, block: bytes) -> Iterator[pa.RecordBatch] | None:
         """The rows of a block; None when Arrow is not to read it, or cannot."""
-        if not _is_plain(block):
+        ends = line_ends(block)
+        if not _is_utf8(block) or nests_deep(block, ends):
             return None
         if not self._learned:
             self._learned = True
@@ -98,7 +108,11 @@ class JsonBlocks:
             before = dict(self._spelled)
             self._learn(block)
             table = self._parsed(block) if self._spelled != before else None
-        if table is None or not _is_one_a_line(block, table.num_rows):
+        if table is None:
+            return None
+        one_a_line = _is_one_a_line(block, ends, table.num_rows)
+        apart = list(self._minus_zeros(block))
+        if len(apart) > _MOST_MINUS_ZEROS or not (one_a_line or (not apart and _is_one_a_text(block, table.num_rows))):
             return None
         try:
             columns = [
@@ -107,7 +121,24 @@ class JsonBlocks:
             ]
         except NotVectorised:
             return None
-        return self._batch(columns, table.num_rows)
+        return self._replaced(self._batch(columns, table.num_rows), block, ends, apart)
+
+    def _minus_zeros(self, block: bytes) -> Iterator[int]:
+        """Where there is a ``-0`` that Arrow might read otherwise."""
+        if self._floating or any(map(pa.types.is_integer, self._spelled.values())):
+            yield from (match.start() for match in islice(_MINUS_ZERO.finditer(block), _MOST_MINUS_ZEROS + 1))
+
+    def _replaced(
+        self, batch: pa.RecordBatch, block: bytes, ends: np.ndarray, apart: Sequence[int]
+    ) -> Iterator[pa.RecordBatch]:
+        """The batch, with the rows of the lines that are at some places read record by record."""
+        done = 0
+        for row in np.unique(np.searchsorted(ends, apart)).tolist():
+            yield batch.slice(done, row - done)
+            begin = int(ends[row - 1]) + 1 if row else 0
+            yield from self._by_record(block[begin : int(ends[row]) if row < len(ends) else len(block)])
+            done = row + 1
+        yield batch.slice(done)
 
     def _parsed(self, block: bytes) -> pa.Table | None:
         points = sorted({path[-1] for path, kind in self._spelled.items() if pa.types.is_floating(kind)})
@@ -116,9 +147,6 @@ class JsonBlocks:
                 block = with_quoted_numbers(block, points)
             except NoNumber:
                 return None
-        if any(map(pa.types.is_integer, self._spelled.values())) and _MINUS_ZERO.search(block):
-            # There may be a whole number that Arrow would spell otherwise.
-            return None
         fields = [(field["name"], self._physical(field["type"], (field["name"],))) for field in self._fields]
         options = pj.ReadOptions(use_threads=False, block_size=len(block) + 1)
         parsing = pj.ParseOptions(explicit_schema=pa.schema(fields), unexpected_field_behavior=self._unexpected)
@@ -174,7 +202,7 @@ class JsonBlocks:
             return days(array)
         if kind in ("timestamp", "timestamp_ntz"):
             return moments(array, self._plan.time_zone if kind == "timestamp" else None)
-        if pa.types.is_floating(array.type) and _may_be_spelled_otherwise(array):
+        if pa.types.is_floating(array.type) and not _is_finite(array):
             raise NotVectorised
         return within_precision(array)
 
@@ -217,27 +245,35 @@ def _holds_floating(kind: pa.DataType) -> bool:
     return bool(pa.types.is_floating(kind))
 
 
-def _may_be_spelled_otherwise(array: pa.Array) -> bool:
-    """Whether there is a value whose spelling matters: a name, of which Arrow has more than Spark, or ``-0``."""
-    values = array.drop_null().to_numpy(zero_copy_only=False)
-    return not np.isfinite(values).all() or bool((np.signbit(values) & (values == 0)).any())
+def _is_finite(array: pa.Array) -> bool:
+    """Whether there is no name among the values, of which Arrow has more than Spark."""
+    return bool(np.isfinite(array.drop_null().to_numpy(zero_copy_only=False)).all())
 
 
-def _is_plain(block: bytes) -> bool:
-    """Whether a block is UTF-8 that Arrow can read without harm."""
-    if not block.isascii():
-        try:
-            block.decode("utf-8")
-        except UnicodeDecodeError:
-            return False
-    return not nests_deep(block)
-
-
-def _is_one_a_line(block: bytes, records: int) -> bool:
-    """Whether each line that holds something holds one record."""
-    if block.count(b"\n") + (not block.endswith(b"\n")) == records and block.count(b"}\n{") == records - 1:
-        # Between two records, and nowhere else in JSON, the one bracket may follow the other: no record has a line end.
+def _is_utf8(block: bytes) -> bool:
+    if block.isascii():
         return True
+    try:
+        block.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _is_one_a_line(block: bytes, ends: np.ndarray, records: int) -> bool:
+    """Whether each line holds one record, and nothing is around it.
+
+    Between two records, and nowhere else in JSON, the one bracket may follow the other: no record has a line end.
+    """
+    if len(ends) + (not block.endswith(b"\n")) != records:
+        return False
+    inner = ends[:-1] if block.endswith(b"\n") else ends
+    letters = np.frombuffer(block, dtype=np.uint8)
+    return bool((letters[inner - 1] == _CLOSES).all() and (letters[inner + 1] == _OPENS).all())
+
+
+def _is_one_a_text(block: bytes, records: int) -> bool:
+    """Whether each line that holds something holds one record."""
     if _TWO_ON_A_LINE.search(block):
         return False
     return records == sum(1 for line in block.split(b"\n") if line.strip())
