@@ -105,9 +105,10 @@ def test_given_sigterm_when_a_continuous_update_runs_then_it_ends_well_and_nothi
 
 
 def test_given_an_update_that_runs_when_another_starts_then_it_exits_3_and_names_the_holder(shop: Path) -> None:
-    update = started(shop)
-    wait_until_running(shop, "orders_raw")
+    update = started(shop, "--continuous")
+    wait_until_in(shop, "revenue_by_day", FlowState.IDLE)
     second = subprocess.run([*HEADRACE, "run"], cwd=shop, capture_output=True, text=True, check=False)
+    os.killpg(update.pid, signal.SIGTERM)
     update.communicate(timeout=DEADLINE_S)
 
     assert second.returncode == 3

@@ -29,6 +29,7 @@ class Postgres:
 
     port: int
     control: Callable[..., None] = field(repr=False)
+    start: Callable[[], None] = field(repr=False)
     password: str = field(default_factory=lambda: f"s3cret-{secrets.token_hex(8)}")
 
     @property
@@ -41,14 +42,25 @@ class Postgres:
 
     def execute(self, *statements, user=USER):
         """Statements, each in a transaction of its own."""
+        with self._engine(user) as engine:
+            for statement in statements:
+                with engine.begin() as connection:
+                    connection.exec_driver_sql(statement)
+
+    def rows(self, table):
+        """What is in a table, a dictionary for each row; *table* may be followed by a condition."""
+        with self._engine(USER) as engine, engine.connect() as connection:
+            return [dict(row._mapping) for row in connection.execute(sa.text(f"SELECT * FROM {table}"))]
+
+    @contextmanager
+    def _engine(self, user):
         credentials = f"{user}:{self.password}" if user == USER else user
-        engine = sa.create_engine(
-            f"postgresql+pg8000://{credentials}@127.0.0.1:{self.port}/postgres", connect_args={"ssl_context": False}
-        )
-        for statement in statements:
-            with engine.begin() as connection:
-                connection.exec_driver_sql(statement)
-        engine.dispose()
+        url = f"postgresql+pg8000://{credentials}@127.0.0.1:{self.port}/postgres"
+        engine = sa.create_engine(url, connect_args={"ssl_context": False})
+        try:
+            yield engine
+        finally:
+            engine.dispose()
 
     @contextmanager
     def away(self):
@@ -57,7 +69,7 @@ class Postgres:
         try:
             yield
         finally:
-            self.control("-l", os.devnull, "-o", f'-h 127.0.0.1 -p {self.port} -k "" -c fsync=off', "start")
+            self.start()
 
 
 @contextmanager
@@ -83,8 +95,11 @@ def _running(folder):
         place = ("-w", "-D", str(server.pgdata))
         pgexec("pg_ctl", (*place, *words), bin_path=server.bin_path, user=server.system_user, timeout=60)
 
-    started = Postgres(port, control)
-    control("-l", str(server.log), "-o", f'-h 127.0.0.1 -p {port} -k "" -c fsync=off', "start")
+    def start():
+        control("-l", str(server.log), "-o", f'-h 127.0.0.1 -p {port} -k "" -c fsync=off', "start")
+
+    started = Postgres(port, control, start)
+    start()
     try:
         started.execute(f"CREATE ROLE {USER} LOGIN SUPERUSER PASSWORD '{started.password}'", user="postgres")
         rules = server.pgdata / "pg_hba.conf"

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Lock, Thread
+from threading import Event, Lock, Thread
 from typing import Any
 
 CUT_OFF, SLOW = "cut off", "slow"
@@ -29,6 +28,8 @@ class Request:
 class Receiver:
     """Answers each request by what *answer* says of it: a status, a pair of status and headers, or a word from above.
 
+    What is slow is answered when the server ends.
+
     ``taken`` are the rows of the requests that were answered with success, those of a repeated key once.
     """
 
@@ -36,9 +37,9 @@ class Receiver:
     answer: Any = field(default=lambda _request, _number: 200)
     requests: list[Request] = field(default_factory=list)
     kept: dict[str, list[Any]] = field(default_factory=dict)
-    slow_s: float = 2.0
     echoes: bool = False
     lock: Lock = field(default_factory=Lock)
+    ends: Event = field(default_factory=Event)
 
     @property
     def taken(self):
@@ -55,7 +56,7 @@ class Receiver:
             with self.lock:
                 self.kept.setdefault(request.key, request.rows)
         if status == SLOW:
-            time.sleep(self.slow_s)
+            self.ends.wait()
             return 200, headers
         return status, headers
 
@@ -70,7 +71,7 @@ def running_receiver():
             body = self.rfile.read(int(self.headers["Content-Length"])).decode()
             headers = {name.lower(): value for name, value in self.headers.items()}
             status, more = receiver.take(Request(headers, _rows(body, headers["content-type"])))
-            if status == CUT_OFF:
+            if status == CUT_OFF or receiver.ends.is_set():
                 self.close_connection = True
                 return
             self.send_response(status)
@@ -92,6 +93,7 @@ def running_receiver():
     try:
         yield receiver
     finally:
+        receiver.ends.set()
         server.shutdown()
         server.server_close()
         thread.join()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -89,6 +90,19 @@ def test_two_writers_of_one_batch_keep_apart(stream, tmp_path):
     assert [row["id"] for row in rows(table)] == [1, 11]
 
 
+def test_a_query_that_begins_anew_delivers_anew_whatever_its_writes_are_called(stream, tmp_path):
+    table = str(tmp_path / "table")
+
+    def append(batch, batch_id):
+        append_once(batch.select("id"), batch_id, table, name="first")
+
+    stream.put({"id": 1}).run(append)
+    shutil.rmtree(tmp_path / "checkpoint")
+    stream.run(append)
+
+    assert [row["id"] for row in rows(table)] == [1, 1]
+
+
 def test_rows_take_the_place_of_older_ones_and_are_taken_away(stream, tmp_path):
     table = str(tmp_path / "table")
     stream.put({"id": 1, "name": "a", "at": 1}, {"id": 2, "name": "b", "at": 1}, {"id": 1, "name": "a2", "at": 2})
@@ -118,8 +132,11 @@ def test_a_column_that_the_table_lacks_is_told(stream, tmp_path, headrace_sessio
     table = str(tmp_path / "table")
     headrace_session.createDataFrame([(1,)], "id INT").write.format("delta").save(table)
 
-    with pytest.raises(StreamingQueryException, match="lacks columns"):
-        stream.put({"id": 1, "name": "a"}).run(lambda batch, number: upsert(batch, number, table, ["id"]))
+    def merge(batch, batch_id):
+        upsert(batch.select("id", "name", "gone"), batch_id, table, ["id"], delete_when="gone")
+
+    with pytest.raises(StreamingQueryException, match=r'lacks columns.*"name"'):
+        stream.put({"id": 1, "name": "a"}).run(merge)
 
 
 def test_a_batch_is_merged_once_when_the_function_dies_after_it(stream, tmp_path, headrace_session):
@@ -178,14 +195,14 @@ def test_batches_wait_for_a_place_that_is_down_and_come_in_their_order(stream, t
     shop = Shop()
 
     def deliver(batch, batch_id):
-        deliver_or_keep(batch, batch_id, shop.take, tmp_path / "waiting")
+        deliver_or_keep(batch, batch_id, shop.take, tmp_path / "waiting", down=ConnectionError)
 
     shop.error = ConnectionError("https://key@shop")
     stream.put({"id": 1}).put({"id": 2}).run(deliver).run(deliver, dies=True)
     shop.error = None
     stream.put({"id": 3}).run(deliver, dies=True).run(deliver)
 
-    assert shop.taken[:3] == [(0, [1]), (1, [2]), (2, [3])]
+    assert shop.taken == [(0, [1]), (1, [2]), (2, [3]), (2, [3])]
     assert "SINK.DOWN" in caplog.text
     assert "key@shop" not in caplog.text
 
@@ -195,7 +212,7 @@ def test_what_is_wrong_with_a_batch_is_raised_and_nothing_waits(headrace_session
     shop.error = ValueError("no such id")
 
     with pytest.raises(ValueError, match="no such id"):
-        deliver_or_keep(headrace_session.range(1), 0, shop.take, tmp_path / "waiting", name="shop")
+        deliver_or_keep(headrace_session.range(1), 0, shop.take, tmp_path / "waiting", down=OSError, name="shop")
 
     assert not (tmp_path / "waiting").exists()
 

@@ -185,6 +185,36 @@ def test_the_offsets_are_named_when_a_flow_keeps_state(project):
     assert "reservoirVersion" in result.outcome.error["params"]["after"]
 
 
+@pytest.mark.parametrize("query", ['rows.dropDuplicates(["id"])', 'rows.withColumn("name", F.expr("uuid()"))'])
+def test_what_may_pass_is_tried_again_where_no_row_can_be_found(project, tmp_path, query):
+    pipeline = project(
+        f"""
+        import os
+
+        @dp.table(schema="id INT, text STRING")
+        def source():
+            return spark.readStream.schema("id INT, text STRING").json("unused")
+
+        @dp.foreach_batch_sink
+        def out(batch, batch_id):
+            if not os.path.exists({str(tmp_path / "tried")!r}):
+                open({str(tmp_path / "tried")!r}, "w").close()
+                batch.sparkSession._jvm.java.io.FileReader("/no/such/file")
+            batch.write.mode("append").json({str(tmp_path / "out")!r})
+
+        @dp.append_flow(target="out", spark_conf={{"headrace.failing_rows": "quarantine"}})
+        def numbers():
+            rows = spark.readStream.table("source")
+            return {query}
+        """,
+        max_flow_retries=2,
+    ).given("source", texts(5))
+
+    result = pipeline.run()
+
+    assert result.state is UpdateState.COMPLETED, result.outcome.error
+
+
 def test_a_rule_that_fails_a_flow_with_state_says_so_itself(project):
     text = CASTS.replace("    def numbers", '    @dp.expect_or_fail("small", "id < 3")\n    def numbers')
     text = text.replace('"number"))\n', '"number")).dropDuplicates(["id"])\n')

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
-import sqlalchemy as sa
+from tests.heard import heard
 from tests.servers.postgres import running_postgres
 from tests.servers.receiver import running_receiver
 
@@ -42,11 +43,6 @@ def http(server, **more):
 
 def ids(rows):
     return [int(row["id"]) for row in rows]
-
-
-def heard(pipeline, **options):
-    events = []
-    return pipeline.run(on_event=events.append, **options), events
 
 
 def warnings(events):
@@ -94,7 +90,8 @@ def test_what_waits_is_delivered_when_nothing_new_comes(project, server):
     assert [event for event in events if isinstance(event, BatchDone) and event.flow == "deliver"] == []
 
 
-def test_a_server_that_is_asked_once_in_a_while_is_not_asked_for_each_batch(project, server):
+def test_a_server_that_is_asked_once_in_a_while_is_not_asked_for_each_batch(project, server, monkeypatch):
+    monkeypatch.setattr("headrace.spark.sinks.fallback.PAUSE_S", math.inf)
     pipeline = project(http(server)).given("source", FIRST, SECOND, THIRD)
     server.answer = down
 
@@ -114,6 +111,19 @@ def test_a_batch_that_was_sent_in_part_is_sent_again_under_the_same_keys(project
     keys = [request.key for request in server.requests]
     assert keys == [keys[0], keys[1], keys[0], keys[1]]
     assert ids(server.taken) == [10, 11, 12, 13]
+
+
+def test_a_batch_that_waits_reaches_a_server_once_that_is_back_when_the_next_update_begins(project, server):
+    pipeline = project(http(server)).given("source", FIRST, SECOND)
+    server.answer = down
+    with pytest.raises(Crashed):
+        pipeline.crash_at(Point.WAITS).run()
+
+    server.answer = lambda _request, _number: 200
+    pipeline.restart().run()
+
+    answered = [row for request in server.requests[1:] for row in request.rows]
+    assert ids(answered) == [*range(10, 18)]
 
 
 @pytest.mark.parametrize("point", [Point.TO_WRITE, Point.WAITS, Point.NOTED])
@@ -245,17 +255,7 @@ def orders(database):
         "DROP TABLE IF EXISTS out_orders, headrace_commits", "CREATE TABLE out_orders (id int PRIMARY KEY, name text)"
     )
 
-    def rows():
-        engine = sa.create_engine(
-            f"postgresql+pg8000://reader:{database.password}@127.0.0.1:{database.port}/postgres",
-            connect_args={"ssl_context": False},
-        )
-        with engine.connect() as connection:
-            found = [dict(row._mapping) for row in connection.execute(sa.text("SELECT * FROM out_orders ORDER BY id"))]
-        engine.dispose()
-        return found
-
-    return rows
+    return lambda: sorted(database.rows("out_orders"), key=lambda row: row["id"])
 
 
 @pytest.mark.parametrize("point", [None, Point.STAGED, Point.WRITTEN, Point.CAUGHT_UP])
@@ -304,7 +304,9 @@ def test_records_wait_for_a_broker_that_is_stopped_and_started_again(project, ka
     options = {
         "kafka.bootstrap.servers": kafka.servers,
         "topic": topic,
-        "kafka.max.block.ms": "1500",
+        "kafka.max.block.ms": "10000",
+        "kafka.delivery.timeout.ms": "5000",
+        "kafka.request.timeout.ms": "2000",
         "fallback": "storage",
     }
     pipeline = project(text("kafka", options, query), connectors=["kafka"]).given("source", FIRST)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from tests.heard import heard
 
 from headrace.errors import PipelineError, Problems
 from headrace.events.types import BatchDone, FlowBehind, FlowMoved, Warned
@@ -42,11 +43,6 @@ def over_tls(kafka, topic, password, trusted):
 
 def values(pipeline, name="read"):
     return sorted(row["value"] for row in pipeline.rows(name))
-
-
-def heard(pipeline, **options):
-    events = []
-    return pipeline.run(on_event=events.append, **options), events
 
 
 def test_each_record_is_in_the_table_once_over_updates_limits_and_partitions_that_are_added(kafka, project):

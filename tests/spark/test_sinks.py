@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import csv
 import json
+import sqlite3
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
 
 import pytest
-import sqlalchemy as sa
 from deltalake import DeltaTable
+from tests.heard import heard
 from tests.servers.receiver import CUT_OFF, running_receiver
 
 from headrace.errors import PipelineError, Problems
@@ -56,11 +58,6 @@ def files_in(path, suffix):
     """The files that a reader of the folder sees."""
     found = [file for file in Path(path).rglob(f"*.{suffix}") if not file.name.startswith((".", "_"))]
     return [file for file in found if not any(part.startswith(("_", ".")) for part in file.relative_to(path).parts)]
-
-
-def heard(pipeline, **options):
-    events = []
-    return pipeline.run(on_event=events.append, **options), events
 
 
 def die_and_restart(pipeline, point, skip=0):
@@ -288,10 +285,10 @@ def test_a_flow_with_another_target_delivers_everything_to_it(project, tmp_path)
     assert ids(rows_of_json(tmp_path / "out")) == sorted([*IDS, 0, 1, 2, 3])
 
 
-def test_two_pipelines_of_one_name_deliver_to_one_table(project, make_project, tmp_path):
+def test_two_pipelines_of_one_name_deliver_to_one_table(project, tmp_path):
     text = SOURCE + sink("delta", path=str(tmp_path / "out")) + FLOW
-    project(text).given("source", FIRST).run()
-    project(text).given("source", SECOND).run()
+    project(text, name="shop").given("source", FIRST).run()
+    project(text, name="shop").given("source", SECOND).run()
 
     assert ids(rows_of_delta(tmp_path / "out")) == IDS
 
@@ -353,17 +350,7 @@ def orders(postgres):
         "CREATE TABLE out_orders (id int PRIMARY KEY, name text, extra text DEFAULT 'none')",
     )
 
-    def rows(table="out_orders"):
-        engine = sa.create_engine(
-            f"postgresql+pg8000://reader:{postgres.password}@127.0.0.1:{postgres.port}/postgres",
-            connect_args={"ssl_context": False},
-        )
-        with engine.connect() as connection:
-            found = [dict(row._mapping) for row in connection.execute(sa.text(f"SELECT * FROM {table}"))]
-        engine.dispose()
-        return found
-
-    return rows
+    return lambda table="out_orders": postgres.rows(table)
 
 
 def jdbc(postgres, **more):
@@ -381,6 +368,21 @@ def test_no_row_is_lost_or_doubled_in_a_database_when_an_update_dies(project, po
     (commit,) = orders("headrace_commits")
     assert (commit["batch"], commit["row_count"]) == (1, 4)
     assert pipeline.project.events().flow_totals()["deliver"].rows_written == 8
+
+
+@pytest.mark.parametrize("mode", [{"mode": "insert"}, {"mode": "upsert", "keys": "id", "sequenceBy": "at"}])
+@pytest.mark.parametrize("point", [Point.STAGED, Point.WRITTEN])
+def test_no_row_is_lost_or_doubled_in_a_file_of_sqlite_when_an_update_dies(project, tmp_path, mode, point):
+    file = tmp_path / "out.db"
+    text = SOURCE + sink("jdbc", url=f"jdbc:sqlite:{file}", dbtable="out_orders", **mode)
+    text += FLOW.replace("stream()", 'stream().withColumn("at", F.timestamp_seconds(F.col("id")))')
+    pipeline = project(text, spark_conf={"spark.sql.session.timeZone": "Europe/Paris"})
+
+    die_and_restart(pipeline.given("source", FIRST, SECOND), point, skip=1)
+
+    with closing(sqlite3.connect(file)) as connection:
+        found = connection.execute("SELECT id, at FROM out_orders ORDER BY id").fetchall()
+    assert found == [(number, f"1970-01-01 00:00:0{number}.000000") for number in IDS]
 
 
 def test_two_tables_of_one_schema_each_get_every_row(project, postgres, orders):
@@ -405,6 +407,30 @@ def test_rows_take_the_place_of_those_with_their_key_unless_they_are_older(proje
     project(text).given("source", first, second).run()
 
     assert {(row["id"], row["name"]) for row in orders("out_versions")} == {(1, "new"), (2, "b2")}
+
+
+def test_documents_are_those_that_rows_have_and_what_is_none_is_refused(project, postgres, orders):
+    postgres.execute("ALTER TABLE out_orders ALTER COLUMN name TYPE jsonb USING name::jsonb")
+    rows = [{"id": 0, "name": '{"a": [1]}'}, {"id": 1}, {"id": 2, "name": "no document"}, {"id": 3, "name": "null"}]
+    pipeline = project(SOURCE + jdbc(postgres) + SPARING).given("source", rows)
+
+    pipeline.run()
+
+    postgres.execute("DELETE FROM out_orders WHERE name IS NULL")
+    assert {row["id"]: row["name"] for row in orders()} == {0: {"a": [1]}, 3: None}
+    assert [row for row, _, _ in refused(pipeline)] == [2]
+
+
+def test_nothing_is_left_beside_a_table_when_tries_fail_and_die(project, postgres, orders):
+    rows = [{"id": 1, "name": "a"}, {"id": 1, "name": "b"}]
+    pipeline = project(SOURCE + jdbc(postgres) + FLOW).given("source", FIRST, rows)
+    with pytest.raises(Crashed):
+        pipeline.crash_at(Point.STAGED).run()
+
+    pipeline.restart().run()
+
+    found = orders("information_schema.tables WHERE table_name LIKE 'headrace_stage%'")
+    assert (ids(orders()), found) == ([0, 1, 2, 3], [])
 
 
 def test_a_row_that_a_database_refuses_leaves_none_of_its_batch(project, postgres, orders):
@@ -578,3 +604,67 @@ def test_rows_that_were_refused_go_to_their_sink_once_more(project, postgres, or
     assert ids(orders()) == [0, 1, 2, 3, 4, 6, 7]
     assert ids(rows_of_delta(tmp_path / "lake")) == IDS
     assert pipeline.project.quarantine_list() == (("deliver_targets", 1, {"sink.refused": 1}),)
+
+
+def refused_by_both(project, postgres, server):
+    """A flow into a database and to a server, each of which has refused rows of its own."""
+    postgres.execute("ALTER TABLE out_orders ADD CONSTRAINT small CHECK (id NOT IN (2, 5))")
+    server.answer = lambda request, _: 422 if request.rows[0]["id"] in (2, 3) else 200
+    options = {"url": server.url, "rowsPerRequest": 1, "concurrency": 1, "maxAttempts": 1}
+    text = SOURCE + jdbc(postgres) + f'\n    dp.create_sink("shop", "http", {options!r})\n'
+    text += SPARING.replace('target="out"', 'target=["out", "shop"]')
+    pipeline = project(text, max_flow_retries=2).given("source", FIRST, SECOND)
+    pipeline.run()
+    return pipeline
+
+
+def test_a_replay_that_is_tried_again_settles_the_rows_that_it_began_with(project, postgres, orders):
+    with running_receiver() as server:
+        pipeline = refused_by_both(project, postgres, server)
+        postgres.execute("ALTER TABLE out_orders DROP CONSTRAINT small, ADD CHECK (id <> 5)")
+        before = len(server.requests)
+        server.answer = lambda _request, number: 503 if number == before + 1 else 200
+
+        result = pipeline.replay("deliver_targets")
+
+        assert result.state is UpdateState.COMPLETED, result.outcome.error
+        assert ids(server.taken) == IDS
+    assert ids(orders()) == [0, 1, 2, 3, 4, 6, 7]
+    assert pipeline.project.quarantine_list() == (("deliver_targets", 1, {"sink.refused": 1}),)
+
+
+def test_a_replay_that_a_sink_cannot_take_is_given_up(project, postgres, orders):
+    with running_receiver() as server:
+        pipeline = refused_by_both(project, postgres, server)
+
+        result = pipeline.replay("deliver_targets", changes=["name=raise_error('no')"])
+        pipeline.replay("deliver_targets", abandon=True)
+        server.answer = lambda _request, _number: 200
+        again = pipeline.replay("deliver_targets", changes=["name='mended'"])
+
+    assert (result.state, again.state) == (UpdateState.FAILED, UpdateState.COMPLETED)
+    assert {row["name"] for row in server.taken if row["id"] in (2, 3)} == {"mended"}
+
+
+def test_rows_of_two_causes_are_replayed_one_after_the_other(project, postgres, orders):
+    with running_receiver() as server:
+        pipeline = refused_by_both(project, postgres, server)
+
+    for rules, code in ((["sink.refused", "query.failed"], "REPLAY.ONE_CAUSE"), (["no such"], "REPLAY.NOTHING")):
+        with pytest.raises(PipelineError) as caught:
+            pipeline.replay("deliver_targets", rules=rules)
+        assert caught.value.code == code
+
+
+def test_refused_rows_of_a_flow_have_its_own_columns_when_they_are_replayed(project):
+    with running_receiver() as server:
+        server.answer = lambda request, _: 422 if request.rows[0]["id"] == 2 else 200
+        text = SOURCE + sink("http", url=server.url, rowsPerRequest=1) + SPARING
+        text += SPARING.replace("def deliver", "def names").replace("stream()", 'stream().select("id")')
+        pipeline = project(text).given("source", FIRST)
+        pipeline.run()
+        server.answer = lambda _request, _number: 200
+
+        pipeline.replay("out")
+
+        assert sorted(map(list, server.taken[-2:])) == [["id"], ["id", "name"]]

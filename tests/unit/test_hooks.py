@@ -89,16 +89,21 @@ def test_what_one_hook_does_to_an_event_is_not_seen_by_the_next():
 
 
 def test_the_end_waits_for_a_bounded_time_and_says_what_was_not_told():
-    release, seen = threading.Event(), []
+    began, release, seen = threading.Event(), threading.Event(), []
 
     def stuck(event):
         seen.append(event)
+        began.set()
         release.wait(30)
 
-    warned = told(stuck, states("RUNNING", "COMPLETED"), patience_s=0.05)
+    warned = []
+    with Hooks([EventHook(stuck, "hook", HERE)], warned.append, patience_s=0.05) as hooks:
+        for each in states("RUNNING", "COMPLETED"):
+            hooks.tell(each)
+        began.wait(30)
     release.set()
 
-    assert [code for code, _ in warned] == ["HOOK.LATE"]
+    assert [event.code for event in warned] == ["HOOK.LATE"]
     assert len(seen) == 1
 
 

@@ -108,22 +108,29 @@ def keep_waiting(place: Path, batch: BatchToKeep, write: Callable[[Path], None],
     """
     token = uuid.uuid4().hex
     draft = place / f"{_DRAFT}{token}"
+    try:
+        rows = _drafted(draft, batch, write)
+        if rows:
+            behind = max((one.place for one in waiting_batches(place)), default=0) + 1
+            fence()
+            draft.rename(place / f"{behind:012}.{batch.epoch}.{batch.number}.{token}")
+    finally:
+        _remove([draft])
+    for path in (place, *place.parents[:2]):
+        _sync(path)
+    return rows
+
+
+def _drafted(draft: Path, batch: BatchToKeep, write: Callable[[Path], None]) -> int:
+    """Write what waits, safe from the loss of power; how many rows it has."""
     draft.mkdir(parents=True)
     write(draft / _ROWS)
     files = list((draft / _ROWS).glob("*.parquet"))
     if not files:
         raise FileNotFoundError(f"{draft / _ROWS} lost its files while they were written")
     rows = sum(int(pq.read_metadata(file).num_rows) for file in files)
-    if not rows:
-        _remove([draft])
-        return 0
     (draft / _ABOUT).write_text(json.dumps({"transaction": batch.transaction, "rows": rows}), encoding="utf-8")
     for path in (*files, draft / _ROWS, draft / _ABOUT, draft):
-        _sync(path)
-    behind = max((one.place for one in waiting_batches(place)), default=0) + 1
-    fence()
-    draft.rename(place / f"{behind:012}.{batch.epoch}.{batch.number}.{token}")
-    for path in (place, *place.parents[:2]):
         _sync(path)
     return rows
 
@@ -137,6 +144,8 @@ def let_go(batch: WaitingBatch) -> None:
     """Remove a batch that the sink has."""
     gone = batch.folder.with_name(f"{_GONE}{batch.folder.name}")
     batch.folder.rename(gone)
+    # Else a loss of power could bring it back without its files.
+    _sync(gone.parent)
     _remove(batch.folder.parent.glob(f"{_GONE}*"))
 
 

@@ -58,7 +58,7 @@ def replay_quarantine(
     abandon: Annotated[bool, typer.Option("--abandon", help="Give up a replay that was interrupted.")] = False,  # noqa: FBT002 - an option of the command line
     release: Annotated[bool, typer.Option("--release", help="Let the rows through, whatever the rules say.")] = False,  # noqa: FBT002 - an option of the command line
 ) -> None:
-    """Take rows out of quarantine and through the rules of today, into their table, each exactly once."""
+    """Take rows out of quarantine and through the rules of today, into their table or sink, each once."""
     invocation = invocation_of(context)
     display = display_for(invocation, time.monotonic)
     project = invocation.open()

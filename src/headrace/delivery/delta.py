@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import reduce
 from typing import Any
 
@@ -35,7 +35,8 @@ def append_once(
         batch: the rows.
         batch_id: the number that the function got.
         target: the table: its path, or its name. It is made if it is not there.
-        name: of the writer (default: the id of the streaming query). Two writes of one batch into one table need two.
+        name: tells this write from others: two of one batch into one table need two, and a call that no streaming query
+            makes needs one.
         partition_by: columns that a new table is partitioned by.
         options: of Delta's writer, such as ``mergeSchema``.
     """
@@ -71,7 +72,7 @@ def upsert(
         keys: columns that tell rows apart.
         sequence_by: a row takes the place of one only that has no greater value of this column.
         delete_when: is true for rows that take theirs away; the columns it speaks of need not be in the table.
-        name: of the writer (default: the id of the streaming query).
+        name: tells this write of the batch from others; a call that no streaming query makes needs one.
     """
     _check_place(batch, target)
     deletes = F.expr(delete_when) if isinstance(delete_when, str) else delete_when
@@ -87,7 +88,8 @@ def upsert(
         newer = before.isNull() | F.coalesce(after >= before, F.lit(False))  # noqa: FBT003 - the same
     same = (F.col(f"target.{quoted(key)}").eqNullSafe(F.col(f"source.{quoted(key)}")) for key in keys)
     # What tells that a row is taken away need not be in the table.
-    merge = _Merge(rows, target, reduce(Column.__and__, same), name, extra=deletes is not None)
+    extra = frozenset() if deletes is None else _columns_of(batch, deletes) | {_GONE}
+    merge = _Merge(rows, target, reduce(Column.__and__, same), name, extra)
     merge.clauses(deletes=newer & gone if deletes is not None else None, updates=newer & ~gone, inserts=~gone)
     merge.once(batch_id)
 
@@ -107,7 +109,7 @@ def merge_into(
         batch_id: the number that the function got.
         target: the table: its path, or its name.
         on: which rows match, such as ``"target.id = source.id"``.
-        name: of the writer (default: the id of the streaming query).
+        name: tells this write of the batch from others; a call that no streaming query makes needs one.
     """
     merge = _Merge(batch, target, F.expr(on) if isinstance(on, str) else on, name)
     merge.clauses()
@@ -122,10 +124,10 @@ class _Merge:
         target: the table.
         on: which rows match.
         name: of the writer.
-        extra: the rows may have columns that the table has not.
+        extra: columns that the rows may have and the table not.
     """
 
-    def __init__(self, rows: DataFrame, target: str, on: Column, name: str | None, *, extra: bool = False) -> None:
+    def __init__(self, rows: DataFrame, target: str, on: Column, name: str | None, extra: Collection[str] = ()) -> None:
         _check_place(rows, target)
         jvm: Any = rows.sparkSession._jvm  # noqa: SLF001 - Delta's API is Java's
         # Delta takes the transaction of a MERGE from the session (delta-io/delta#1421), which threads share.
@@ -137,8 +139,8 @@ class _Merge:
         table = (tables.forPath if _is_path(target) else tables.forName)(self._session, target)
         known = {column.casefold() for column in table.toDF().columns()}
         self._columns = [column for column in rows.columns if column.casefold() in known]
-        more = [column for column in rows.columns if column.casefold() not in known]
-        if more and not extra:
+        more = [column for column in rows.columns if column.casefold() not in known and column not in extra]
+        if more:
             raise PipelineError("DELIVERY.COLUMNS", target=target, columns=", ".join(f'"{one}"' for one in more))
         self._merge = getattr(table, "as")("target").merge(getattr(own, "as")("source"), on._jc)  # noqa: SLF001
 
@@ -161,6 +163,12 @@ class _Merge:
         self._session.conf().set(_APP_ID, self._writer)
         self._session.conf().set(_VERSION, str(batch_id))
         self._merge.execute()
+
+
+def _columns_of(rows: DataFrame, condition: Column) -> frozenset[str]:
+    """The columns that a condition speaks of."""
+    found = rows.where(condition)._jdf.queryExecution().analyzed().references().toSeq()  # noqa: SLF001 - no public form
+    return frozenset(str(found.apply(number).name()) for number in range(found.size()))
 
 
 def _newest(rows: DataFrame, keys: Sequence[str], sequence_by: str | None) -> DataFrame:

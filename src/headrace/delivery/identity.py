@@ -15,19 +15,17 @@ def writer_of(frame: DataFrame, target: str, name: str | None) -> str:
     Args:
         frame: the batch.
         target: what it is written to.
-        name: of the writer, in the place of the query's id.
+        name: tells this write of the batch from others; alone it tells whose a batch is that no query has made.
 
     Raises:
         PipelineError: DELIVERY.NO_QUERY: no streaming query runs in this thread, and there is no name.
     """
     context = frame.sparkSession.sparkContext
-    of_pipeline = context.getLocalProperty(DELIVERY_PROPERTY)
-    found = of_pipeline or context.getLocalProperty(QUERY_ID_PROPERTY)
-    if not (found or name):
+    query = context.getLocalProperty(DELIVERY_PROPERTY) or context.getLocalProperty(QUERY_ID_PROPERTY)
+    if not (query or name):
         raise PipelineError("DELIVERY.NO_QUERY")
-    # A name of a pipeline's function is one among those of its sink, and begins anew with it.
-    own = f"{found}:{name}" if of_pipeline and name else name or found
-    return f"headrace:{own}:{target}"
+    # A query that begins anew numbers its batches anew, whatever its writes are called.
+    return ":".join(filter(None, ("headrace", query, name, target)))
 
 
 def in_pipeline(frame: DataFrame) -> bool:

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from pyspark.sql import DataFrame
 
-from headrace.checkpoints.waiting import WaitingBatch
+from headrace.checkpoints.waiting import WaitingBatch, clear_drafts
 from headrace.delivery.identity import writer_of
 from headrace.runtime.seam import walk_past
 from headrace.sinks.retrying import Clock, Patience, tried
@@ -27,7 +27,7 @@ _LOG = logging.getLogger(__name__)
 def retry(
     work: Callable[[], _Result],
     *,
-    on: type[Exception] | tuple[type[Exception], ...] = OSError,
+    on: type[Exception] | tuple[type[Exception], ...] = (ConnectionError, TimeoutError),
     attempts: int = 5,
     budget_s: float = 60.0,
 ) -> _Result:
@@ -37,7 +37,7 @@ def retry(
 
     Args:
         work: what to do; it may be done several times.
-        on: errors that may pass. Those of networks and timeouts are OSError.
+        on: errors that may pass; clients often have their own, such as ``requests.ConnectionError``.
         attempts: how often it is called, at most.
         budget_s: seconds after which no further try begins.
 
@@ -57,7 +57,7 @@ def deliver_or_keep(
     deliver: Callable[[DataFrame, int], object],
     folder: str | Path,
     *,
-    down: type[Exception] | tuple[type[Exception], ...] = OSError,
+    down: type[Exception] | tuple[type[Exception], ...],
     name: str | None = None,
 ) -> None:
     """Hand a batch to a function, or keep it in a folder while the function's place is down.
@@ -72,7 +72,7 @@ def deliver_or_keep(
         deliver: takes rows and the number of their batch.
         folder: for batches that wait, on the driver's disk and seen by all workers; it lives as long as the checkpoint.
         down: what *deliver* raises when its place is down; anything else is raised.
-        name: of the writer (default: the id of the streaming query).
+        name: tells this write of the batch from others; a call that no streaming query makes needs one.
     """
     writer = writer_of(batch, str(folder), name)
     digest = hashlib.sha256(writer.encode()).hexdigest()[:_DIGEST_LENGTH]
@@ -87,6 +87,7 @@ def deliver_or_keep(
     def batch_of(waited: WaitingBatch) -> Batch:
         return Batch(writer, writer, waited.epoch, waited.number, 0)
 
+    clear_drafts(Path(folder) / digest)
     place = WaitingPlace(Path(folder) / digest, True, why_down, time.monotonic, tell)  # noqa: FBT003 - it keeps
     guard = Guard(walk_past, lambda: None)
     taker = WithFallback(_Function(deliver), place, guard, batch_of)

@@ -33,7 +33,7 @@ def deliver_to_all(
         batch_id: the number that the function got.
         places: what takes the batch and its number, by a name that stays the same.
         notes: a folder on the driver's disk that lives as long as the query's checkpoint.
-        name: of the writer (default: the id of the streaming query).
+        name: tells this write of the batch from others; a call that no streaming query makes needs one.
 
     Raises:
         Exception: what the first function that failed has raised, once all were called.

@@ -6,14 +6,15 @@ import json
 from dataclasses import replace
 
 from headrace.checkpoints.aside import set_aside
+from headrace.checkpoints.deliveries import last_delivered
 from headrace.checkpoints.failing_rows import QUERY_FAILED, SINK_REFUSED, failing_rows_kept, stored_failing_rows
 from headrace.checkpoints.freshness import StoredState
 from headrace.checkpoints.loads import loads_of, next_number
 from headrace.checkpoints.offsets import read_progress
+from headrace.checkpoints.waiting import waiting_batches
 from headrace.errors import PipelineError
 from headrace.graph.resolved import ResolvedFlow, ResolvedGraph
 from headrace.graph.select import dataset_name
-from headrace.model.datasets import Kind
 from headrace.model.names import Naming, QualifiedName
 from headrace.plan.loads import Load, Replay, Replayed, unreplayable
 from headrace.plan.steps import Decision, FlowStep, Plan, TableChange
@@ -37,13 +38,15 @@ def with_replay(plan: Plan, wanted: Replayed, state: StoredState, layout: Storag
         if flow.target != name or (pending is None and not waiting.get(flow.name, 0)):
             steps.append(FlowStep(flow, Decision.EXCLUDE, "not part of the replay"))
             continue
-        problem = unreplayable(flow) or (None if wanted.abandon else _not_now(flow, state, pending, asked, reset=reset))
+        problem = unreplayable(flow) or (
+            None if wanted.abandon else _not_now(graph, flow, state, pending, asked, reset=reset)
+        )
         if problem is not None:
             raise problem
         before = loads_of(state.record_file(flow).parent, naming.canonical)
         load = pending or Load(next_number(before), (), fences=False, replay=asked)
         if wanted.abandon:
-            load = _abandoned(flow, pending, state, sink=graph.by_name[name].kind is Kind.SINK)
+            load = _abandoned(flow, pending, state)
         steps.append(FlowStep(flow, Decision.START, load.describe(), load=load, streams=False))
     if not any(step.decision is Decision.START for step in steps):
         raise PipelineError(
@@ -71,6 +74,8 @@ def _waiting(
     cause = QUERY_FAILED
     if wanted.rules == (SINK_REFUSED,) or (not wanted.rules and not any(failing.values())):
         failing, cause = {flow: stored_failing_rows(f, refused=True) for flow, f in folders.items()}, SINK_REFUSED
+    if len(wanted.rules) > 1 and {QUERY_FAILED, SINK_REFUSED}.intersection(wanted.rules):
+        raise PipelineError("REPLAY.ONE_CAUSE", name=wanted.name, causes=", ".join(wanted.rules))
     of_rules = wanted.rules not in ((QUERY_FAILED,), (SINK_REFUSED,))
     aside = set_aside(layout.quarantine(naming, name), wanted.rules) if of_rules else None
     if aside is not None:
@@ -80,6 +85,8 @@ def _waiting(
             return rows, Replay(name, aside.version, wanted.rules, changes, wanted.judged)
     elif not any(failing.values()) and not any(map(failing_rows_kept, folders.values())):
         raise PipelineError("QUARANTINE.NONE", name=wanted.name, suggestion="")
+    if of_rules and wanted.rules:
+        failing = {}
     columns = dict.fromkeys(column for rows in failing.values() for row in rows for column in json.loads(row.row))
     changes = tuple(_change(text, tuple(columns)) for text in wanted.changes)
     asked = Replay(name, -1, (cause,), changes, wanted.judged, failing=())
@@ -87,7 +94,7 @@ def _waiting(
 
 
 def _not_now(
-    flow: ResolvedFlow, state: StoredState, pending: Load | None, asked: Replay, *, reset: bool
+    graph: ResolvedGraph, flow: ResolvedFlow, state: StoredState, pending: Load | None, asked: Replay, *, reset: bool
 ) -> PipelineError | None:
     """Why rows cannot be replayed before an update has run; None when they can.
 
@@ -100,6 +107,9 @@ def _not_now(
     if (progress is not None and not progress.completed) or not state.ran(flow):
         reason = "a batch that has set rows aside is not in it yet"
         return PipelineError("REPLAY.NOT_NOW", location=place, flow=flow.name, name=name, reason=reason)
+    if any(map(waiting_batches, state.waiting(graph, flow).values())):
+        reason = "a batch that has set rows aside waits for it"
+        return PipelineError("REPLAY.NOT_NOW", location=place, flow=flow.name, name=name, reason=reason)
     before = None if pending is None or pending.replay is None else pending.replay
     if before is not None and before.failing is not None:
         # Which rows they are was found when it began.
@@ -109,9 +119,13 @@ def _not_now(
     return None
 
 
-def _abandoned(flow: ResolvedFlow, pending: Load | None, state: StoredState, *, sink: bool) -> Load:
-    # A sink may have what was begun, and nobody could tell.
-    if pending is None or pending.replay is None or state.load_is_in_table(flow, pending) or sink:
+def _abandoned(flow: ResolvedFlow, pending: Load | None, state: StoredState) -> Load:
+    if (
+        pending is None
+        or pending.replay is None
+        or state.load_is_in_table(flow, pending)
+        or last_delivered(state.record_file(flow).parent, pending.epoch)
+    ):
         raise PipelineError("REPLAY.NOT_PENDING", flow=flow.name, name=flow.target)
     return replace(pending, retired=True)
 

@@ -13,7 +13,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from headrace.errors import PipelineError
@@ -126,7 +126,6 @@ class TableWriter:
         table: its name, with its schema in front unless that is the user's own.
         commits: the name of the table in which batches are noted, in the schema of the table.
         transaction: what is delivered, by a name that nothing else in the world has.
-        attempt: grows with every try of a batch.
         keys: columns by which rows are replaced; none where they are added.
         sequence_by: a row replaces one whose value of this column is not greater; None where it always does.
         rows_per_statement: rows that one statement brings.
@@ -136,7 +135,6 @@ class TableWriter:
     table: str
     commits: str
     transaction: str
-    attempt: int = 0
     keys: tuple[str, ...] = ()
     sequence_by: str | None = None
     rows_per_statement: int = 1000
@@ -200,12 +198,15 @@ class TableWriter:
         """
         count = 0
         with self.database.connected(engine, WRITE_FAILED) as connection, connection.begin():
-            stage = self._stage(self._reflected(connection), names, connection.dialect.name)
-            parsed = [column.name for column in stage.columns if _is_json(column)]
+            target = self._reflected(connection)
+            stage = self._stage(target, names, connection.dialect.name)
+            texts = [name for name in names if _is_json(target.c[name])]
             size = max(1, min(self.rows_per_statement, _MOST_VALUES // len(stage.columns)))
             chunk: list[dict[str, Any]] = []
             for number, row in enumerate(rows):
-                more = {name: json.loads(row[name]) for name in parsed if isinstance(row[name], str)}
+                more = {name: _json_text(row[name]) for name in texts}
+                if connection.dialect.name == "sqlite":
+                    more |= {name: _in_utc(value) for name, value in row.items() if isinstance(value, datetime)}
                 chunk.append({**row, **more, _PART: part.part, _TRY: part.attempt, _ROW: number})
                 if len(chunk) == size:
                     count, chunk = count + _put(connection, stage, chunk, refused), []
@@ -246,7 +247,8 @@ class TableWriter:
                 self._check_whole(connection, stage, sa.or_(*mine), sum(part.rows for part in parts))
 
                 def add(where: Any) -> None:
-                    rows = sa.select(*(stage.c[name] for name in names)).where(where)
+                    rows = sa.select(*(_staged(stage, target, name, connection.dialect.name) for name in names))
+                    rows = rows.where(where)
                     connection.execute(self._insert(target, names, rows, connection.dialect.name))
 
                 if refuse is None:
@@ -318,7 +320,7 @@ class TableWriter:
     def _stage_named(self, dialect: str, columns: Iterable[sa.Column[Any]] = ()) -> sa.Table:
         import sqlalchemy as sa  # noqa: PLC0415 - an extra
 
-        digest = hashlib.sha256(f"{self.transaction} {self.attempt} {self.table}".encode()).hexdigest()[:_DIGEST_LENGTH]
+        digest = hashlib.sha256(f"{self.transaction} {self.table}".encode()).hexdigest()[:_DIGEST_LENGTH]
         # What is lost when the server breaks down is written anew.
         prefixes = ["UNLOGGED"] if dialect == "postgresql" else []
         name, schema = f"headrace_stage_{digest}", self._name()[1]
@@ -327,10 +329,31 @@ class TableWriter:
     def _stage(self, target: sa.Table, names: Iterable[str], dialect: str) -> sa.Table:
         import sqlalchemy as sa  # noqa: PLC0415 - an extra
 
-        columns: list[sa.Column[Any]] = [sa.Column(name, target.c[name].type) for name in names]
+        # JSON is text there, which the database reads once it is in the table: what is none is refused as any row.
+        types = {name: sa.Text() if _is_json(target.c[name]) else target.c[name].type for name in names}
+        columns: list[sa.Column[Any]] = [sa.Column(name, found) for name, found in types.items()]
         columns += [sa.Column(_PART, sa.Integer), sa.Column(_TRY, sa.String(100)), sa.Column(_ROW, sa.Integer)]
         columns.append(sa.Column(WHOLE, sa.Text))
         return self._stage_named(dialect, columns)
+
+
+def _in_utc(moment: datetime) -> datetime:
+    """A point in time for a database whose times have no zone; one of no zone stays as it is."""
+    return moment if moment.tzinfo is None else moment.astimezone(timezone.utc)
+
+
+def _json_text(value: Any) -> str | None:
+    """A value for a column of JSON; a text is JSON already."""
+    return value if value is None or isinstance(value, str) else json.dumps(value, default=str)
+
+
+def _staged(stage: sa.Table, target: sa.Table, name: str, dialect: str) -> Any:
+    """A column of the stage, as the table has it."""
+    import sqlalchemy as sa  # noqa: PLC0415 - an extra
+
+    wanted = target.c[name]
+    # Other databases have no type of JSON, or take text for one.
+    return sa.cast(stage.c[name], wanted.type) if _is_json(wanted) and dialect == "postgresql" else stage.c[name]
 
 
 def _put(

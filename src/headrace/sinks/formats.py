@@ -182,7 +182,12 @@ _FORMATS = (
             SourceOption("rowsPerRequest", Kind.COUNT, "At most; with the body `object` it is 1", "100"),
             SourceOption("concurrency", Kind.COUNT, "Requests under way at a time, at most", "4"),
             SourceOption("requestsPerSecond", Kind.NUMBER, "Requests that begin in a second, at most"),
-            SourceOption("timeout", Kind.INTERVAL, "How long a request may take", "30 s"),
+            SourceOption(
+                "timeout",
+                Kind.INTERVAL,
+                "How long a request may wait: to connect, to send, for the next part of an answer",
+                "30 s",
+            ),
             SourceOption("maxAttempts", Kind.COUNT, "How often a request is sent, at most", "5"),
             SourceOption("retryBudget", Kind.INTERVAL, "For how long a request is sent again", "60 s"),
             SourceOption("bearerToken", Kind.SECRET, "For the header Authorization"),

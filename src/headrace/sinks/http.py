@@ -120,6 +120,8 @@ class HttpSender:
         self._clock = clock
         self._pace = Pace(place.per_second, clock)
         self._breaker = Breaker(_BREAKER_FAILURES, _BREAKER_PAUSE_S, clock.monotonic)
+        # The status of the last request that failed; empty where nobody answered.
+        self._failed_with = ""
 
     def send(self, batch: str, rows: Iterable[tuple[int, str]], refusals: Refusals | None = None) -> int:
         """Send the rows of a batch; how many there were, those that were refused among them.
@@ -165,7 +167,10 @@ class HttpSender:
             reason = f"status {refused.status}: {refused.said}"
             refusals.add(RefusedRow(chunk.rows[0], reason, problem.code), problem)
         except BreakerOpen:
-            raise PipelineError("SINK.HTTP_DOWN", name=self._name, reason="it has failed many times in a row") from None
+            state = self._failed_with
+            reason = f"it has failed many times in a row, at last with {f'status {state}' if state else 'no answer'}"
+            told: dict[str, Any] = {"state": state} if state else {}
+            raise PipelineError("SINK.HTTP_DOWN", name=self._name, reason=reason, **told) from None
         except Exception as error:
             if not type(error).__module__.startswith("httpx2"):
                 raise
@@ -186,9 +191,12 @@ class HttpSender:
         try:
             answer = client.request(place.method, place.url, content=content, headers=headers)
         except httpx2.TransportError:
+            self._failed_with = ""
             self._breaker.told(failed=True)
             raise
         passing = answer.status_code in _PASSING_STATUS
+        if passing:
+            self._failed_with = str(answer.status_code)
         # One that asks for patience is not down.
         self._breaker.told(failed=passing and answer.status_code != 429)
         if not answer.is_success:

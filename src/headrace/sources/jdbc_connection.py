@@ -20,7 +20,6 @@ from headrace.errors import PipelineError
 if TYPE_CHECKING:
     import sqlalchemy as sa
 
-FORMAT_NAME = "jdbc_incremental"
 UNREACHABLE = "JDBC.UNREACHABLE"
 _INSTALL = "headrace[database]"
 # By the name in a JDBC URL: SQLAlchemy's name, and the drivers that do, each with what installs it.
@@ -34,15 +33,21 @@ _LONGEST_TEXT = 300
 # Classes of SQLSTATE that pass by themselves (PostgreSQL, appendix A): a lost connection, a transaction that gives way,
 # such as on a replica, lack of room, and somebody who ended the server, or what it did.
 _PASSING_STATES = frozenset({"08", "40", "53", "57"})
+# The classes that MySQL's own numbers have elsewhere: who is not let in, what is not there, and locks.
+_MYSQL_STATES = {1044: "28000", 1045: "28000", 1049: "3D000", 1205: "40001", 1213: "40001"}
+# What PostgreSQL says to whom it does not let in, and what of that passes.
+_FATAL, _NOT_LET_IN = "FATAL:", "28000"
+_PASSING_TEXTS = ("starting up", "shutting down", "recovery mode", "too many", "reserved for")
 # What ``pg8000.dbapi.convert_paramstyle`` leaves alone, and what it does not.
 _QUOTED_OR_PERCENT = re.compile(r"""E'(?:[^'\\]|\\.)*'|'(?:[^']|'')*'|"[^"]*"|--[^\n]*|\$\$.*?\$\$|%""", re.DOTALL)
 
 
 @dataclass(frozen=True)
 class Database:
-    """Where a database is and who asks; the whole URL is kept secret, because any part of it may be."""
+    """Where a database is and who asks, and for which format; the whole URL is secret, because any part may be."""
 
     url: str = field(repr=False)
+    needed_by: str = "jdbc"
 
     @cached_property
     def _parsed(self) -> sa.URL:
@@ -86,7 +91,7 @@ class Database:
             return sa.create_engine(url, poolclass=QueuePool, pool_size=1, pool_pre_ping=True, connect_args=arguments)
         except ModuleNotFoundError as error:
             name = error.name or "of the database's driver"
-            raise PipelineError("SOURCE.PACKAGE_MISSING", format=FORMAT_NAME, package=name, install=name) from None
+            raise PipelineError("SOURCE.PACKAGE_MISSING", format=self.needed_by, package=name, install=name) from None
         except (sa.exc.ArgumentError, sa.exc.NoSuchModuleError) as error:
             raise PipelineError("JDBC.URL", reason=self._masked(str(error))) from None
 
@@ -151,18 +156,31 @@ def _state(error: BaseException) -> str:
     """The SQLSTATE of what a driver raises; empty where it tells none."""
     original = getattr(error, "orig", None) or error
     first = original.args[0] if original.args else None
-    return str((first.get("C") if isinstance(first, dict) else getattr(original, "sqlstate", None)) or "")
+    told = first.get("C") if isinstance(first, dict) else None
+    # psycopg and psycopg2 have it by these names, but for what a server says before it lets anybody in.
+    told = told or getattr(original, "sqlstate", None) or getattr(original, "pgcode", None)
+    if told is None and isinstance(first, int):
+        told = _MYSQL_STATES.get(first)
+    if told is None and _FATAL in str(original) and not any(text in str(original) for text in _PASSING_TEXTS):
+        told = _NOT_LET_IN
+    return str(told or "")
 
 
-def database_of(url: str, user: str | None, password: str | None) -> Database:
+def database_of(url: str, user: str | None, password: str | None, needed_by: str = "jdbc") -> Database:
     """The database that a URL names: ``jdbc:postgresql://host/db?user=...``, or one of SQLAlchemy.
+
+    Args:
+        url: as people have it.
+        user: who asks, unless the URL says so.
+        password: the same.
+        needed_by: the format that reads or writes, for what is missing.
 
     Raises:
         PipelineError: ``SOURCE.PACKAGE_MISSING``; ``JDBC.URL``: it cannot be read, or is of a database that is not
             known by it. The URL itself is not shown, because it may hold a password.
     """
     if find_spec("sqlalchemy") is None:
-        raise PipelineError("SOURCE.PACKAGE_MISSING", format=FORMAT_NAME, package="SQLAlchemy", install=_INSTALL)
+        raise PipelineError("SOURCE.PACKAGE_MISSING", format=needed_by, package="SQLAlchemy", install=_INSTALL)
     from sqlalchemy.engine import make_url  # noqa: PLC0415 - an extra
     from sqlalchemy.exc import ArgumentError  # noqa: PLC0415 - an extra
 
@@ -184,8 +202,8 @@ def database_of(url: str, user: str | None, password: str | None) -> Database:
         parsed = parsed.set(password=secret)
     parsed = parsed.set(query=query)
     if "+" not in parsed.drivername:
-        parsed = parsed.set(drivername=_with_driver(parsed.drivername))
-    return Database(parsed.render_as_string(hide_password=False))
+        parsed = parsed.set(drivername=_with_driver(parsed.drivername, needed_by))
+    return Database(parsed.render_as_string(hide_password=False), needed_by)
 
 
 def _with_ssl(url: sa.URL) -> tuple[sa.URL, dict[str, Any]]:
@@ -228,12 +246,12 @@ def _without_jdbc(text: str) -> str:
     return f"{name}:{rest}"
 
 
-def _with_driver(kind: str) -> str:
+def _with_driver(kind: str, needed_by: str) -> str:
     drivers = _DRIVERS.get(kind, ("", ()))[1]
     if not drivers:
         return kind
     found = next((driver for driver, _ in drivers if find_spec(driver) is not None), None)
     if found is None:
         names = " or ".join(name for name, _ in drivers)
-        raise PipelineError("SOURCE.PACKAGE_MISSING", format=FORMAT_NAME, package=names, install=drivers[-1][1])
+        raise PipelineError("SOURCE.PACKAGE_MISSING", format=needed_by, package=names, install=drivers[-1][1])
     return f"{kind}+{found}"

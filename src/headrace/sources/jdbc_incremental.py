@@ -19,7 +19,7 @@ from headrace.autoloader.reading.arrow_types import NoArrowType, arrow_schema
 from headrace.errors import PipelineError
 from headrace.settings.check import nearest
 from headrace.sources.jdbc_columns import JdbcColumn
-from headrace.sources.jdbc_connection import FORMAT_NAME, UNREACHABLE, Database, database_of
+from headrace.sources.jdbc_connection import UNREACHABLE, Database, database_of
 from headrace.sources.jdbc_reading import (
     JdbcReading,
     Position,
@@ -45,6 +45,7 @@ from headrace.sources.streams import Offset, Prepared, Session
 if TYPE_CHECKING:
     import sqlalchemy as sa
 
+FORMAT_NAME = "jdbc_incremental"
 # Its name matches spark.redaction.regex, so that Spark hides it wherever it shows options.
 URL_SECRET = "headrace.secretUrl"  # noqa: S105 - the name of an option
 # Of a reader of which the columns alone are known, because the database did not answer: what was said.
@@ -238,7 +239,7 @@ def prepare_jdbc(given: Mapping[str, Any], schema: JsonType | None, session: Ses
     found = read_options(FORMAT, given, time_zone=session.time_zone)
     relation = _relation(found)
     found.check()
-    database = database_of(found.get("url"), found.get("user"), found.get("password"))
+    database = database_of(found.get("url"), found.get("user"), found.get("password"), FORMAT_NAME)
     if relation.query is not None:
         relation = Relation(query=database.as_taken(relation.query))
     engine = database.engine()

@@ -141,9 +141,12 @@ class Execution:
             around.fence()
             store_load(folder, load)
             return Completed(flow.name)
+        if stored is not None:
+            # Which rows a replay means was found by its first try.
+            load = replace(load, replay=stored.replay)
         if load.replay is not None and load.replay.rules == (SINK_REFUSED,):
             self._started()
-            deliver_refused(around, flow, record, load, load.replay, self._attempt)
+            deliver_refused(around, self._preparation, flow, record, load, load.replay, self._attempt)
             return Completed(flow.name)
         if load.replay is not None and load.replay.failing is not None:
             load = with_rows_that_pass(around, self._preparation, flow, load, load.replay)

@@ -124,8 +124,10 @@ class WithoutFailingRows:
                 # It is there, and the code of today only counts it.
                 return
             if place.flow.analysis.operators:
+                if retryable(self._failures.report(error)):
+                    raise
                 raise self._failures.stateful(place.epoch, batch_id, error) from error
-            with self._rows(frame) as rows:
+            with self._rows(frame, error) as rows:
                 if (
                     self._failures.of_rows(rows.why_without_any()) is not None
                     or self._failures.of_rows(rows.why(0, rows.count)) is None
@@ -139,7 +141,7 @@ class WithoutFailingRows:
         """Take a batch that a sink may have without the rows that were set aside: it does not get them now either."""
         place = self._place
         stored = [row.row for row in stored_failing_rows(place.folder, batch=(place.epoch, batch_id))]
-        with self._rows(frame) as rows:
+        with self._rows(frame, None) as rows:
             known = rows.positions_of(stored)
             self._target.write(rows.without(known), batch_id, aside=len(known))
 
@@ -160,12 +162,15 @@ class WithoutFailingRows:
         if self._read > _WINDOW_ROWS:
             self._read, self._aside = self._read // 2, self._aside // 2
 
-    def _rows(self, frame: DataFrame) -> AbstractContextManager[NumberedRows]:
-        """The rows that the sources of the query give for a batch."""
+    def _rows(self, frame: DataFrame, error: Exception | None) -> AbstractContextManager[NumberedRows]:
+        """The rows that the sources of the query give for a batch, which has ended with an error if any."""
         plan = BatchPlan.of(frame, self._around.session)
         if not plan.repeatable:
+            if error is not None and retryable(self._failures.report(error)):
+                raise error
             flow = self._place.flow
-            raise PipelineError("ROWS.NOT_REPEATABLE", location=flow.flow.location, flow=flow.name)
+            reason = "" if error is None else f"It fails because {self._failures.reason(error)}."
+            raise PipelineError("ROWS.NOT_REPEATABLE", location=flow.flow.location, flow=flow.name, reason=reason)
         return numbered(plan, plan.sources(), {_FILE: F.input_file_name()})
 
     def _told(self, rows: NumberedRows, found: Mapping[int, Exception]) -> list[FailingRow]:

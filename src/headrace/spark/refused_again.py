@@ -18,13 +18,20 @@ from headrace.plan.loads import Load, Replay
 from headrace.spark.delta_tables import struct_type
 from headrace.spark.failing_again import settle_failing
 from headrace.spark.numbered_rows import JSON_OPTIONS
-from headrace.spark.session import on_clone
+from headrace.spark.preparation import Preparation
+from headrace.spark.session import on_clone, with_confs
 from headrace.spark.sinks.making import deliveries
 from headrace.spark.surroundings import Surroundings
 
 
 def deliver_refused(
-    around: Surroundings, flow: ResolvedFlow, record: FlowRecord, load: Load, asked: Replay, attempt: int
+    around: Surroundings,
+    preparation: Preparation,
+    flow: ResolvedFlow,
+    record: FlowRecord,
+    load: Load,
+    asked: Replay,
+    attempt: int,
 ) -> None:
     """Hand rows to the sinks that have refused them; what they refuse again is set aside anew.
 
@@ -32,6 +39,7 @@ def deliver_refused(
 
     Args:
         around: the pipeline.
+        preparation: has the session's settings.
         flow: whose rows.
         record: of the flow.
         load: the replay.
@@ -44,7 +52,8 @@ def deliver_refused(
     # A sink that is no longer in the code gets nothing; its rows stay.
     rows = [row for row in rows if row.sink in set(map(str, members))]
     sinks = sorted({str(row.sink) for row in rows})
-    frames = {sink: _frame(around, flow, asked, [row for row in rows if row.sink == sink]) for sink in sinks}
+    with preparation.loading, with_confs(around.session, {**record.confs, **flow.flow.spark_conf}):
+        frames = {sink: _frame(around, flow, asked, [row for row in rows if row.sink == sink]) for sink in sinks}
     # Only a load that can be read is one that has to be finished.
     load = replace(load, replay=replace(asked, failing=tuple(row.id for row in rows)))
     around.fence()
@@ -59,7 +68,8 @@ def deliver_refused(
 
 def _frame(around: Surroundings, flow: ResolvedFlow, asked: Replay, rows: Sequence[StoredRow]) -> DataFrame:
     """The rows, as the query has returned them."""
-    schema = struct_type(around.graph.by_name[flow.target].schema.nullable)
+    # Another flow into the same sink may return other columns.
+    schema = struct_type(flow.analysis.schema.nullable)
     for row in rows:
         columns = set(json.loads(row.row))
         if not columns <= set(schema.names):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from threading import Lock
+
 from headrace.runtime.seam import Point
 
 
@@ -25,6 +27,8 @@ class Fuse:
         self.point = point
         self.blown = False
         self._left = skip
+        # Sinks of one flow come to their points at a time.
+        self._passing = Lock()
 
     def check(self) -> None:
         """Say how an update ended that was to die.
@@ -43,8 +47,9 @@ class Fuse:
         """What the engine tells."""
         if self.point is None:
             return
-        if point is self.point and not self.blown:
-            self.blown = self._left == 0
-            self._left -= 1
+        with self._passing:
+            if point is self.point and not self.blown:
+                self.blown = self._left == 0
+                self._left -= 1
         if self.blown:
             raise Crashed(self.point)

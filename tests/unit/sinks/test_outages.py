@@ -6,6 +6,7 @@ import pytest
 
 from headrace.errors import PipelineError
 from headrace.sinks.outages import is_outage
+from headrace.sources.jdbc_connection import database_of
 
 
 def problem(code, **more):
@@ -42,3 +43,57 @@ def test_who_does_not_answer_or_goes_down_is_down(found):
 )
 def test_what_the_same_rows_may_bring_again_is_no_outage(found):
     assert not is_outage(found)
+
+
+def driver(module, *arguments, **attributes):
+    """An error as a driver of that name raises it."""
+    kind = type("OperationalError", (Exception,), {"__module__": module, **attributes})
+    return kind(*arguments)
+
+
+class Refusing:
+    """An engine that gives no connection."""
+
+    def __init__(self, error):
+        self.error = error
+
+    def connect(self):
+        raise self.error
+
+
+def of_driver(error):
+    """The problem that is made of an error of a driver, when it was to connect."""
+    database = database_of("postgresql+pg8000://reader:s3cret@db/crm", None, None)
+    with pytest.raises(PipelineError) as caught, database.connected(Refusing(error)):
+        pass
+    return caught.value
+
+
+NO_ENTRY = 'connection to server at "db", port 5432 failed: FATAL:  password authentication failed for user "reader"'
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        driver("psycopg", NO_ENTRY),
+        driver("psycopg2", 'FATAL:  database "crm" does not exist', pgcode=None),
+        driver("psycopg2", "no entry", pgcode="28P01"),
+        driver("pymysql.err", 1045, "Access denied for user 'reader'"),
+        driver("pymysql.err", 1049, "Unknown database 'crm'"),
+    ],
+)
+def test_who_is_not_let_in_by_any_driver_is_no_outage(error):
+    assert not is_outage(of_driver(error))
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        driver("psycopg", "connection refused"),
+        driver("psycopg", "FATAL:  the database system is starting up"),
+        driver("psycopg2", "FATAL:  sorry, too many clients already"),
+        driver("pymysql.err", 2003, "Can't connect to MySQL server on 'db'"),
+    ],
+)
+def test_who_cannot_be_reached_by_any_driver_is_down(error):
+    assert is_outage(of_driver(error))

@@ -18,6 +18,10 @@ PAUSE_S = 30.0
 _MOST_WITH_A_BATCH = 20
 
 
+# Of Spark's reader, which takes brackets in a path for those of a pattern (DataSource.GLOB_PATHS_KEY).
+_GLOBS = "__globPaths__"
+
+
 @dataclass(frozen=True)
 class WaitingPlace:
     """Where batches wait for a sink.
@@ -96,7 +100,7 @@ class WithFallback:
         for done, one in enumerate(due):
             if stopping():
                 return False
-            rows = session.read.parquet(str(one.data))
+            rows = session.read.option(_GLOBS, "false").parquet(str(one.data))
             try:
                 self._taken(rows, self._batch_of(one))
             except Exception as error:  # noqa: BLE001 - the same

@@ -75,7 +75,7 @@ class FilesSink:
             folder.move(source, name)
         self.guard.before(Point.PUBLISHED)
         folder.note(_Journal(journal.batch, "", (), done=True))
-        folder.delete(journal.draft)
+        folder.clear_drafts()
         self.guard.at(Point.WRITTEN)
 
 
@@ -108,6 +108,7 @@ class _Folder:
         self._files = self._root.getFileSystem(conf)
         manager = jvm.org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
         self._atomic = manager.create(self._root, conf)
+        self._aside = aside
         self._journal = f"{aside}/journal.json"
         self._moves_at_once = str(self._files.getUri().getScheme()) in ("file", "hdfs")
 
@@ -128,8 +129,15 @@ class _Folder:
         said = {"batch": journal.batch, "draft": journal.draft, "moves": journal.moves, "done": journal.done}
         path = self._at(self._journal)
         self._files.mkdirs(path.getParent())
+        # Hadoop moves a file of a local disk and its checksum one after the other: a crash between the two would leave
+        # the new one with the old one's.
+        self._files.delete(self._at(f"{self._aside}/.journal.json.crc"), False)  # noqa: FBT003 - a file
         stream = self._atomic.createAtomic(path, True)  # noqa: FBT003 - replaces the one before
-        stream.write(bytearray(json.dumps(said).encode()))
+        try:
+            stream.write(bytearray(json.dumps(said).encode()))
+        except BaseException:
+            stream.cancel()
+            raise
         stream.close()
 
     def files(self, folder: str) -> Iterator[str]:
@@ -159,10 +167,11 @@ class _Folder:
         if not self._files.rename(given, wanted) and not (self._files.exists(wanted) and not self._files.exists(given)):
             raise PipelineError("SINK.FILE_GONE", file=given.toString(), name=wanted.toString())
 
-    def delete(self, folder: str) -> None:
-        """Take away a folder of ours."""
-        if folder:
-            self._files.delete(self._at(folder), True)  # noqa: FBT003 - with all that is in it
+    def clear_drafts(self) -> None:
+        """Take away what tries have left; nothing that is noted lies there any more."""
+        for found in self._files.listStatus(self._at(self._aside)):
+            if found.isDirectory():
+                self._files.delete(found.getPath(), True)  # noqa: FBT003 - with all that is in it
 
     def _at(self, relative: str) -> Any:
         return self._jvm.org.apache.hadoop.fs.Path(self._root, relative)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from functools import partial
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -24,6 +26,9 @@ from headrace.sinks.refusals import RefusedRow
 from headrace.sources.told import telling
 from headrace.spark.numbered_rows import as_json
 from headrace.spark.sinks.sink import Batch, Guard
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
 
 _PARTS = "part int, attempt string, rows bigint, refused string"
 _RANK = "headrace_rank"
@@ -47,32 +52,41 @@ class JdbcSink:
 
     def deliver(self, rows: DataFrame, batch: Batch) -> int | None:
         """Bring a batch into the table, in one transaction of the database."""
-        writer = replace(self.writer, transaction=batch.transaction, attempt=batch.attempt)
+        writer = replace(self.writer, transaction=batch.transaction)
         with writer.connected() as engine:
-            last = writer.last_batch(engine)
-            if last is not None and last[0] >= batch.number:
-                return last[1] if last[0] == batch.number else None
-            schema = Schema.from_json(rows.schema.json())
+            try:
+                last = writer.last_batch(engine)
+                if last is not None and last[0] >= batch.number:
+                    return last[1] if last[0] == batch.number and not writer.keys else None
+                count = self._brought(rows, batch, writer, engine)
+                # Rows with a key that another one of the batch has as well were taken, too.
+                return None if writer.keys else count
+            finally:
+                # What a try leaves that dies, the next one of the flow takes away.
+                with suppress(PipelineError):
+                    writer.drop_stage(engine)
+
+    def _brought(self, rows: DataFrame, batch: Batch, writer: TableWriter, engine: sa.Engine) -> int:
+        schema = Schema.from_json(rows.schema.json())
+        self.guard.fence()
+        names = writer.make_stage(engine, column_types(schema))
+        self.guard.before(Point.TO_WRITE)
+        parts, refused = self._staged(rows, schema, writer, list(names.values()), apart=batch.refusals is not None)
+        count = sum(part.rows for part in parts) + len(refused)
+        for one in refused:
+            self._refuse(batch, one)
+        self.guard.before(Point.STAGED)
+        now = datetime.fromtimestamp(self.now(), timezone.utc)
+
+        def then() -> None:
+            if batch.refusals is not None:
+                # Once the database has the batch, nobody can tell any more what was refused.
+                batch.refusals.settle(count)
             self.guard.fence()
-            names = writer.make_stage(engine, column_types(schema))
-            self.guard.before(Point.TO_WRITE)
-            parts, refused = self._staged(rows, schema, writer, list(names.values()), apart=batch.refusals is not None)
-            count = sum(part.rows for part in parts) + len(refused)
-            for one in refused:
-                self._refuse(batch, one)
-            self.guard.before(Point.STAGED)
-            now = datetime.fromtimestamp(self.now(), timezone.utc)
 
-            def then() -> None:
-                if batch.refusals is not None:
-                    # Once the database has the batch, nobody can tell any more what was refused.
-                    batch.refusals.settle(count)
-                self.guard.fence()
-
-            refuse = None if batch.refusals is None else partial(self._refuse, batch)
-            writer.take_over(engine, list(names.values()), batch.number, parts, count, now, then, refuse)
-            self.guard.at(Point.WRITTEN)
-            writer.drop_stage(engine)
+        refuse = None if batch.refusals is None else partial(self._refuse, batch)
+        writer.take_over(engine, list(names.values()), batch.number, parts, count, now, then, refuse)
+        self.guard.at(Point.WRITTEN)
         return count
 
     def _refuse(self, batch: Batch, refused: RefusedRow) -> None:

@@ -95,6 +95,7 @@ def deliveries(
         update_id=around.update_id,
         policy=around.on_failing_rows.with_confs(flow.flow.spark_conf),
         fallbacks=fallbacks,
+        redact=around.redact,
     )
     return SinkTarget(place, sinks, around.emit, around.known_counts, guard, around.now)
 

@@ -50,6 +50,7 @@ def resumed(
         around.fence()
         for place in around.state.waiting(around.graph, flow).values():
             clear_drafts(place)
+        taker.note_waiting()
         for sink in taker.fallbacks:
             sink.catch_up(session, stopping=stopping)
     return taker

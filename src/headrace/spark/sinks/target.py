@@ -18,7 +18,7 @@ from pyspark.storagelevel import StorageLevel
 
 from headrace.checkpoints.deliveries import last_delivered, note_delivered
 from headrace.checkpoints.failing_rows import FailingRow, OfBatch, keep_failing, refused_of_batch
-from headrace.checkpoints.waiting import WaitingBatch
+from headrace.checkpoints.waiting import WaitingBatch, waiting_batches
 from headrace.errors import PipelineError
 from headrace.events.types import BatchDone, Warned
 from headrace.model.failing_rows import FAILS, FEW, MOST_OF_A_BATCH, OnFailingRows
@@ -33,6 +33,7 @@ from headrace.spark.sinks.sink import Batch, Guard, Sink
 _ROWS = "rows"
 # Deliveries of one try of a flow that are told apart; the last ones look the same.
 _MOST_TRIES = 1 << 20
+_LONGEST_REASON = 500
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,7 @@ class DeliveryPlace:
         update_id: of this update.
         policy: whether sinks may do without rows that they refuse.
         fallbacks: by the names of sinks that may be down, where their batches wait.
+        redact: takes secrets out of a text.
     """
 
     flow: str
@@ -64,6 +66,7 @@ class DeliveryPlace:
     update_id: str = ""
     policy: OnFailingRows = FAILS
     fallbacks: Mapping[str, WaitingPlace] = field(default_factory=dict)
+    redact: Callable[[str], str] = str
 
 
 class SinkTarget:
@@ -88,11 +91,12 @@ class SinkTarget:
         now: Callable[[], float] = time.time,
     ) -> None:
         self._now = now
-        # Rows that sinks have refused, and deliveries, of this try of the flow.
-        self._refused = 0
+        # Of this try of the flow: rows that sinks have refused, by the sink and the batch, and deliveries.
+        self._refused: dict[tuple[str, int, int], int] = {}
         self._tries = 0
-        # Rows of batches that had to wait.
-        self._waited = 0
+        # Rows of batches that wait since an earlier try, by the batch; and where this one has begun.
+        self._waited: dict[tuple[int, int], int] = {}
+        self._first: int | None = None
         self._place = place
         self._fallbacks = {
             name: WithFallback(sinks[name], waiting, guard, partial(self._kept_batch, name))
@@ -115,6 +119,7 @@ class SinkTarget:
         *aside* of its rows were set aside before they came here.
         """
         began = time.monotonic()
+        self._first = batch_id if self._first is None else self._first
         # A batch that fails may come again.
         place, again, self._fresh = self._place, self._fresh, True
         due = {name: sink for name, sink in self._sinks.items() if self._delivered.get(name, -1) < batch_id}
@@ -138,6 +143,13 @@ class SinkTarget:
         self.rows += counts.rows_read
         self._guard.at(Point.COUNTED)
 
+    def note_waiting(self) -> None:
+        """Note the batches that wait for a sink, which a crash may have prevented: they must not come there again."""
+        for name, waiting in self._place.fallbacks.items():
+            numbers = [one.number for one in waiting_batches(waiting.folder) if one.epoch == self._place.epoch]
+            if max(numbers, default=-1) > self._delivered.get(name, -1):
+                self._note(name, max(numbers))
+
     def tell_taken(self, batch_id: int, aside: int) -> None:  # noqa: ARG002 - what could be told
         """None: a sink may have a batch without a note."""
         return
@@ -160,15 +172,17 @@ class SinkTarget:
 
         def keep(refused: Sequence[RefusedRow], _count: int | None) -> None:
             self._keep_refused(name, kept.epoch, kept.number, refused, rows)
-            with self._noting:
-                self._waited += rows
+            if kept.epoch != self._place.epoch or self._first is None or kept.number < self._first:
+                with self._noting:
+                    self._waited[kept.epoch, kept.number] = rows
 
         return self._tried(kept.transaction(), kept.epoch, kept.number, Refusals(MOST_OF_A_BATCH, keep))
 
     def _tried(self, transaction: str, epoch: int, batch_id: int, refusals: Refusals) -> Batch:
         place = self._place
-        self._tries += 1
-        attempt = place.attempt * _MOST_TRIES + min(self._tries, _MOST_TRIES - 1)
+        with self._noting:
+            self._tries += 1
+            attempt = place.attempt * _MOST_TRIES + min(self._tries, _MOST_TRIES - 1)
         allowed = refusals if place.policy.set_aside else None
         return Batch(transaction, place.flow, epoch, batch_id, attempt, allowed)
 
@@ -181,20 +195,25 @@ class SinkTarget:
             return
         at = datetime.fromtimestamp(self._now(), timezone.utc)
         with self._noting:
-            self._refused += len(refused)
-            share = int(place.policy.share * (self.rows + self._waited + (count or 0)))
-            if epoch >= 0 and self._refused > max(FEW, share):
-                reason, total = refused[0].reason, self._refused
+            self._refused[name, epoch, batch_id] = len(refused)
+            total = sum(self._refused.values())
+            share = int(place.policy.share * (self.rows + sum(self._waited.values()) + (count or 0)))
+            if epoch >= 0 and total > max(FEW, share):
+                reason = self._shown(refused[0])
                 raise PipelineError("ROWS.TOO_MANY_REFUSED", flow=place.flow, name=name, count=total, reason=reason)
             self._guard.at(Point.TO_SET_ASIDE)
             of_batch = OfBatch(place.identity, epoch, batch_id, place.update_id, at, name)
-            rows = [FailingRow(one.row, one.reason, one.code, {}) for one in refused]
+            rows = [FailingRow(one.row, self._shown(one), one.code, {}) for one in refused]
             keep_failing(place.folder, of_batch, rows, self._guard.fence)
         self._guard.at(Point.QUARANTINED)
         if refused:
             number = f"{len(refused)} row{'' if len(refused) == 1 else 's'} of batch {batch_id}"
-            message = f'flow "{place.flow}": sink "{name}" refuses {number}, set aside: {refused[0].reason}'
+            message = f'flow "{place.flow}": sink "{name}" refuses {number}, set aside: {self._shown(refused[0])}'
             self._emit(Warned("ROWS.SET_ASIDE", message, place.flow, place.dataset))
+
+    def _shown(self, refused: RefusedRow) -> str:
+        """Why a row is refused, without what nobody else is to see."""
+        return self._place.redact(refused.reason)[:_LONGEST_REASON]
 
     def _deliver(self, frame: DataFrame, batch_id: int) -> FlowCounts:
         """To a single sink: the rows are counted on their way."""
@@ -244,7 +263,7 @@ class SinkTarget:
     def _raise(self, errors: Mapping[str, BaseException], batch_id: int) -> None:
         """Say which sinks lack the batch that others have, and raise why the first of them does."""
         place = self._place
-        for name in errors:
+        for name in errors if len(self._sinks) > 1 else ():
             have = ", ".join(f'"{other}"' for other in self._sinks if other not in errors) or "no other"
             message = f'flow "{place.flow}": sink "{name}" has not taken batch {batch_id}; it is in {have}'
             self._emit(Warned("SINK.BEHIND", message, place.flow, place.dataset))
