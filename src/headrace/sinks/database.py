@@ -204,7 +204,7 @@ class TableWriter:
             size = max(1, min(self.rows_per_statement, _MOST_VALUES // len(stage.columns)))
             chunk: list[dict[str, Any]] = []
             for number, row in enumerate(rows):
-                more = {name: _json_text(row[name]) for name in texts}
+                more: dict[str, Any] = {name: _json_text(row[name]) for name in texts}
                 if connection.dialect.name == "sqlite":
                     more |= {name: _in_utc(value) for name, value in row.items() if isinstance(value, datetime)}
                 chunk.append({**row, **more, _PART: part.part, _TRY: part.attempt, _ROW: number})
