@@ -10,7 +10,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from deltalake import DeltaTable
+from tests.delivering import FIRST, FLOW, IDS, SECOND, SOURCE, ids, jdbc, rows_of_delta, sink
 from tests.heard import heard
 from tests.servers.receiver import CUT_OFF, running_receiver
 
@@ -20,34 +20,6 @@ from headrace.model.outcome import FlowState, UpdateState
 from headrace.testing import Crashed, Point
 
 pytestmark = pytest.mark.spark
-
-FIRST, SECOND = ([{"id": n, "name": f"n{n}"} for n in range(start, start + 4)] for start in (0, 4))
-IDS = list(range(8))
-SOURCE = """
-    @dp.table(schema="id INT, name STRING")
-    def source():
-        return spark.readStream.schema("id INT, name STRING").json("unused")
-
-    def stream():
-        return spark.readStream.option("maxFilesPerTrigger", 1).table("source")
-    """
-FLOW = """
-    @dp.append_flow(target="out")
-    def deliver():
-        return stream().repartition(2)
-    """
-
-
-def sink(kind, **options):
-    return f'\n    dp.create_sink("out", {kind!r}, {options!r})\n'
-
-
-def ids(rows):
-    return sorted(int(row["id"]) for row in rows)
-
-
-def rows_of_delta(path):
-    return DeltaTable(str(path)).to_pyarrow_table().to_pylist()
 
 
 def rows_of_json(path):
@@ -342,30 +314,15 @@ def test_each_row_is_in_a_topic_and_repeats_are_told_by_headers_when_an_update_d
     assert pipeline.project.events().flow_totals()["deliver"].rows_written == 8
 
 
-@pytest.fixture
-def orders(postgres):
-    """A table and what is in it; its commits are those of this test alone."""
-    postgres.execute(
-        "DROP TABLE IF EXISTS out_orders, headrace_commits",
-        "CREATE TABLE out_orders (id int PRIMARY KEY, name text, extra text DEFAULT 'none')",
-    )
-
-    return lambda table="out_orders": postgres.rows(table)
-
-
-def jdbc(postgres, **more):
-    return sink("jdbc", **postgres.options(dbtable="out_orders", **more))
-
-
 @pytest.mark.parametrize("point", [Point.TO_WRITE, Point.STAGED, Point.WRITTEN, Point.COUNTED])
-def test_no_row_is_lost_or_doubled_in_a_database_when_an_update_dies(project, postgres, orders, point):
+def test_no_row_is_lost_or_doubled_in_a_database_when_an_update_dies(project, postgres, out_orders, point):
     pipeline = project(SOURCE + jdbc(postgres) + FLOW).given("source", FIRST, SECOND)
 
     die_and_restart(pipeline, point, skip=1)
 
-    assert ids(orders()) == IDS
-    assert {row["extra"] for row in orders()} == {"none"}
-    (commit,) = orders("headrace_commits")
+    assert ids(out_orders()) == IDS
+    assert {row["extra"] for row in out_orders()} == {"none"}
+    (commit,) = out_orders("headrace_commits")
     assert (commit["batch"], commit["row_count"]) == (1, 4)
     assert pipeline.project.events().flow_totals()["deliver"].rows_written == 8
 
@@ -385,7 +342,7 @@ def test_no_row_is_lost_or_doubled_in_a_file_of_sqlite_when_an_update_dies(proje
     assert found == [(number, f"1970-01-01 00:00:0{number}.000000") for number in IDS]
 
 
-def test_two_tables_of_one_schema_each_get_every_row(project, postgres, orders):
+def test_two_tables_of_one_schema_each_get_every_row(project, postgres, out_orders):
     postgres.execute("DROP TABLE IF EXISTS out_copies")
     options = postgres.options(dbtable="out_copies")
     text = SOURCE + jdbc(postgres) + f'\n    dp.create_sink("copies", "jdbc", {options!r})\n'
@@ -393,10 +350,10 @@ def test_two_tables_of_one_schema_each_get_every_row(project, postgres, orders):
 
     project(text).given("source", FIRST, SECOND).run()
 
-    assert (ids(orders()), ids(orders("out_copies"))) == (IDS, IDS)
+    assert (ids(out_orders()), ids(out_orders("out_copies"))) == (IDS, IDS)
 
 
-def test_rows_take_the_place_of_those_with_their_key_unless_they_are_older(project, postgres, orders):
+def test_rows_take_the_place_of_those_with_their_key_unless_they_are_older(project, postgres, out_orders):
     sequence = {"mode": "upsert", "keys": "id", "sequenceBy": "at"}
     text = SOURCE.replace("id INT, name STRING", "id INT, name STRING, at INT")
     text += sink("jdbc", **postgres.options(dbtable="out_versions", **sequence)) + FLOW
@@ -406,22 +363,10 @@ def test_rows_take_the_place_of_those_with_their_key_unless_they_are_older(proje
 
     project(text).given("source", first, second).run()
 
-    assert {(row["id"], row["name"]) for row in orders("out_versions")} == {(1, "new"), (2, "b2")}
+    assert {(row["id"], row["name"]) for row in out_orders("out_versions")} == {(1, "new"), (2, "b2")}
 
 
-def test_documents_are_those_that_rows_have_and_what_is_none_is_refused(project, postgres, orders):
-    postgres.execute("ALTER TABLE out_orders ALTER COLUMN name TYPE jsonb USING name::jsonb")
-    rows = [{"id": 0, "name": '{"a": [1]}'}, {"id": 1}, {"id": 2, "name": "no document"}, {"id": 3, "name": "null"}]
-    pipeline = project(SOURCE + jdbc(postgres) + SPARING).given("source", rows)
-
-    pipeline.run()
-
-    postgres.execute("DELETE FROM out_orders WHERE name IS NULL")
-    assert {row["id"]: row["name"] for row in orders()} == {0: {"a": [1]}, 3: None}
-    assert [row for row, _, _ in refused(pipeline)] == [2]
-
-
-def test_nothing_is_left_beside_a_table_when_tries_fail_and_die(project, postgres, orders):
+def test_nothing_is_left_beside_a_table_when_tries_fail_and_die(project, postgres, out_orders):
     rows = [{"id": 1, "name": "a"}, {"id": 1, "name": "b"}]
     pipeline = project(SOURCE + jdbc(postgres) + FLOW).given("source", FIRST, rows)
     with pytest.raises(Crashed):
@@ -429,11 +374,11 @@ def test_nothing_is_left_beside_a_table_when_tries_fail_and_die(project, postgre
 
     pipeline.restart().run()
 
-    found = orders("information_schema.tables WHERE table_name LIKE 'headrace_stage%'")
-    assert (ids(orders()), found) == ([0, 1, 2, 3], [])
+    found = out_orders("information_schema.tables WHERE table_name LIKE 'headrace_stage%'")
+    assert (ids(out_orders()), found) == ([0, 1, 2, 3], [])
 
 
-def test_a_row_that_a_database_refuses_leaves_none_of_its_batch(project, postgres, orders):
+def test_a_row_that_a_database_refuses_leaves_none_of_its_batch(project, postgres, out_orders):
     rows = [{"id": 1, "name": "a"}, {"id": 1, "name": "b"}]
     pipeline = project(SOURCE + jdbc(postgres) + FLOW).given("source", FIRST, rows)
 
@@ -441,7 +386,7 @@ def test_a_row_that_a_database_refuses_leaves_none_of_its_batch(project, postgre
 
     assert result.states["deliver"] is FlowState.FAILED
     assert result.outcome.error["code"] == "JDBC.WRITE"
-    assert ids(orders()) == [0, 1, 2, 3]
+    assert ids(out_orders()) == [0, 1, 2, 3]
     assert postgres.password not in json.dumps(result.outcome.to_json())
 
 
@@ -502,169 +447,3 @@ def test_a_source_of_data_in_python_is_a_sink(project, tmp_path):
     assert result.state is UpdateState.COMPLETED, result.outcome.error["detail"]
     assert ids(rows_of_json(notes)) == IDS
     assert result.flow("deliver").counts.rows_written == 8
-
-
-SPARING = FLOW.replace('target="out"', 'target="out", spark_conf={"headrace.failing_rows": "quarantine"}')
-
-
-def refused(pipeline, sink="out"):
-    """The ids of rows that were set aside, with what was said of each."""
-    place = Path(pipeline.settings.storage) / "checkpoints" / "default" / sink / "deliver" / "failing_rows"
-    rows = rows_of_delta(place) if place.exists() else []
-    return sorted((int(json.loads(row["row"])["id"]), row["sink"], row["error"]) for row in rows)
-
-
-@pytest.mark.parametrize("point", [None, Point.QUARANTINED, Point.WRITTEN])
-def test_rows_that_a_database_refuses_are_set_aside_and_the_others_are_in_it(project, postgres, orders, point):
-    postgres.execute("ALTER TABLE out_orders ALTER COLUMN name TYPE varchar(5), ADD CHECK (id <> 2)")
-    long = {"id": 9, "name": "much too long"}
-    pipeline = project(SOURCE + jdbc(postgres) + SPARING).given("source", [*FIRST, long], [*SECOND, {"id": 0}])
-
-    if point is not None:
-        with pytest.raises(Crashed):
-            pipeline.crash_at(point).run()
-    result = pipeline.restart().run()
-
-    assert result.state is UpdateState.COMPLETED, result.outcome.error
-    assert ids(orders()) == [0, 1, 3, 4, 5, 6, 7]
-    found = refused(pipeline)
-    assert [(row, sink) for row, sink, _ in found] == [(0, "out"), (2, "out"), (9, "out")]
-    assert "too long" in found[2][2]
-    counts = pipeline.project.events().flow_totals()["deliver"]
-    assert (counts.rows_written, counts.rows_quarantined) == (7, 3)
-
-
-@pytest.mark.parametrize("point", [None, Point.QUARANTINED, Point.WRITTEN])
-def test_rows_that_a_server_refuses_are_set_aside_and_the_others_are_taken(project, tmp_path, point):
-    with running_receiver() as server:
-        server.answer = lambda request, _: 422 if {row["id"] for row in request.rows} & {2, 5} else 200
-        text = SOURCE + sink("http", url=server.url, rowsPerRequest=4)
-        text += f'\n    dp.create_sink("lake", "delta", {{"path": {str(tmp_path / "lake")!r}}})\n'
-        text += SPARING.replace('target="out"', 'target=["out", "lake"]')
-        pipeline = project(text).given("source", FIRST, SECOND)
-
-        if point is not None:
-            with pytest.raises(Crashed):
-                pipeline.crash_at(point).run()
-        pipeline.restart().run()
-
-        assert ids(server.taken) == [0, 1, 3, 4, 6, 7]
-    assert ids(rows_of_delta(tmp_path / "lake")) == IDS
-    assert refused(pipeline, "deliver_targets") == [(2, "out", REFUSED), (5, "out", REFUSED)]
-    counts = pipeline.project.events().flow_totals()["deliver"]
-    assert (counts.rows_written, counts.rows_quarantined) == (6, 2)
-
-
-REFUSED = 'status 422: {"said": "answer 422"}'
-
-
-def test_a_flow_fails_when_a_sink_refuses_too_many_rows(project):
-    with running_receiver() as server:
-        server.answer = lambda _request, _number: 422
-        pipeline = project(SOURCE + sink("http", url=server.url) + SPARING)
-        pipeline.given("source", [{"id": number} for number in range(20)])
-
-        result = pipeline.run()
-
-    assert result.error == "ROWS.TOO_MANY_REFUSED"
-    assert refused(pipeline) == []
-
-
-def test_what_a_sink_has_refused_is_shown_with_the_reason(project):
-    with running_receiver() as server:
-        server.answer = lambda request, _: 422 if request.rows[0]["id"] == 2 else 200
-        pipeline = project(SOURCE + sink("http", url=server.url, rowsPerRequest=1) + SPARING).given("source", FIRST)
-        pipeline.run()
-
-    shown = pipeline.project.quarantine_show("out")
-
-    assert pipeline.project.quarantine_list() == (("out", 1, {"sink.refused": 1}),)
-    assert dict(zip(shown.columns, shown.rows[0], strict=True))["error"] == REFUSED
-
-
-@pytest.mark.parametrize("point", [None, Point.WRITTEN, Point.MARKED])
-def test_rows_that_were_refused_go_to_their_sink_once_more(project, postgres, orders, tmp_path, point):
-    postgres.execute("ALTER TABLE out_orders ADD CONSTRAINT small CHECK (id NOT IN (2, 5))")
-    text = SOURCE + jdbc(postgres)
-    text += f'\n    dp.create_sink("lake", "delta", {{"path": {str(tmp_path / "lake")!r}}})\n'
-    text += SPARING.replace('target="out"', 'target=["out", "lake"]')
-    pipeline = project(text).given("source", FIRST, SECOND)
-    pipeline.run()
-    postgres.execute("ALTER TABLE out_orders DROP CONSTRAINT small, ADD CHECK (id <> 5)")
-
-    if point is None:
-        result = pipeline.replay("deliver_targets", rules=["sink.refused"])
-        counts = result.flow("deliver").counts
-        assert (counts.rows_written, counts.rows_quarantined) == (1, 1)
-    else:
-        with pytest.raises(Crashed):
-            pipeline.crash_at(point).replay("deliver_targets")
-        pipeline.restart().run("deliver_targets")
-
-    assert ids(orders()) == [0, 1, 2, 3, 4, 6, 7]
-    assert ids(rows_of_delta(tmp_path / "lake")) == IDS
-    assert pipeline.project.quarantine_list() == (("deliver_targets", 1, {"sink.refused": 1}),)
-
-
-def refused_by_both(project, postgres, server):
-    """A flow into a database and to a server, each of which has refused rows of its own."""
-    postgres.execute("ALTER TABLE out_orders ADD CONSTRAINT small CHECK (id NOT IN (2, 5))")
-    server.answer = lambda request, _: 422 if request.rows[0]["id"] in (2, 3) else 200
-    options = {"url": server.url, "rowsPerRequest": 1, "concurrency": 1, "maxAttempts": 1}
-    text = SOURCE + jdbc(postgres) + f'\n    dp.create_sink("shop", "http", {options!r})\n'
-    text += SPARING.replace('target="out"', 'target=["out", "shop"]')
-    pipeline = project(text, max_flow_retries=2).given("source", FIRST, SECOND)
-    pipeline.run()
-    return pipeline
-
-
-def test_a_replay_that_is_tried_again_settles_the_rows_that_it_began_with(project, postgres, orders):
-    with running_receiver() as server:
-        pipeline = refused_by_both(project, postgres, server)
-        postgres.execute("ALTER TABLE out_orders DROP CONSTRAINT small, ADD CHECK (id <> 5)")
-        before = len(server.requests)
-        server.answer = lambda _request, number: 503 if number == before + 1 else 200
-
-        result = pipeline.replay("deliver_targets")
-
-        assert result.state is UpdateState.COMPLETED, result.outcome.error
-        assert ids(server.taken) == IDS
-    assert ids(orders()) == [0, 1, 2, 3, 4, 6, 7]
-    assert pipeline.project.quarantine_list() == (("deliver_targets", 1, {"sink.refused": 1}),)
-
-
-def test_a_replay_that_a_sink_cannot_take_is_given_up(project, postgres, orders):
-    with running_receiver() as server:
-        pipeline = refused_by_both(project, postgres, server)
-
-        result = pipeline.replay("deliver_targets", changes=["name=raise_error('no')"])
-        pipeline.replay("deliver_targets", abandon=True)
-        server.answer = lambda _request, _number: 200
-        again = pipeline.replay("deliver_targets", changes=["name='mended'"])
-
-    assert (result.state, again.state) == (UpdateState.FAILED, UpdateState.COMPLETED)
-    assert {row["name"] for row in server.taken if row["id"] in (2, 3)} == {"mended"}
-
-
-def test_rows_of_two_causes_are_replayed_one_after_the_other(project, postgres, orders):
-    with running_receiver() as server:
-        pipeline = refused_by_both(project, postgres, server)
-
-    for rules, code in ((["sink.refused", "query.failed"], "REPLAY.ONE_CAUSE"), (["no such"], "REPLAY.NOTHING")):
-        with pytest.raises(PipelineError) as caught:
-            pipeline.replay("deliver_targets", rules=rules)
-        assert caught.value.code == code
-
-
-def test_refused_rows_of_a_flow_have_its_own_columns_when_they_are_replayed(project):
-    with running_receiver() as server:
-        server.answer = lambda request, _: 422 if request.rows[0]["id"] == 2 else 200
-        text = SOURCE + sink("http", url=server.url, rowsPerRequest=1) + SPARING
-        text += SPARING.replace("def deliver", "def names").replace("stream()", 'stream().select("id")')
-        pipeline = project(text).given("source", FIRST)
-        pipeline.run()
-        server.answer = lambda _request, _number: 200
-
-        pipeline.replay("out")
-
-        assert sorted(map(list, server.taken[-2:])) == [["id"], ["id", "name"]]
