@@ -19,7 +19,7 @@ from scenario import Contestant, Scenario, Step
 
 from headrace.autoloader.discovery import Clock
 from headrace.autoloader.ledger import Ledger
-from headrace.autoloader.source import Place, prepare
+from headrace.autoloader.preparing import Place, prepare
 from headrace.autoloader.stream import FileStream, Offset
 
 FEW = 10_000

@@ -137,10 +137,15 @@ def test_no_class_has_more_methods_than_its_budget() -> None:
     assert large == {}
 
 
+# Loaded in a process of its own by each query, which needs little of it; what is not loaded was measured.
+LOADED_BY_EACH_QUERY = {"src/headrace/spark/cloud_files.py"}
+
+
 def test_no_function_imports_modules_of_our_own() -> None:
     hidden = [
         f"{relative(module)}:{statement.lineno}"
         for module, tree in TREES.items()
+        if relative(module) not in LOADED_BY_EACH_QUERY
         for function in ast.walk(tree)
         if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
         for statement in ast.walk(function)

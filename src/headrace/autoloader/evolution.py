@@ -15,11 +15,12 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from headrace.autoloader.preparing import grown
 from headrace.autoloader.reading.files import read_splits
 from headrace.autoloader.reading.plan import ReadPlan, UnknownFields
 from headrace.autoloader.reading.splits import Split
 from headrace.autoloader.sampling import inferred
-from headrace.autoloader.source import Source, grown
+from headrace.autoloader.source import Source
 from headrace.autoloader.stores.paths import store_of
 from headrace.autoloader.stream import Work
 from headrace.autoloader.widening import MODE as WIDENS

@@ -12,8 +12,7 @@ from headrace.autoloader.discovery import SETTLED_S, Clock
 from headrace.autoloader.file_states import forget
 from headrace.autoloader.finding import Discovery, discovery_of
 from headrace.autoloader.ledger import FIRST_NUMBER, Ledger
-from headrace.autoloader.reading.files import DIVISIBLE
-from headrace.autoloader.reading.splits import Split, packed, splits_of
+from headrace.autoloader.reading.splits import DIVISIBLE, Split, packed, splits_of
 from headrace.autoloader.source import Source
 
 # As spark.sql.files.maxPartitionBytes and openCostInBytes have it.

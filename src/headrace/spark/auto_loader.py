@@ -24,8 +24,9 @@ from pyspark.sql.types import StructType
 
 from headrace.autoloader.ddl import InvalidDdl, parse_struct
 from headrace.autoloader.options import options_of_function, without_effect_of
+from headrace.autoloader.preparing import Place, prepare
 from headrace.autoloader.reading.plan import METADATA
-from headrace.autoloader.source import LEDGERS_ELSEWHERE, Place, prepare
+from headrace.autoloader.source import LEDGERS_ELSEWHERE
 from headrace.errors import PipelineError, Problems
 from headrace.spark.active import while_active
 from headrace.spark.cloud_files import NAME, SOURCE_OPTION, CloudFiles

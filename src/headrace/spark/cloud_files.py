@@ -1,6 +1,7 @@
 """Auto Loader as a Python data source of Spark (D6): what Spark calls, and nothing more.
 
-Spark pickles these by reference and imports them in its workers: keep the imports few.
+Spark pickles these by reference and imports them in its workers. Each query has one of its own that plans and reads no
+file: what reads is imported where it does, which saves a start a tenth of a second.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from pyspark.sql.types import StructType
 
 from headrace.autoloader.discovery import Clock
-from headrace.autoloader.evolution import rows_of
 from headrace.autoloader.source import Source
 from headrace.autoloader.stream import FileStream, Offset, all_work
 
@@ -69,7 +69,7 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [InputPartition(work) for work in self._stream.work(Offset.of(start), Offset.of(end))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return rows_of(self._source, partition.value)
+        return _rows_of(self._source, partition)
 
     def commit(self, end: dict[str, Any]) -> None:
         self._stream.committed(Offset.of(end))
@@ -90,4 +90,10 @@ class _Reader(DataSourceReader):
         return [InputPartition(work) for work in all_work(self._source, time.time_ns())]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return rows_of(self._source, partition.value)
+        return _rows_of(self._source, partition)
+
+
+def _rows_of(source: Source, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+    from headrace.autoloader.evolution import rows_of  # noqa: PLC0415 - see above
+
+    return rows_of(source, partition.value)

@@ -19,13 +19,13 @@ from hypothesis import strategies as st
 
 from headrace.autoloader.ddl import parse_struct
 from headrace.autoloader.options import loader_options
+from headrace.autoloader.preparing import Place, prepare
 from headrace.autoloader.reading.avro_container import read_blocks, read_header, written_long
 from headrace.autoloader.reading.files import read_splits
 from headrace.autoloader.reading.opening import CorruptFile
 from headrace.autoloader.reading.plan import ReadPlan, UnknownFields
 from headrace.autoloader.reading.splits import Split, splits_of
 from headrace.autoloader.sampling import inferred
-from headrace.autoloader.source import Place, prepare
 from headrace.errors import PipelineError, Problems
 from headrace.model.schema import type_text
 

@@ -8,7 +8,7 @@ import pytest
 
 from headrace.autoloader.ddl import parse_struct
 from headrace.autoloader.evolution import rows_of
-from headrace.autoloader.source import Place, prepare
+from headrace.autoloader.preparing import Place, prepare
 from headrace.autoloader.stream import all_work
 
 NOW_NS = 1_704_164_645 * 10**9

@@ -11,8 +11,8 @@ import pytest
 
 from headrace.autoloader.ddl import parse_struct
 from headrace.autoloader.evolution import UnknownFieldException, new_fields_told, rows_of
+from headrace.autoloader.preparing import Place, prepare
 from headrace.autoloader.reading.plan import MalformedRecord
-from headrace.autoloader.source import Place, prepare
 from headrace.autoloader.stream import all_work
 from headrace.errors import PipelineError
 from headrace.model.schema import type_text

@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.autoloader.ddl import parse_struct
+from headrace.autoloader.preparing import Place, prepare
 from headrace.autoloader.reading.csv_blocks import CsvBlocks
 from headrace.autoloader.reading.csv_lines import Dialect
 from headrace.autoloader.reading.csv_long_separators import parser_of
 from headrace.autoloader.reading.files import read_splits
 from headrace.autoloader.reading.plan import MalformedRecord, ReadPlan, UnknownFields
 from headrace.autoloader.reading.splits import Split, splits_of
-from headrace.autoloader.source import Place, prepare
 from headrace.model.schema import type_text
 
 PATH = "/in/a.csv"

@@ -11,7 +11,7 @@ import pytest
 from headrace.autoloader.ddl import parse_struct
 from headrace.autoloader.evolution import rows_of
 from headrace.autoloader.options import loader_options
-from headrace.autoloader.source import Place, prepare
+from headrace.autoloader.preparing import Place, prepare
 from headrace.autoloader.stream import all_work
 from headrace.errors import PipelineError, Problems
 from headrace.model.schema import type_text

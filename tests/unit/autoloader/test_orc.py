@@ -11,10 +11,10 @@ from pyarrow import orc
 
 from headrace.autoloader.ddl import parse_struct
 from headrace.autoloader.options import loader_options
+from headrace.autoloader.preparing import Place, prepare
 from headrace.autoloader.reading.files import read_splits
 from headrace.autoloader.reading.plan import ReadPlan, UnknownFields
 from headrace.autoloader.reading.splits import Split
-from headrace.autoloader.source import Place, prepare
 from headrace.errors import PipelineError, Problems
 
 NOON = datetime(2024, 7, 1, 12)  # noqa: DTZ001 - of no zone

@@ -19,7 +19,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from headrace.autoloader.discovery import Clock
 from headrace.autoloader.evolution import rows_of
-from headrace.autoloader.source import Place, prepare
+from headrace.autoloader.preparing import Place, prepare
 from headrace.autoloader.stream import FileStream, Offset
 
 NS = 1_000_000_000

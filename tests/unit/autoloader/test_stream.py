@@ -14,7 +14,8 @@ from headrace.autoloader.discovery import Clock
 from headrace.autoloader.evolution import UnknownFieldException, rows_of
 from headrace.autoloader.ledger import Ledger
 from headrace.autoloader.news import backlog_of_auto_loader
-from headrace.autoloader.source import Place, Source, prepare
+from headrace.autoloader.preparing import Place, prepare
+from headrace.autoloader.source import Source
 from headrace.autoloader.starting import begin_behind, files_before
 from headrace.autoloader.stream import FileStream
 from headrace.errors import PipelineError

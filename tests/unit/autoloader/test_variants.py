@@ -11,13 +11,13 @@ from pyspark.sql.variant_utils import VariantBuilder, VariantUtils
 
 from headrace.autoloader.ddl import parse_struct
 from headrace.autoloader.options import loader_options
+from headrace.autoloader.preparing import Place, prepare
 from headrace.autoloader.reading.files import read_splits
 from headrace.autoloader.reading.json_scan import Leniency, read_json
 from headrace.autoloader.reading.plan import MalformedRecord, ReadPlan
 from headrace.autoloader.reading.splits import Split
 from headrace.autoloader.reading.values import Misfit
 from headrace.autoloader.reading.variants import variant_of
-from headrace.autoloader.source import Place, prepare
 from headrace.errors import PipelineError
 
 VALUES = st.recursive(

@@ -8,7 +8,7 @@ from contextlib import closing
 import pytest
 
 from headrace.autoloader.discovery import Clock
-from headrace.autoloader.source import Place, prepare
+from headrace.autoloader.preparing import Place, prepare
 from headrace.autoloader.stream import FileStream
 from headrace.autoloader.watching import BACKSTOP_S, FolderWatch
 

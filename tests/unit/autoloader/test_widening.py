@@ -12,7 +12,7 @@ import pytest
 from headrace.autoloader.ddl import parse_struct
 from headrace.autoloader.discovery import Clock
 from headrace.autoloader.evolution import UnknownFieldException, rows_of
-from headrace.autoloader.source import Place, prepare
+from headrace.autoloader.preparing import Place, prepare
 from headrace.autoloader.stream import FileStream
 from headrace.autoloader.widening import widened
 from headrace.errors import PipelineError

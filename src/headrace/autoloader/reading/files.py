@@ -126,5 +126,3 @@ _CONTENTS: Mapping[str, Contents] = {
     "parquet": parquet_rows,
     "xml": xml_rows,
 }
-# Formats whose files can be read from any place in them.
-DIVISIBLE = frozenset({"avro", "csv", "json", "parquet", "text"})

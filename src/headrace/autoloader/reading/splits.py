@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 
+# Formats whose files can be read from any place in them.
+DIVISIBLE = frozenset({"avro", "csv", "json", "parquet", "text"})
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _COMPRESSED = (".gz", ".bz2", ".zst", ".lz4", ".snappy", ".deflate", ".xz")
 

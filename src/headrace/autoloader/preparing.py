@@ -1,0 +1,294 @@
+"""What a ``cloudFiles`` reader means that was given options, a path, and a schema or none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timezone
+from pathlib import Path
+
+from headrace.autoloader.ddl import JsonType, nullable, struct_of
+from headrace.autoloader.globs import InvalidGlob
+from headrace.autoloader.hints import HintMismatch, with_hints
+from headrace.autoloader.inference import evolved
+from headrace.autoloader.option_table import PATH_OPTIONS
+from headrace.autoloader.options import RESCUED, LoaderOptions, loader_options
+from headrace.autoloader.reading.arrow_types import NoArrowType, arrow_schema
+from headrace.autoloader.reading.partitions import folder_values
+from headrace.autoloader.reading.plain import FIXED
+from headrace.autoloader.reading.plan import METADATA, ReadPlan
+from headrace.autoloader.reading.values import zone_name
+from headrace.autoloader.sampling import PARTITION, inferred, newest, partition_columns
+from headrace.autoloader.schema_store import SchemaStore, SchemaVersion
+from headrace.autoloader.source import LEDGERS, Source, tree_of
+from headrace.autoloader.stores.paths import local_path, mapped, root_of, whole_path
+from headrace.autoloader.tree import Tree
+from headrace.autoloader.widening import MODE as WIDENS
+from headrace.autoloader.widening import widened
+from headrace.errors import PipelineError
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a stream keeps what it knows, and what else the session decides.
+
+    ``schema_location`` is None where no folder was named; ``stores`` says whether anything may be written now.
+    ``now_ns`` is the time, ``tasks`` how many run at once; ``paths`` maps beginnings of paths to what they stand for.
+    """
+
+    ledgers: Path
+    schema_location: Path | None
+    now_ns: int
+    time_zone: str = "UTC"
+    tasks: int = 1
+    stores: bool = True
+    # Whether a schema is inferred even where there is one: its rows are cleared by this update.
+    anew: bool = False
+    paths: Mapping[str, str] = field(default_factory=dict)
+
+
+def prepare(
+    given: Mapping[str, str], path: str, schema: JsonType | None, place: Place, *, metadata: bool = False
+) -> Source:
+    """What a reader means that was given options, a path, and a schema or none.
+
+    Without a schema it is the newest version below the schema location, or inferred from the files that are there and
+    stored as version 0; ``metadata`` says that the query names ``_metadata``.
+
+    Raises:
+        Problems: options that are wrong.
+        PipelineError: ``AUTO_LOADER.*``: the path does not exist, or nothing says what the columns are.
+    """
+    given = _mapped_options(given, place.paths)
+    options = loader_options(given, time_zone=place.time_zone)
+    whole = whole_path(mapped(path, place.paths))
+    if options.schema_location is not None:
+        folder = local_path(options.schema_location, "cloudFiles.schemaLocation")
+        # What somebody has named is theirs, and may be another stream's too.
+        place = replace(place, schema_location=Path(folder), anew=False)
+    try:
+        tree = tree_of(whole, options)
+        there = tree.store.is_folder(tree.base)
+    except InvalidGlob as error:
+        raise PipelineError("AUTO_LOADER.PATH_PATTERN", path=path, reason=str(error)) from error
+    if not there:
+        raise PipelineError("AUTO_LOADER.PATH_MISSING", path=path)
+    if options.file_format == "csv" and schema is None:
+        # As the vendor has it: where the columns are inferred, the first line names them.
+        options = replace(options, format_options={"header": "true", **options.format_options})
+    single = options.format_options.get("singleVariantColumn")
+    if single is not None:
+        if schema is not None or options.hints:
+            reason = "the whole record is one column, and neither a schema nor hints say more of it"
+            raise PipelineError("AUTO_LOADER.OPTION_VALUE", option="singleVariantColumn", value=single, reason=reason)
+        schema = struct_of([(single, "variant")])
+    if schema is None:
+        found = _found(tree, options, place)
+        columns, version, names = found.schema, found.number, set[str]()
+    else:
+        columns, version, names = _given(schema, options), None, _folder_keys(tree, options)
+    partitions = [f for f in columns["fields"] if PARTITION in f.get("metadata", {}) or f["name"] in names]
+    data = [field for field in columns["fields"] if field not in partitions]
+    corrupt = any(f["name"] == options.corrupt_column and f["type"] == "string" for f in data)
+    rescued = options.rescued_column or (None if schema is not None and options.evolution_mode != "rescue" else RESCUED)
+    # A field of the files that is called as the column for what is rescued is rescued itself.
+    data = [field for field in data if rescued is None or field["name"].casefold() != rescued.casefold()]
+    metadata = metadata if options.metadata is None else options.metadata
+    plan = ReadPlan(
+        file_format=options.file_format,
+        data={"type": "struct", "fields": data},
+        base=tree.base,
+        partitions={"type": "struct", "fields": partitions},
+        rescued_column=rescued,
+        corrupt_column=options.corrupt_column if corrupt else None,
+        evolves=_mode(options, schema) in ("addNewColumns", WIDENS, "failOnNewColumns"),
+        # As with Spark's sources, a column of that name goes before it.
+        metadata=metadata and not any(field["name"].casefold() == METADATA for field in columns["fields"]),
+        case_sensitive=options.case_sensitive,
+        mode=options.mode,
+        time_zone=zone_name(options.time_zone or place.time_zone),
+        missing_files=options.missing_files,
+        corrupt_files=options.corrupt_files,
+        bad_records=_bad_records(options, place),
+        format_options=options.format_options,
+    )
+    _check_types(plan)
+    _check_fixed(plan)
+    _check_move(options, tree)
+    _check_notifications(options, whole)
+    ledgers = options.ledger_location and Path(local_path(options.ledger_location, "headrace.ledgerLocation"))
+    return Source(
+        given={name: str(value) for name, value in given.items()},
+        path=whole,
+        plan=plan,
+        ledgers=str(ledgers or (place.schema_location / LEDGERS if place.schema_location else place.ledgers)),
+        schema_location=str(place.schema_location) if place.schema_location and schema is None else None,
+        tasks=place.tasks,
+        version=version,
+    )
+
+
+def _check_notifications(options: LoaderOptions, path: str) -> None:
+    if not options.notifications:
+        return
+    store, reason, option = root_of(path).partition(":")[0] or "file", "", "useNotifications"
+    if store == "file" and options.queue_url:
+        reason, option = "files on a local disk are told by the kernel; a queue tells of objects of S3", "queueUrl"
+    elif store == "s3" and not options.queue_url:
+        reason = "nothing is made in your cloud account: name the queue of the bucket's notifications with queueUrl"
+    elif store not in ("file", "s3"):
+        reason = f"{store} is listed; local disks and S3 can notify"
+    if reason:
+        value = options.queue_url if option == "queueUrl" else "true"
+        raise PipelineError("AUTO_LOADER.OPTION_VALUE", option=f"cloudFiles.{option}", value=value, reason=reason)
+
+
+def _mapped_options(given: Mapping[str, str], paths: Mapping[str, str]) -> Mapping[str, str]:
+    places = {name.casefold() for name in PATH_OPTIONS}
+    return {name: mapped(str(text), paths) if name.casefold() in places else text for name, text in given.items()}
+
+
+def _check_move(options: LoaderOptions, tree: Tree) -> None:
+    if options.move_to is None:
+        return
+    target, reason = whole_path(options.move_to), ""
+    if f"{target}/".startswith(f"{tree.base.rstrip('/')}/"):
+        reason = "it lies in the folder that is read, where files would be found again"
+    elif root_of(target) != root_of(tree.base):
+        reason = "it is not in the store that is read, and files are moved within one"
+    if reason:
+        option = "cloudFiles.cleanSource.moveDestination"
+        raise PipelineError("AUTO_LOADER.OPTION_VALUE", option=option, value=options.move_to, reason=reason)
+
+
+def grown(location: Path, seen: JsonType, options: LoaderOptions, misfits: AbstractSet[str]) -> SchemaVersion | None:
+    """The newest version of a schema, stored now if need be, that has the fields that only *seen* has too.
+
+    Of the fields that are *misfits* the types are wider, as far as may be. None when there is no version at all.
+    """
+    store = SchemaStore(location)
+    while (latest := store.latest()) is not None:
+        wider = widened(latest.schema, seen, misfits, options.file_format) if misfits else latest.schema
+        wider = _hinted(evolved(wider, seen, repeated=options.file_format == "xml"), options)
+        if wider == latest.schema:
+            return latest
+        if store.add(wider, latest.number + 1):
+            return SchemaVersion(latest.number + 1, wider)
+    return None
+
+
+def _mode(options: LoaderOptions, schema: JsonType | None) -> str:
+    # What is not inferred does not grow.
+    found = "rescue" if options.file_format == "orc" else "addNewColumns"
+    return options.evolution_mode or ("none" if schema is not None else found)
+
+
+def _given(schema: JsonType, options: LoaderOptions) -> JsonType:
+    if options.evolution_mode in ("addNewColumns", WIDENS):
+        raise PipelineError("AUTO_LOADER.GIVEN_SCHEMA_EVOLVES")
+    if "avroSchema" in options.format_options:
+        raise PipelineError("AUTO_LOADER.TWO_SCHEMAS")
+    rescued = options.rescued_column
+    fields = [field for field in nullable(schema["fields"]) if field["name"] != rescued]
+    return {**schema, "fields": fields}
+
+
+def _folder_keys(tree: Tree, options: LoaderOptions) -> set[str]:
+    """Columns that the folders of files have, where a schema is given: those that were named, or that a file shows."""
+    if options.partition_columns is not None or options.recursive:
+        return set(options.partition_columns or ())
+    first = next(tree.files(), None)
+    return set() if first is None else set(folder_values(tree.base, first[0]))
+
+
+def _found(tree: Tree, options: LoaderOptions, place: Place) -> SchemaVersion:
+    store = SchemaStore(place.schema_location) if place.schema_location else None
+    latest = store.latest() if store else None
+    if store is not None and latest is not None and not (place.anew or store.outdated):
+        # Fields that came into an avroSchema since; as with files, no type changes.
+        named = inferred((), options) if "avroSchema" in options.format_options else None
+        schema = _hinted(latest.schema if named is None else evolved(latest.schema, named), options)
+        if schema != latest.schema and place.stores:
+            store.add(schema, latest.number + 1)
+            return SchemaVersion(latest.number + 1, schema)
+        return SchemaVersion(latest.number, schema)
+    if store is None:
+        raise PipelineError("AUTO_LOADER.SCHEMA_LOCATION_MISSING")
+    files = newest(tree, place.now_ns)
+    data = inferred(files, options, place.time_zone)
+    if data is not None:
+        partitions = partition_columns(files, tree.base, options, place.time_zone)
+        names = {field["name"].casefold() for field in partitions}
+        fields = [field for field in data["fields"] if field["name"].casefold() not in names]
+        schema = _hinted({"type": "struct", "fields": [*fields, *partitions]}, options)
+    elif latest is not None:
+        schema = _hinted(latest.schema, options)
+    else:
+        raise PipelineError("AUTO_LOADER.NOTHING_TO_INFER", path=tree.base, format=options.file_format)
+    version = _next_version(store, latest, schema, stores=place.stores)
+    if place.stores:
+        store.settle()
+    return version
+
+
+def _next_version(store: SchemaStore, latest: SchemaVersion | None, schema: JsonType, *, stores: bool) -> SchemaVersion:
+    if latest is not None and latest.schema == schema:
+        return latest
+    number = latest.number + 1 if latest is not None else 0
+    if stores and not store.add(schema, number):
+        return store.read(number)
+    return SchemaVersion(number, schema)
+
+
+def _hinted(schema: JsonType, options: LoaderOptions) -> JsonType:
+    try:
+        return with_hints(schema, options.hints)
+    except HintMismatch as error:
+        hints = ", ".join(".".join(hint.path) for hint in options.hints)
+        raise PipelineError(
+            "AUTO_LOADER.OPTION_VALUE", option="cloudFiles.schemaHints", value=hints, reason=str(error)
+        ) from error
+
+
+def _holds_variant(kind: JsonType) -> bool:
+    """Whether a type is VARIANT, or has one inside."""
+    if isinstance(kind, str):
+        return kind == "variant"
+    inner = [field["type"] for field in kind.get("fields", ())]
+    inner += [kind[side] for side in ("elementType", "keyType", "valueType") if side in kind]
+    return any(map(_holds_variant, inner))
+
+
+def _bad_records(options: LoaderOptions, place: Place) -> str | None:
+    """The folder for what cannot be read: one for each time that a reader is made, as the vendor has it."""
+    given = options.format_options.get("badRecordsPath")
+    if given is None:
+        return None
+    made_at = datetime.fromtimestamp(place.now_ns // 1_000_000_000, tz=timezone.utc)
+    return str(Path(local_path(given, "badRecordsPath"), made_at.strftime("%Y%m%dT%H%M%S")))
+
+
+def _check_fixed(plan: ReadPlan) -> None:
+    """Refuse a schema that files of one fixed column, or of a few, are not read as."""
+    fixed = FIXED.get(plan.file_format)
+    if fixed is None:
+        return
+    fields = plan.data["fields"]
+    if plan.file_format == "text" and [field["type"] for field in fields] != ["string"]:
+        raise PipelineError("AUTO_LOADER.SCHEMA", reason="files of text have one column, of type string")
+    known = {field["name"]: field["type"] for field in fixed["fields"]}
+    other = next((field["name"] for field in fields if known.get(field["name"]) != field["type"]), None)
+    if plan.file_format == "binaryFile" and other is not None:
+        said = ", ".join(f"{name} {kind}" for name, kind in known.items())
+        raise PipelineError("AUTO_LOADER.SCHEMA", reason=f'"{other}" is none of {said}')
+
+
+def _check_types(plan: ReadPlan) -> None:
+    for column in plan.whole["fields"]:
+        try:
+            arrow_schema({"type": "struct", "fields": [column]})
+            if plan.file_format != "json" and _holds_variant(column["type"]):
+                raise NoArrowType("of JSON alone a VARIANT is made")  # noqa: TRY301 - the one place that names the column
+        except NoArrowType as error:
+            raise PipelineError("AUTO_LOADER.TYPE", column=column["name"], reason=str(error)) from error
