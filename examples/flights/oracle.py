@@ -39,11 +39,15 @@ class Difference:
 
 
 class Oracle:
-    """Answers for the files below a landing folder as they are now; close it, or use it in a ``with``."""
+    """Answers for the files below a landing folder as they are now; close it, or use it in a ``with``.
 
-    def __init__(self, landing: Path) -> None:
+    *repaired* says that flights which arrived a day early were mended.
+    """
+
+    def __init__(self, landing: Path, *, repaired: bool = False) -> None:
         self._duck = duckdb.connect()
         self._duck.execute("SET VARIABLE landing = $1", [str(landing)])
+        self._duck.execute("SET VARIABLE repaired = $1", [repaired])
         self._duck.execute(Path(__file__).with_name("oracle.sql").read_text(encoding="utf-8"))
 
     def __enter__(self) -> Self:

@@ -1,5 +1,6 @@
 -- What the pipeline's tables must hold, worked out a second time by DuckDB from the files that landed.
--- The variable `landing` is the folder of the feed. oracle.py runs this file and reads the tables it makes.
+-- The variable `landing` is the folder of the feed, and `repaired` says whether flights that arrived half a day before
+-- they could have a day more. oracle.py runs this file and reads the tables it makes.
 
 -- A field as the JSON text that it is: 517 is a whole number; "abc", 15.45 and {"miles": 733} are none.
 CREATE MACRO is_number(field) AS field IS NULL OR regexp_full_match(field, '-?[0-9]+');
@@ -44,6 +45,13 @@ FROM read_json(
   }
 ) AS lines;
 
+CREATE TABLE mended AS
+SELECT * REPLACE (
+  CASE WHEN getvariable('repaired') AND arr_delay - dep_delay <= -720 THEN arr_delay + 1440 ELSE arr_delay END
+  AS arr_delay
+)
+FROM landed;
+
 CREATE TABLE judged AS
 SELECT
   landed.*,
@@ -61,7 +69,7 @@ SELECT
     WHEN NOT has_carrier THEN 'dropped'
     ELSE 'written'
   END AS fate
-FROM landed
+FROM mended AS landed
 LEFT JOIN airlines ON airlines.carrier = landed.carrier
 LEFT JOIN airports ON airports.faa = landed.dest
 LEFT JOIN planes ON planes.tailnum = landed.tailnum;

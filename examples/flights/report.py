@@ -21,6 +21,7 @@ from headrace import Project
 from headrace.cli.summary import outcome_text
 from headrace.model.expectations import Action
 from headrace.model.outcome import Outcome
+from headrace.plan.loads import Replayed
 
 TABLES: Mapping[str, Sequence[str]] = {
     "bronze": ("flights_raw", "airlines", "airports", "planes", "weather"),
@@ -106,6 +107,21 @@ def rules(console: Console, outcomes: Sequence[Outcome]) -> None:
     console.print(
         f"[magenta]{silver.rows_dropped:,} dropped[/], [cyan]{silver.rows_quarantined:,} quarantined[/], "
         f"{silver.rows_written:,} written. A row that breaks several rules counts for each, and meets the strictest.\n"
+    )
+
+
+def repair(console: Console, wanted: Replayed, forgetful: Sequence[str]) -> None:
+    """What is done with rows of quarantine, and why tables are computed anew."""
+    (rule,), (change,) = wanted.rules, wanted.changes
+    console.rule("[bold]The repair", align="left")
+    console.print(
+        "Flights that arrived half a day before they could: a clock was a day behind. They get their day back and go "
+        "through all rules again; each is in the table once, however often this is tried. Tables that remember two "
+        "days would take flights of last spring for late, and are computed anew.\n\n"
+        f'[bold cyan]headrace quarantine replay {wanted.name} --rule {rule} --set "{escape(change)}"[/]\n'
+        f"[bold cyan]headrace run {' '.join(f'--full-refresh {name}' for name in forgetful)}[/]\n"
+        "[bold cyan]headrace run[/]\n",
+        soft_wrap=True,
     )
 
 

@@ -19,6 +19,7 @@ from headrace.model.outcome import FlowState, Outcome, UpdateState
 EXAMPLE = Path(__file__).parents[2] / "examples" / "flights"
 sys.path.insert(0, str(EXAMPLE))
 
+demo = import_module("demo")
 faults = import_module("faults")
 landing = import_module("landing")
 ledger = import_module("ledger")
@@ -31,16 +32,20 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1200)]
 SINCE, UNTIL = date(2013, 3, 6), date(2013, 3, 14)  # Clocks go forward on the 10th.
 # Ten times what the demo has, so that each fault happens in each instalment.
 SHARES = {fault: 10 * share for fault, share in faults.SHARES.items()}
+COUNTED = ("flights_raw", "flights", "flights_quarantine", "unique_flights")
 REFERENCE = {"airlines", "airports", "planes", "weather"}
 
 
 @dataclass
 class Played:
-    """What three instalments and four updates led to."""
+    """What three instalments and four updates led to, and then a repair."""
 
     folder: Path
     landed: list[Any] = field(default_factory=list)
     outcomes: list[Outcome] = field(default_factory=list)
+    before: dict[str, Any] = field(default_factory=dict)
+    repairs: list[Outcome] = field(default_factory=list)
+    repaired: dict[str, Any] = field(default_factory=dict)
     differences: dict[tuple[int, str], Any] = field(default_factory=dict)
 
     def table(self, name):
@@ -66,6 +71,10 @@ def played(headrace_session, tmp_path_factory):
             for name in oracle.COMPARED:
                 played.differences[instalment, name] = answers.compare(name, played.table(name))
     played.outcomes.append(project.run())
+    played.before = {name: played.table(name) for name in COUNTED}
+    played.repairs = [project.replay(demo.REPAIR), project.run(full_refresh=demo.FORGETFUL), project.run()]
+    with oracle.Oracle(folder / "landing", repaired=True) as answers:
+        played.repaired = {name: answers.compare(name, played.table(name)) for name in oracle.COMPARED}
     return played
 
 
@@ -103,10 +112,24 @@ def test_the_ledger_adds_up_after_each_instalment(played):
 
 
 def test_the_tables_add_up_in_the_end(played):
-    names = ("flights_raw", "flights", "flights_quarantine", "unique_flights")
-    rows = {name: played.table(name).num_rows for name in names}
-    entries = ledger.entries_of_tables(played.landed, played.outcomes, rows)
+    rows = {name: table.num_rows for name, table in played.before.items()}
+    entries = ledger.entries_of_tables(played.landed, played.outcomes, rows, rows["flights_quarantine"])
     assert [entry for entry in entries if not entry.holds] == []
+
+
+def test_the_tables_add_up_after_the_repair(played):
+    rows, waiting = {name: played.table(name).num_rows for name in COUNTED}, demo.waiting(played.folder)
+    entries = ledger.entries_of_repair(played.landed, played.repairs[0], waiting)
+    entries += ledger.entries_of_tables(played.landed, played.outcomes, rows, waiting)
+
+    assert [outcome.state for outcome in played.repairs] == [UpdateState.COMPLETED] * 3
+    assert [entry for entry in entries if not entry.holds] == []
+    assert rows["flights"] > played.before["flights"].num_rows
+
+
+@pytest.mark.parametrize("table", oracle.COMPARED)
+def test_tables_are_duckdbs_to_the_row_after_the_repair(played, table):
+    assert not played.repaired[table]
 
 
 def test_what_is_dropped_and_quarantined_is_what_went_wrong_in_the_feed(played):
@@ -136,7 +159,7 @@ def test_fates_are_those_of_duckdb(played, answers):
 
 
 def test_the_quarantine_names_the_rule_that_a_malformed_line_broke(played):
-    quarantine = played.table("flights_quarantine").select(["row", "broken"]).to_pylist()
+    quarantine = played.before["flights_quarantine"].select(["row", "broken"]).to_pylist()
     unreadable = [entry for entry in quarantine if "readable" in entry["broken"]]
     assert len(unreadable) == sum(part.malformed for part in played.landed)
     assert all(entry["row"]["unreadable"] for entry in unreadable)

@@ -14,14 +14,15 @@ CUT_OFF, SLOW = "cut off", "slow"
 
 @dataclass
 class Request:
-    """What came: headers by names in lower case, and rows."""
+    """What came: headers by names in lower case, rows, and the method."""
 
     headers: dict[str, str]
     rows: list[Any]
+    method: str = "POST"
 
     @property
     def key(self):
-        return self.headers["idempotency-key"]
+        return self.headers.get("idempotency-key")
 
 
 @dataclass
@@ -70,7 +71,7 @@ def running_receiver():
         def do_POST(self):
             body = self.rfile.read(int(self.headers["Content-Length"])).decode()
             headers = {name.lower(): value for name, value in self.headers.items()}
-            status, more = receiver.take(Request(headers, _rows(body, headers["content-type"])))
+            status, more = receiver.take(Request(headers, _rows(body, headers["content-type"]), self.command))
             if status == CUT_OFF or receiver.ends.is_set():
                 self.close_connection = True
                 return
@@ -82,6 +83,8 @@ def running_receiver():
             self.send_header("Content-Length", str(len(text)))
             self.end_headers()
             self.wfile.write(text)
+
+        do_PUT = do_POST  # noqa: N815 - the name that its base looks for
 
         def log_message(self, *_arguments):
             """Nothing."""

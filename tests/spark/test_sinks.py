@@ -447,3 +447,31 @@ def test_a_source_of_data_in_python_is_a_sink(project, tmp_path):
     assert result.state is UpdateState.COMPLETED, result.outcome.error["detail"]
     assert ids(rows_of_json(notes)) == IDS
     assert result.flow("deliver").counts.rows_written == 8
+
+
+def test_requests_are_as_their_options_say(project):
+    with running_receiver() as server:
+        options = {"url": server.url, "method": "PUT", "body": "lines", "rowsPerRequest": 10, "keys": "name"}
+        options |= {"orderBy": "id", "bearerToken": "s3cret", "header.X-Shop": "oslo", "idempotencyHeader": "X-Key"}
+        options |= {"timeout": "20 s", "maxAttempts": 2, "retryBudget": "5 s", "requestsPerSecond": 1000}
+        text = SOURCE + sink("http", **options) + FLOW
+        rows = [{"id": number, "name": "one"} for number in (3, 1, 2)]
+        project(text).given("source", rows).run()
+
+    (request,) = server.requests
+    sent = {name: request.headers[name] for name in ("authorization", "x-shop", "content-type")}
+    assert [row["id"] for row in request.rows] == [1, 2, 3]
+    assert sent == {"authorization": "Bearer s3cret", "x-shop": "oslo", "content-type": "application/x-ndjson"}
+    assert (request.method, len(request.headers["x-key"])) == ("PUT", 32)
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet", "orc", "avro", "text", "xml"])
+def test_files_of_every_format_have_each_row_once_when_an_update_dies(project, headrace_session, tmp_path, kind):
+    options = {"path": str(tmp_path / "out"), **({"writer.rowTag": "ROW"} if kind == "xml" else {})}
+    flow = FLOW.replace("stream()", 'stream().selectExpr("CAST(id AS STRING) AS id")')
+    pipeline = project(SOURCE + sink(kind, **options) + flow, connectors=["avro"]).given("source", FIRST, SECOND)
+
+    die_and_restart(pipeline, Point.TO_PUBLISH)
+
+    reader = headrace_session.read.format(kind).option("rowTag", "ROW")
+    assert sorted(int(row[0]) for row in reader.load(str(tmp_path / "out")).collect()) == IDS

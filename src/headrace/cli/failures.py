@@ -6,6 +6,7 @@ Exit codes are those of the contract: 1 the update or query failed, 2 the projec
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import sys
@@ -34,9 +35,14 @@ _FAILED_CODES = frozenset(
         "FLOW.FAILED",
         "FLOW.USER_CODE",
         "SQL.FAILED",
+        "STORAGE.FULL",
         "VIEW.UNUSABLE",
     }
 )
+
+
+# What the system says where nothing more can be written.
+NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 class Terminated(KeyboardInterrupt):
@@ -70,6 +76,12 @@ def report(error: PipelineError | Problems, invocation: Invocation) -> int:
 def report_usage(reason: str, invocation: Invocation) -> int:
     """Show what is wrong with the command line, and return the exit code."""
     return report(PipelineError("CLI.USAGE", reason=_as_message(reason)), invocation)
+
+
+def report_no_room(error: OSError, invocation: Invocation) -> int:
+    """Say that a disk is full, and return the exit code."""
+    place = f" for {error.filename}" if error.filename else ""
+    return report(PipelineError("STORAGE.FULL", reason=f"{error.strerror}{place}"), invocation)
 
 
 def report_defect(error: Exception, invocation: Invocation) -> int:

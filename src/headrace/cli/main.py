@@ -16,7 +16,16 @@ from headrace import __version__
 from headrace.cli import jars, quarantine
 from headrace.cli.arguments import asks_for_json, hoisted
 from headrace.cli.backfill import backfill
-from headrace.cli.failures import DONE, INTERRUPTED, Terminated, report, report_defect, report_usage
+from headrace.cli.failures import (
+    DONE,
+    INTERRUPTED,
+    NO_ROOM,
+    Terminated,
+    report,
+    report_defect,
+    report_no_room,
+    report_usage,
+)
 from headrace.cli.init import init
 from headrace.cli.invocation import Invocation, Loudness, Output, invocation_of
 from headrace.cli.open_project import Opener, Place, open_project
@@ -73,6 +82,8 @@ def call(words: Sequence[str], opener: Opener = open_project) -> int:
         return DONE
     except HeadraceError as error:
         return report_defect(error, invocation)
+    except OSError as error:
+        return report_no_room(error, invocation) if error.errno in NO_ROOM else report_defect(error, invocation)
     except Exception as error:  # noqa: BLE001 - the last place that can keep a traceback from the reader
         reason = _usage_reason(error)
         return report_usage(reason, invocation) if reason else report_defect(error, invocation)

@@ -164,7 +164,9 @@ class Lease:
         self._renewer.join()
         with self._writing:
             if self._mine is not None and self._holds():
-                self._write(replace(self._mine, released=True, jvm=None))
+                # Where it cannot be given back, as on a full disk, the next one sees that its process has ended.
+                with suppress(OSError):
+                    self._write(replace(self._mine, released=True, jvm=None))
             # Nobody who is late may go on as if it were held.
             self._lost.set()
         if self._lock is not None:

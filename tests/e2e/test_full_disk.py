@@ -1,0 +1,54 @@
+"""Updates whose storage has no room left: they end with an error that says so, and the next one makes it whole."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+
+from headrace.events.reader import EventReader
+
+pytestmark = pytest.mark.e2e
+HEADRACE = f"{sys.executable} -m headrace"
+# In a mount namespace of its own, so that the disk ends with the script whatever happens.
+IN_NAMESPACE = ("unshare", "--map-root-user", "--mount")
+DISK_KIB = 16 * 1024
+SCRIPT = """
+mkdir -p storage && mount -t tmpfs -o size={disk}k tmpfs storage || exit 9
+head -c {filled}K /dev/zero > storage/filler
+{headrace} run > first.txt 2>&1
+echo $? > first.code
+rm storage/filler
+{headrace} run > second.txt 2>&1
+echo $? > second.code
+cp -r storage kept
+"""
+
+
+def can_mount() -> bool:
+    """Whether this user may make a disk of its own; a container can be told not to allow it."""
+    tried = subprocess.run([*IN_NAMESPACE, "mount", "-t", "tmpfs", "tmpfs", "/mnt"], capture_output=True, check=False)
+    return tried.returncode == 0
+
+
+@pytest.mark.skipif(not can_mount(), reason="needs a disk of its own, which this user may not mount")
+@pytest.mark.parametrize("left_kib", [0, 150, 300])
+def test_given_a_full_disk_when_an_update_runs_then_it_says_so_and_the_next_one_loses_nothing(
+    tmp_path: Path, left_kib: int
+) -> None:
+    subprocess.run([*HEADRACE.split(), "init", "shop"], cwd=tmp_path, check=True, capture_output=True)
+    shop = tmp_path / "shop"
+    script = SCRIPT.format(disk=DISK_KIB, filled=DISK_KIB - left_kib, headrace=HEADRACE)
+
+    subprocess.run([*IN_NAMESPACE, "bash", "-c", script], cwd=shop, check=True, capture_output=True)
+
+    first, second = (shop / "first.txt").read_text(), (shop / "second.txt").read_text()
+    assert ((shop / "first.code").read_text(), (shop / "second.code").read_text()) == ("1\n", "0\n"), first + second
+    assert "No space left on device" in first
+    assert "Traceback" not in first
+    counts = EventReader(str(shop / "kept" / "system" / "events")).flow_totals()["orders"]
+    assert (counts.rows_written, counts.rows_dropped, counts.rows_quarantined) == (492, 2, 6)
+    assert DeltaTable(shop / "kept" / "tables" / "default" / "orders").to_pyarrow_table().num_rows == 492
