@@ -82,8 +82,9 @@ def play(folder: Path, until: date, seed: int, console: Console) -> bool:
         if outcomes[-1].state is not UpdateState.COMPLETED:
             report.failure(console, outcomes[-1])
             return False
-    entries += entries_of_repair(landed, outcomes[INSTALMENTS], waiting(folder))
-    report.ledger(console, entries_of_repair(landed, outcomes[INSTALMENTS], waiting(folder)))
+    repair = entries_of_repair(landed, outcomes[INSTALMENTS], waiting(folder), replayed(folder))
+    entries += repair
+    report.ledger(console, repair)
     rows = report.tables(console, project)
     report.gold(console, project)
     totals = entries_of_tables(landed, outcomes[:INSTALMENTS], rows, waiting(folder))
@@ -106,7 +107,17 @@ def disagreements(folder: Path) -> dict[str, tuple[int, int]]:
 
 def waiting(folder: Path) -> int:
     """How many rows are in the quarantine of flights and have not been replayed."""
-    return rows_of(folder, "flights_quarantine").column("status").to_pylist().count("open")
+    return _statuses(folder).count("open")
+
+
+def replayed(folder: Path) -> int:
+    """How many rows of the quarantine of flights were replayed."""
+    return _statuses(folder).count("replayed")
+
+
+def _statuses(folder: Path) -> list[str]:
+    found: list[str] = rows_of(folder, "flights_quarantine").column("status").to_pylist()
+    return found
 
 
 def _update(project: Project, console: Console, full_refresh: Sequence[str] = ()) -> Outcome:

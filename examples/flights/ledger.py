@@ -67,19 +67,19 @@ def entries_of(landed: Landed, outcome: Outcome) -> list[Entry]:
     ]
 
 
-def entries_of_repair(landed: Sequence[Landed], outcome: Outcome, waiting: int) -> list[Entry]:
+def entries_of_repair(landed: Sequence[Landed], outcome: Outcome, waiting: int, early: int) -> list[Entry]:
     """What must hold after flights that arrived a day early were mended and replayed.
 
     Args:
         landed: every instalment.
         outcome: of the replay.
         waiting: how many rows are in quarantine still.
+        early: how many rows went into the replay.
     """
     silver = counts_by_flow([outcome]).get("flights", NOTHING)
-    early = sum(part.faults[Fault.TIME_TRAVEL] for part in landed)
     faulty = sum(part.malformed + part.impossible - part.faults[Fault.NO_CARRIER] for part in landed)
     return [
-        Entry("flights", early, {"mended": silver.rows_written, "in quarantine still": early - silver.rows_written}),
+        Entry("replayed", early, {"mended": silver.rows_written, "in quarantine again": silver.rows_quarantined}),
         Entry("quarantine", faulty, {"mended": silver.rows_written, "in quarantine still": waiting}),
     ]
 

@@ -119,7 +119,7 @@ def test_the_tables_add_up_in_the_end(played):
 
 def test_the_tables_add_up_after_the_repair(played):
     rows, waiting = {name: played.table(name).num_rows for name in COUNTED}, demo.waiting(played.folder)
-    entries = ledger.entries_of_repair(played.landed, played.repairs[0], waiting)
+    entries = ledger.entries_of_repair(played.landed, played.repairs[0], waiting, demo.replayed(played.folder))
     entries += ledger.entries_of_tables(played.landed, played.outcomes, rows, waiting)
 
     assert [outcome.state for outcome in played.repairs] == [UpdateState.COMPLETED] * 3

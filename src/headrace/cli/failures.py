@@ -6,7 +6,6 @@ Exit codes are those of the contract: 1 the update or query failed, 2 the projec
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import sys
@@ -39,10 +38,6 @@ _FAILED_CODES = frozenset(
         "VIEW.UNUSABLE",
     }
 )
-
-
-# What the system says where nothing more can be written.
-NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 class Terminated(KeyboardInterrupt):

@@ -19,7 +19,6 @@ from headrace.cli.backfill import backfill
 from headrace.cli.failures import (
     DONE,
     INTERRUPTED,
-    NO_ROOM,
     Terminated,
     report,
     report_defect,
@@ -33,6 +32,7 @@ from headrace.cli.show import explain, files, graph, preview, sql
 from headrace.cli.update import plan, run, validate
 from headrace.cli.watch import events, status
 from headrace.errors import HeadraceError, PipelineError, Problems
+from headrace.settings.storage import NO_ROOM
 
 _VERBS: tuple[tuple[str, Callable[..., None]], ...] = (
     ("init", init),

@@ -17,6 +17,9 @@ from headrace.plan.loads import Replayed
 app = typer.Typer(help="Rows that expectations set aside, and why.", no_args_is_help=False, add_completion=False)
 
 
+_ABANDON = "Give up a replay that was interrupted; a sink may have its rows."
+
+
 @app.command("list")
 def list_quarantines(context: typer.Context) -> None:
     """Show how many rows were set aside, by dataset and by the rule they broke."""
@@ -55,7 +58,7 @@ def replay_quarantine(
         list[str] | None,
         typer.Option("--set", metavar="COLUMN=EXPR", help="Give a column a new value first; may be repeated."),
     ] = None,
-    abandon: Annotated[bool, typer.Option("--abandon", help="Give up a replay that was interrupted.")] = False,  # noqa: FBT002 - an option of the command line
+    abandon: Annotated[bool, typer.Option("--abandon", help=_ABANDON)] = False,  # noqa: FBT002 - an option of the command line
     release: Annotated[bool, typer.Option("--release", help="Let the rows through, whatever the rules say.")] = False,  # noqa: FBT002 - an option of the command line
 ) -> None:
     """Take rows out of quarantine and through the rules of today, into their table or sink, each once."""

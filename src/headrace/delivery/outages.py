@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import random
+import socket
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -27,7 +28,7 @@ _LOG = logging.getLogger(__name__)
 def retry(
     work: Callable[[], _Result],
     *,
-    on: type[Exception] | tuple[type[Exception], ...] = (ConnectionError, TimeoutError),
+    on: type[Exception] | tuple[type[Exception], ...] = (ConnectionError, TimeoutError, socket.gaierror),
     attempts: int = 5,
     budget_s: float = 60.0,
 ) -> _Result:

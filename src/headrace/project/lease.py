@@ -23,6 +23,7 @@ from typing import IO, TYPE_CHECKING
 import psutil
 
 from headrace.errors import PipelineError
+from headrace.settings.storage import NO_ROOM
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -165,8 +166,11 @@ class Lease:
         with self._writing:
             if self._mine is not None and self._holds():
                 # Where it cannot be given back, as on a full disk, the next one sees that its process has ended.
-                with suppress(OSError):
+                try:
                     self._write(replace(self._mine, released=True, jvm=None))
+                except OSError as unwritten:
+                    if unwritten.errno not in NO_ROOM:
+                        raise
             # Nobody who is late may go on as if it were held.
             self._lost.set()
         if self._lock is not None:

@@ -6,7 +6,6 @@ import json
 from dataclasses import replace
 
 from headrace.checkpoints.aside import set_aside
-from headrace.checkpoints.deliveries import last_delivered
 from headrace.checkpoints.failing_rows import QUERY_FAILED, SINK_REFUSED, failing_rows_kept, stored_failing_rows
 from headrace.checkpoints.freshness import StoredState
 from headrace.checkpoints.loads import loads_of, next_number
@@ -120,12 +119,7 @@ def _not_now(
 
 
 def _abandoned(flow: ResolvedFlow, pending: Load | None, state: StoredState) -> Load:
-    if (
-        pending is None
-        or pending.replay is None
-        or state.load_is_in_table(flow, pending)
-        or last_delivered(state.record_file(flow).parent, pending.epoch)
-    ):
+    if pending is None or pending.replay is None or state.load_is_in_table(flow, pending):
         raise PipelineError("REPLAY.NOT_PENDING", flow=flow.name, name=flow.target)
     return replace(pending, retired=True)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os.path
 import re
@@ -18,6 +19,8 @@ _REMOTE_SCHEMES = ("s3a", "abfss", "gs", "hdfs")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]|^\.")
 _LONGEST_FLOW = 180
+# What the system says where nothing more can be written.
+NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 def resolve_storage(value: str, root: Path, *, location: Location | None = None) -> str:

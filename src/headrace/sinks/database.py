@@ -206,7 +206,8 @@ class TableWriter:
             for number, row in enumerate(rows):
                 more: dict[str, Any] = {name: _json_text(row[name]) for name in texts}
                 if connection.dialect.name == "sqlite":
-                    more |= {name: _in_utc(value) for name, value in row.items() if isinstance(value, datetime)}
+                    moments = {name: value for name, value in row.items() if isinstance(value, datetime)}
+                    more = {**{name: _in_utc(value) for name, value in moments.items()}, **more}
                 chunk.append({**row, **more, _PART: part.part, _TRY: part.attempt, _ROW: number})
                 if len(chunk) == size:
                     count, chunk = count + _put(connection, stage, chunk, refused), []

@@ -35,9 +35,9 @@ _LONGEST_TEXT = 300
 _PASSING_STATES = frozenset({"08", "40", "53", "57"})
 # The classes that MySQL's own numbers have elsewhere: who is not let in, what is not there, and locks.
 _MYSQL_STATES = {1044: "28000", 1045: "28000", 1049: "3D000", 1205: "40001", 1213: "40001"}
-# What PostgreSQL says to whom it does not let in, and what of that passes.
+# What PostgreSQL says, before it gives a state, to whom it will not let in later either.
 _FATAL, _NOT_LET_IN = "FATAL:", "28000"
-_PASSING_TEXTS = ("starting up", "shutting down", "recovery mode", "too many", "reserved for")
+_REFUSING_TEXTS = ("authentication failed", "does not exist", "pg_hba.conf", "not permitted to log in")
 # What ``pg8000.dbapi.convert_paramstyle`` leaves alone, and what it does not.
 _QUOTED_OR_PERCENT = re.compile(r"""E'(?:[^'\\]|\\.)*'|'(?:[^']|'')*'|"[^"]*"|--[^\n]*|\$\$.*?\$\$|%""", re.DOTALL)
 
@@ -161,7 +161,7 @@ def _state(error: BaseException) -> str:
     told = told or getattr(original, "sqlstate", None) or getattr(original, "pgcode", None)
     if told is None and isinstance(first, int):
         told = _MYSQL_STATES.get(first)
-    if told is None and _FATAL in str(original) and not any(text in str(original) for text in _PASSING_TEXTS):
+    if told is None and _FATAL in str(original) and any(text in str(original) for text in _REFUSING_TEXTS):
         told = _NOT_LET_IN
     return str(told or "")
 

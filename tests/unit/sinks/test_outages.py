@@ -92,6 +92,7 @@ def test_who_is_not_let_in_by_any_driver_is_no_outage(error):
         driver("psycopg", "connection refused"),
         driver("psycopg", "FATAL:  the database system is starting up"),
         driver("psycopg2", "FATAL:  sorry, too many clients already"),
+        driver("psycopg", "FATAL:  the database system is not yet accepting connections"),
         driver("pymysql.err", 2003, "Can't connect to MySQL server on 'db'"),
     ],
 )

@@ -268,6 +268,8 @@ def _is_one_a_line(block: bytes, ends: np.ndarray, records: int) -> bool:
     if len(ends) + (not block.endswith(b"\n")) != records:
         return False
     inner = ends[:-1] if block.endswith(b"\n") else ends
+    if len(inner) and inner[0] == 0:
+        return False
     letters = np.frombuffer(block, dtype=np.uint8)
     return bool((letters[inner - 1] == _CLOSES).all() and (letters[inner + 1] == _OPENS).all())
 

@@ -62,8 +62,10 @@ class JdbcSink:
                 # Rows with a key that another one of the batch has as well were taken, too.
                 return None if writer.keys else count
             finally:
-                # What a try leaves that dies, the next one of the flow takes away.
+                # What a try leaves that dies, the next one of the flow takes away; an update that was taken over leaves
+                # the next one's alone.
                 with suppress(PipelineError):
+                    self.guard.fence()
                     writer.drop_stage(engine)
 
     def _brought(self, rows: DataFrame, batch: Batch, writer: TableWriter, engine: sa.Engine) -> int:
