@@ -61,8 +61,18 @@ def test_some_entry_does_not_hold_when_a_row_is_lost(lossy):
 def test_the_tables_are_held_against_all_instalments():
     rows = {"flights_raw": 40, "flights": 32, "flights_quarantine": 6, "unique_flights": 28}
     both = ([LANDED, replace(LANDED, instalment=2)], [update(), update()])
-    assert all(entry.holds for entry in ledger.entries_of_tables(*both, rows))
-    assert not all(entry.holds for entry in ledger.entries_of_tables(*both, {**rows, "flights_quarantine": 5}))
+    assert all(entry.holds for entry in ledger.entries_of_tables(*both, rows, waiting=6))
+    assert not all(entry.holds for entry in ledger.entries_of_tables(*both, rows, waiting=5))
+    assert not all(entry.holds for entry in ledger.entries_of_tables(*both, {**rows, "flights": 31}, waiting=6))
+
+
+@pytest.mark.parametrize(("silver", "waiting"), [((2, 0, 1), 5), ((1, 0, 2), 6)], ids=["held", "held with less"])
+def test_a_repair_is_held_against_what_was_set_aside(silver, waiting):
+    outcome, faulty = update(silver=silver), [replace(LANDED, faults={**FAULTS, Fault.TIME_TRAVEL: 4})]
+
+    assert all(entry.holds for entry in ledger.entries_of_repair(faulty, outcome, waiting, early=3))
+    assert not all(entry.holds for entry in ledger.entries_of_repair(faulty, outcome, waiting, early=4))
+    assert not all(entry.holds for entry in ledger.entries_of_repair(faulty, outcome, waiting - 1, early=3))
 
 
 @pytest.fixture(scope="module")
