@@ -109,8 +109,8 @@ to Kafka's client as it is, which is how Event Hubs is reached: as a Kafka clust
 The rows of a batch are put beside the table by Spark's tasks, and taken over in one transaction, which also notes the batch
 in the table of commits. Columns go by their names; those that the rows lack get the table's defaults. A table that is not
 there is made, with a primary key where `keys` are given. Structs, arrays and maps are JSON. Tried with PostgreSQL, and
-with SQLite, whose times have no zone and are those of UTC; SQLAlchemy and the database's driver are installed with `pip install headrace[database]` and the driver's own
-package.
+with SQLite, whose times have no zone and are those of UTC; SQLAlchemy and the database's driver are installed with
+`pip install headrace[database]` and the driver's own package.
 """,
     "http": """\
 What the server answers decides: 2xx is success; 408, 425, 429, 500, 502, 503, 504, a timeout and a broken connection are
