@@ -13,6 +13,8 @@ BENCH = Path(__file__).resolve().parents[2] / "bench"
 
 @pytest.fixture
 def report(monkeypatch):
+    # The example has a module of this name too.
+    monkeypatch.delitem(sys.modules, "report", raising=False)
     monkeypatch.syspath_prepend(BENCH)
     yield import_module("report")
     sys.modules.pop("report")

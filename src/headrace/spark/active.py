@@ -17,6 +17,15 @@ def make_active(session: SparkSession) -> None:
     _java_class(session).setActiveSession(session._jsparkSession)  # noqa: SLF001 - it has no public form
 
 
+def make_current(session: SparkSession) -> None:
+    """Make the session the one that ``SparkSession.getActiveSession()`` returns too.
+
+    PySpark has one for all threads, the last that has made a frame of rows; it may be a batch's, of another query.
+    """
+    make_active(session)
+    SparkSession._activeSession = session  # noqa: SLF001 - it has no public form
+
+
 @contextmanager
 def while_active(session: SparkSession) -> Iterator[None]:
     """The session is the active one of this thread inside the block, and the one before it afterwards.

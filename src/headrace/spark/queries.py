@@ -16,7 +16,7 @@ from headrace.errors import PipelineError
 from headrace.model.datasets import Flow, PythonQuery, SqlQuery
 from headrace.model.names import Naming, QualifiedName
 from headrace.pipelines.registry import reading_with
-from headrace.spark.active import make_active
+from headrace.spark.active import make_current
 from headrace.spark.auto_loader import ANEW, FOLDERS, folders_below
 from headrace.spark.catalog import Catalog
 from headrace.spark.debezium import opened
@@ -82,7 +82,7 @@ def calling(
         reads: gets the names of the pipeline's datasets that are spelled inside.
     """
     query = flow.query
-    make_active(catalog.session)
+    make_current(catalog.session)
     # The texts of SQL files were checked when they were read.
     queries_only = isinstance(query, PythonQuery) or not query.checked
     folders = folders_below(catalog.auto_loader_folder(flow.target, flow.name))

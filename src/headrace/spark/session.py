@@ -68,7 +68,7 @@ def open_session(
         PipelineError: CONNECTOR.* when Java or the jars are missing.
     """
     patches.install()
-    session = SparkSession.getActiveSession() or SparkSession._instantiatedSession  # noqa: SLF001 - of any thread
+    session = session_there()
     if session is None or session.sparkContext._jsc is None:  # noqa: SLF001 - None once it was stopped
         session = _new_session(name, connectors, confs, log_folder, environ, folder)
     look_up_once(session._jvm)  # noqa: SLF001 - PySpark's way to Java
@@ -77,6 +77,15 @@ def open_session(
         if settable(session, key):
             session.conf.set(key, value)
     return session
+
+
+def session_there() -> SparkSession | None:
+    """The session that the program has, whichever thread made it.
+
+    It is the one that ``SparkSession.builder.getOrCreate()`` returns, and not the active one: that may be any that has
+    made a frame of rows since, such as the one of a batch that a sink's function was given.
+    """
+    return SparkSession._instantiatedSession  # noqa: SLF001 - it has no public form
 
 
 def spark_session(connectors: Iterable[str] = (), confs: Mapping[str, str] | None = None) -> SparkSession:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from headrace.spark.session import open_session, settable
+from headrace.spark.session import open_session, session_there, settable
 from headrace.testing.java import FIRST_COMPILER
 
 _SMALL = {
@@ -35,7 +35,7 @@ def warm_session(connectors: Iterable[str], folder: Path) -> Iterator[SparkSessi
         connectors: such as ``kafka``.
         folder: for Spark's log and warehouse.
     """
-    there = SparkSession.getActiveSession() or SparkSession._instantiatedSession  # noqa: SLF001 - of any thread
+    there = session_there()
     session = open_session(
         name="headrace tests", connectors=connectors, confs=_SMALL, log_folder=folder, environ=os.environ
     )
