@@ -7,8 +7,8 @@ record costs its neighbours little. Of records with ``-0``, which to Spark is a 
 Arrow's rows are replaced by those that are read record by record.
 
 A column of text may hold numbers or booleans (all columns are text unless ``inferColumnTypes`` is on). Arrow reads
-those as what they are and they are spelled out again, except for numbers with a point, which are put in quotes first
-because ``1.50`` is to stay ``1.50``.
+those as what they are and they are spelled out again, except for numbers with a point, whose spelling is taken from
+the block because ``1.50`` is to stay ``1.50``.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from headrace.autoloader.reading.converters import PATTERNS
 from headrace.autoloader.reading.depth import line_ends, nests_deep
 from headrace.autoloader.reading.json_records import read_records
 from headrace.autoloader.reading.plan import ReadPlan
-from headrace.autoloader.reading.quoting import NoNumber, with_quoted_numbers
+from headrace.autoloader.reading.spelled_numbers import NoNumber, as_spelled, with_quoted_numbers
 from headrace.autoloader.reading.times import NotVectorised, days, moments, within_precision
 
 # Rows of a batch that is made record by record, and bytes of a block that is no more cut.
@@ -66,6 +66,8 @@ class JsonBlocks:
         self._floating = self._simple and any(_holds_floating(arrow_type(field["type"])) for field in self._fields)
         # Of columns of text: as which of Arrow's types a place holds what is no text.
         self._spelled: dict[Path, pa.DataType] = {}
+        # Whether Arrow can read numbers of such columns as numbers; else they are put in quotes for it.
+        self._as_numbers = True
         self._learned = False
 
     def read(self, block: bytes) -> Iterator[pa.RecordBatch]:
@@ -116,9 +118,12 @@ class JsonBlocks:
             return None
         try:
             columns = [
-                self._made(table[field["name"]].combine_chunks(), field["type"], (field["name"],))
+                self._made(table[field["name"]].combine_chunks(), field["type"], (field["name"],), block)
                 for field in self._fields
             ]
+        except _OtherSpelling:
+            self._as_numbers = False
+            return self._by_arrow(block)
         except NotVectorised:
             return None
         return self._replaced(self._batch(columns, table.num_rows), block, ends, apart)
@@ -142,11 +147,19 @@ class JsonBlocks:
 
     def _parsed(self, block: bytes) -> pa.Table | None:
         points = sorted({path[-1] for path, kind in self._spelled.items() if pa.types.is_floating(kind)})
-        if points:
-            try:
-                block = with_quoted_numbers(block, points)
-            except NoNumber:
-                return None
+        if not points:
+            return self._read_by_arrow(block)
+        if self._as_numbers:
+            table = self._read_by_arrow(block)
+            if table is not None:
+                return table
+            self._as_numbers = False
+        try:
+            return self._read_by_arrow(with_quoted_numbers(block, points))
+        except NoNumber:
+            return None
+
+    def _read_by_arrow(self, block: bytes) -> pa.Table | None:
         fields = [(field["name"], self._physical(field["type"], (field["name"],))) for field in self._fields]
         options = pj.ReadOptions(use_threads=False, block_size=len(block) + 1)
         parsing = pj.ParseOptions(explicit_schema=pa.schema(fields), unexpected_field_behavior=self._unexpected)
@@ -189,15 +202,16 @@ class JsonBlocks:
             return pa.list_(self._physical(kind["elementType"], (*path, "")))
         if kind == "string":
             spelled = self._spelled.get(path)
-            return pa.string() if spelled is None or pa.types.is_floating(spelled) else spelled
+            in_quotes = spelled is not None and pa.types.is_floating(spelled) and not self._as_numbers
+            return pa.string() if spelled is None or in_quotes else spelled
         return pa.string() if kind in ("date", "timestamp", "timestamp_ntz") else arrow_type(kind)
 
-    def _made(self, array: pa.Array, kind: JsonType, path: Path) -> pa.Array:
-        """What Arrow has read, in the type that is wanted."""
+    def _made(self, array: pa.Array, kind: JsonType, path: Path, block: bytes) -> pa.Array:
+        """What Arrow has read of a block, in the type that is wanted."""
         if isinstance(kind, dict):
-            return self._made_nested(array, kind, path)
-        if kind == "string" and not pa.types.is_string(array.type):
-            return array.cast(pa.string())
+            return self._made_nested(array, kind, path, block)
+        if kind == "string":
+            return _texts(array, path[-1], block)
         if kind == "date":
             return days(array)
         if kind in ("timestamp", "timestamp_ntz"):
@@ -206,18 +220,18 @@ class JsonBlocks:
             raise NotVectorised
         return within_precision(array)
 
-    def _made_nested(self, array: pa.Array, kind: Mapping[str, Any], path: Path) -> pa.Array:
+    def _made_nested(self, array: pa.Array, kind: Mapping[str, Any], path: Path, block: bytes) -> pa.Array:
         wanted = arrow_type(kind)
         if array.type == wanted and not _holds_floating(wanted):
             return array
         mask = pc.is_null(array) if array.null_count else None
         if kind["type"] == "struct":
             inner = [
-                self._made(array.field(place), field["type"], (*path, field["name"]))
+                self._made(array.field(place), field["type"], (*path, field["name"]), block)
                 for place, field in enumerate(kind["fields"])
             ]
             return pa.StructArray.from_arrays(inner, fields=list(wanted), mask=mask)
-        values = self._made(array.values, kind["elementType"], (*path, ""))
+        values = self._made(array.values, kind["elementType"], (*path, ""), block)
         return pa.ListArray.from_arrays(array.offsets, values, type=wanted, mask=mask)
 
     def _batch(self, columns: list[pa.Array], count: int) -> pa.RecordBatch:
@@ -228,6 +242,24 @@ class JsonBlocks:
         fields += [pa.field(name, pa.string()) for name in extra]
         arrays = [made[field.name] if field.name in made else pa.nulls(count, field.type) for field in fields]
         return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+
+
+class _OtherSpelling(ValueError):
+    """How numbers are written cannot be told from a block; in quotes it can."""
+
+
+def _texts(array: pa.Array, name: str, block: bytes) -> pa.Array:
+    """The texts of members of a name, which Arrow may have read as something else.
+
+    Raises:
+        _OtherSpelling: they are numbers with a point whose spelling cannot be found.
+    """
+    if not pa.types.is_floating(array.type):
+        return array.cast(pa.string())
+    texts = as_spelled(block, name, array)
+    if texts is None:
+        raise _OtherSpelling
+    return texts
 
 
 def _is_simple(kind: JsonType, patterns: AbstractSet[str]) -> bool:

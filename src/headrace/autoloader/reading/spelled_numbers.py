@@ -1,4 +1,8 @@
-"""Numbers of a JSON text in quotes, all at once: numpy finds where they begin and end."""
+"""Numbers of a JSON text as they are written, all at once: numpy finds where they begin and end.
+
+Where Arrow has read them all as numbers, their spelling is taken out of the text and put in their place. Else they are
+put in quotes, for Arrow to read them as texts.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +10,12 @@ from collections.abc import Iterable
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 _Places = npt.NDArray[np.int64]
 _Bytes = npt.NDArray[np.uint8]
 _QUOTE, _BACKSLASH, _COLON = 0x22, 0x5C, 0x3A
+_ESCAPED = rb"\u"
 
 
 def _table(letters: bytes) -> npt.NDArray[np.bool_]:
@@ -62,31 +68,67 @@ def with_quoted_numbers(text: bytes, names: Iterable[str]) -> bytes:
     Raises:
         NoNumber: one of them is no number, such as ``1.2.3``, which is not to become a text.
     """
-    # A byte behind the end spares each step a look at it; one before the beginning, the same.
-    letters = np.frombuffer(b"\n" + text + b"\n", dtype=np.uint8)
-    colons = np.flatnonzero(letters == _COLON)
-    # The last letter of what stands before each.
-    before = _stepped(letters, colons - 1, _SPACE, -1)
-    is_name = letters[before] == _QUOTE
-    colons, before = colons[is_name], before[is_name]
-    starts = np.concatenate([_numbers_of(letters, colons, before, name.encode()) for name in names])
+    letters = _letters_of(text)
+    starts = np.concatenate([_numbers_of(letters, name.encode()) for name in names])
     starts.sort()
     ends = _ends_of_numbers(letters, starts)
     quotes = np.empty(2 * len(starts), dtype=np.int64)
     quotes[0::2], quotes[1::2] = starts, ends
-    return np.insert(letters[1:-1], quotes - 1, _QUOTE).tobytes()
+    return np.insert(letters, quotes, _QUOTE).tobytes()
 
 
-def _numbers_of(letters: _Bytes, colons: _Places, before: _Places, name: bytes) -> _Places:
-    """Where the numbers begin that are members of a name; *before* each colon is the quote that ends a name."""
-    begins = before - len(name) - 1
-    colons, begins = colons[begins > 0], begins[begins > 0]
+def as_spelled(text: bytes, name: str, numbers: pa.Array) -> pa.Array | None:
+    """The numbers that are members of a name, as they are written in the JSON *text*; null where *numbers* has null.
+
+    Args:
+        text: whole lines of JSON.
+        name: of the members.
+        numbers: what was read of one place of that name, in the order of the text.
+
+    Returns:
+        Texts, as many as there are numbers. None where the text has another count of such members, so that it is not
+        known which one is which.
+    """
+    # Most texts have no backslash, and one letter is found faster than two.
+    if b"\\" in text and _ESCAPED in text:
+        # A name may be written in other letters.
+        return None
+    letters = _letters_of(text)
+    starts = _numbers_of(letters, name.encode())
+    if len(starts) != len(numbers) - numbers.null_count:
+        return None
+    try:
+        lengths = _ends_of_numbers(letters, starts) - starts
+    except NoNumber:
+        return None
+    offsets = np.zeros(len(starts) + 1, dtype=np.int32)
+    np.cumsum(lengths, out=offsets[1:])
+    places = np.repeat(starts - offsets[:-1], lengths) + np.arange(offsets[-1])
+    spelled = pa.StringArray.from_buffers(len(starts), pa.py_buffer(offsets), pa.py_buffer(letters[places]))
+    if not numbers.null_count:
+        return spelled
+    there = numbers.is_valid().to_numpy(zero_copy_only=False)
+    return spelled.take(pa.array(np.cumsum(there) - 1, mask=~there))
+
+
+def _letters_of(text: bytes) -> _Bytes:
+    # A line end at the end spares each step a look at it.
+    return np.frombuffer(text if text.endswith(b"\n") else text + b"\n", dtype=np.uint8)
+
+
+def _numbers_of(letters: _Bytes, name: bytes) -> _Places:
+    """Where the numbers begin that are members of a name."""
     # From the end, where names differ most.
-    for place in range(len(name), -1, -1):
-        wanted = name[place - 1] if place else _QUOTE
-        same = letters[begins + place] == wanted
-        colons, begins = colons[same], begins[same]
-    colons = colons[letters[begins - 1] != _BACKSLASH]
+    backwards = (_QUOTE, *reversed(name), _QUOTE)
+    ends_name = letters[1:] == backwards[0]
+    ends_name &= letters[:-1] == backwards[1]
+    ends = np.flatnonzero(ends_name) + 1
+    ends = ends[ends >= len(backwards)]
+    for place, letter in enumerate(backwards[2:], start=2):
+        ends = ends[letters[ends - place] == letter]
+    ends = ends[letters[ends - len(backwards)] != _BACKSLASH]
+    colons = _stepped(letters, ends + 1, _SPACE, 1)
+    colons = colons[letters[colons] == _COLON]
     places = _stepped(letters, colons + 1, _SPACE, 1)
     return places[_BEGINS_NUMBER[letters[places]]]
 
