@@ -77,8 +77,8 @@ def table_state(path: str) -> TableState | None:
     )
 
 
-def open_table(path: str) -> DeltaTable | None:
-    """The table at a path, or None.
+def open_table(path: str, version: int | None = None) -> DeltaTable | None:
+    """The table at a path, as it is or was with a version; None where there is none.
 
     Raises:
         PipelineError: STORAGE.TABLE_UNREADABLE.
@@ -86,7 +86,7 @@ def open_table(path: str) -> DeltaTable | None:
     if not (Path(path) / "_delta_log").is_dir():
         return None
     try:
-        return DeltaTable(path)
+        return DeltaTable(path, version=version)
     except TableNotFoundError:
         return None
     except DeltaError as error:

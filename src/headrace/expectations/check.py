@@ -13,6 +13,7 @@ from headrace.errors import PipelineError
 from headrace.expectations.compile import predicate_column
 from headrace.model.datasets import Dataset
 from headrace.model.expectations import Expectation
+from headrace.model.table_rules import TABLE_RULES
 
 # Catalyst nodes that a predicate on one row cannot hold, and the word for each.
 _REFUSED_NODES = {
@@ -38,7 +39,8 @@ def check(dataset: Dataset, empty: DataFrame) -> tuple[PipelineError, ...]:
     """
     if not dataset.expectations:
         return ()
-    return tuple(problem for e in dataset.expectations if (problem := _problem(dataset, e, empty)) is not None)
+    predicates = [e for e in dataset.expectations if not isinstance(e.predicate, TABLE_RULES)]
+    return tuple(problem for e in predicates if (problem := _problem(dataset, e, empty)) is not None)
 
 
 def _problem(dataset: Dataset, expectation: Expectation, empty: DataFrame) -> PipelineError | None:

@@ -34,10 +34,22 @@ FAILED_MARK = "HEADRACE_EXPECTATION_FAILED "
 
 @dataclass(frozen=True)
 class Rules:
-    """The expectations of a dataset, each with its place in the masks; ``looks_at`` are columns made for them alone."""
+    """The expectations of a dataset, each with its place in the masks.
+
+    Attributes:
+        expectations: in the order of declaration.
+        looks_at: columns made for them alone.
+        told: those that are told by one of these columns, and by nothing else.
+    """
 
     expectations: tuple[Expectation, ...]
     looks_at: tuple[str, ...] = ()
+    told: tuple[Expectation, ...] = ()
+
+    @property
+    def of_rows(self) -> tuple[Expectation, ...]:
+        """The expectations that need no such column."""
+        return tuple(e for e in self.expectations if e not in self.told)
 
     def with_action(self, action: Action) -> tuple[Expectation, ...]:
         """The expectations of one action."""
@@ -92,6 +104,7 @@ def masks(rules: Rules, names: Sequence[str], session: SparkSession) -> list[Col
     """
     never = F.spark_partition_id() < 0
     failing = rules.with_action(Action.FAIL)
+    names = [name for name in names if name not in rules.looks_at]
     columns = []
     for place, name in enumerate(rules.mask_columns):
         mask = F.when(never, F.lit(None).cast("bigint"))

@@ -13,6 +13,7 @@ from headrace.errors import PipelineError
 from headrace.events.views import VIEWS
 from headrace.graph.feeds import reading_feeds
 from headrace.graph.session_names import session_name
+from headrace.graph.table_rules import misplaced
 from headrace.model.datasets import Dataset, Definitions, Flow, Kind
 from headrace.model.expectations import Action
 from headrace.model.failing_rows import FAILING_ROWS_KEYS, FAILS, InvalidFailingRows
@@ -255,6 +256,10 @@ def _expectations_fit(graph: Graph) -> Iterator[PipelineError]:
                 )
 
 
+def _table_rules_fit(graph: Graph) -> Iterator[PipelineError]:
+    yield from misplaced(graph.datasets, graph.flows_into, lambda name: suggestion(name, graph))
+
+
 def _layout_fits(graph: Graph) -> Iterator[PipelineError]:
     for dataset in graph.definitions.datasets:
         if dataset.partition_by and dataset.cluster_by:
@@ -374,6 +379,7 @@ RULES: tuple[Rule, ...] = (
     _sinks_take_updates,
     _datasets_have_flows,
     _expectations_fit,
+    _table_rules_fit,
     _layout_fits,
     _properties_are_known,
     _triggers_are_known,

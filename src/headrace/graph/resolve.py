@@ -10,6 +10,7 @@ from headrace.graph.away import AwayFlow, is_away
 from headrace.graph.build import Graph, suggestion
 from headrace.graph.feeds import merged_tables, streamed_as_rows, with_feeds
 from headrace.graph.resolved import Analysis, Mode, ResolvedDataset, ResolvedFlow, ResolvedGraph
+from headrace.graph.table_rules import reading_referred, referred, unknown_columns
 from headrace.graph.vectors import marked_merged
 from headrace.model.datasets import Dataset, Flow, Kind
 from headrace.model.names import QualifiedName
@@ -160,6 +161,9 @@ class _Resolution:
             return False
         dataset = dataset.with_kind(_decided_kind(dataset, complete))
         flows = [ResolvedFlow(flow, _mode(dataset, flow, analysis), analysis) for flow, analysis in complete]
+        if not self._resolved_referred(dataset, flows):
+            return False
+        flows = [reading_referred(flow, referred(dataset)) for flow in flows]
         if missing and not self._goes_on(dataset, flows):
             self._leave_out_with(dataset, missing[0], flows)
             return False
@@ -172,7 +176,7 @@ class _Resolution:
         published = declared if declared is not None else schema.commented(dataset.column_comments)
         _check_declared(dataset, declared, schema)
         queried, published = published, self._with_kept(dataset, flows, published)
-        broken_rules = [
+        broken_rules = unknown_columns(dataset, published, self.datasets) + [
             problem
             for judged in _judged(flows, published)
             for problem in self._analyzer.check_expectations(dataset, judged)
@@ -205,6 +209,17 @@ class _Resolution:
         self.flows.extend(flows)
         visited = [self.visit(name) for name in members if name in self._graph.datasets]
         return all(visited)
+
+    def _resolved_referred(self, dataset: Dataset, flows: list[ResolvedFlow]) -> bool:
+        """Resolve the tables that rules of a dataset refer to; False when one of them cannot be."""
+        for name in referred(dataset):
+            if name in self._path:
+                raise self._cycle(flows[0].flow, name)
+            if name in self._graph.datasets and not self.visit(name):
+                for flow in flows:
+                    self._block(flow.flow, name)
+                return False
+        return True
 
     def _goes_on(self, dataset: Dataset, flows: list[ResolvedFlow]) -> bool:
         """Whether flows can run without another one into their table: it is there, keeps its rows, and is added to."""

@@ -27,7 +27,8 @@ class Action(str, Enum):
 class Expectation:
     """A predicate that each row should satisfy; NULL and an error count as not satisfied.
 
-    ``predicate`` is SQL text, or a Column (kept opaque here: this layer knows no Spark).
+    ``predicate`` is SQL text, a Column (kept opaque here: this layer knows no Spark), or a rule that a row cannot tell
+    by itself (``model.table_rules``).
     """
 
     name: str

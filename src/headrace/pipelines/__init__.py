@@ -28,6 +28,7 @@ from headrace.pipelines.flows import append_flow, update_flow
 from headrace.pipelines.hooks import on_event_hook
 from headrace.pipelines.sinks import create_sink, foreach_batch_sink
 from headrace.pipelines.snapshots import create_auto_cdc_from_snapshot_flow
+from headrace.pipelines.table_rules import foreign_key, on_time, primary_key, row_count, unique
 from headrace.pipelines.views import persisted_view
 
 # The vendor's older spellings.
@@ -62,16 +63,21 @@ __all__ = [
     "expect_or_fail",
     "expect_or_quarantine",
     "foreach_batch_sink",
+    "foreign_key",
     "materialized_view",
     "on_event_hook",
+    "on_time",
     "persisted_view",
+    "primary_key",
     "read",
     "readStream",
     "read_stream",
     "replace_flow",
+    "row_count",
     "streaming_table",
     "table",
     "temporary_view",
+    "unique",
     "update_flow",
     "view",
 ]

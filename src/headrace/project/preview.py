@@ -13,8 +13,8 @@ from pyspark.sql import DataFrame, Row
 from headrace.checkpoints.freshness import StoredState
 from headrace.errors import PipelineError
 from headrace.expectations.apply import counters, counts_from, kept
-from headrace.expectations.compile import Rules, judged
-from headrace.graph.resolved import Mode, ResolvedDataset, ResolvedFlow, ResolvedGraph
+from headrace.expectations.compile import judged
+from headrace.graph.resolved import Mode, ResolvedFlow, ResolvedGraph
 from headrace.model.names import QualifiedName
 from headrace.model.outcome import FlowCounts
 from headrace.model.preview import Preview
@@ -22,8 +22,9 @@ from headrace.model.rows import Rows
 from headrace.spark.catalog import Catalog
 from headrace.spark.delta_tables import empty_frame
 from headrace.spark.failures import failed
-from headrace.spark.frames import flow_frame, register_views
+from headrace.spark.frames import alone, flow_frame, register_views
 from headrace.spark.session import with_confs
+from headrace.spark.table_rules import TableRules
 
 # How many rows of each flow are looked at, at least: enough to see what expectations do, and soon done.
 LOOKED_AT = 1000
@@ -70,7 +71,8 @@ class Previewer:
         return Preview(Rows(names, values), counts, any(found.partial for found in taken), sampled)
 
     def _taken(self, flow: ResolvedFlow, scratch: Path, limit: int) -> _Taken:
-        taken = _Taken(self._graph.by_name[flow.target], limit)
+        dataset = self._graph.by_name[flow.target]
+        taken = _Taken(alone(dataset, self._catalog), limit)
         self._compute(flow, scratch, taken)
         return taken
 
@@ -107,7 +109,7 @@ class Previewer:
             empty.write.format("delta").save(path)
             self._sampled[name] = path
             for flow in self._graph.flows_into(name):
-                self._compute(flow, scratch, _Taken(dataset, 0, path))
+                self._compute(flow, scratch, _Taken(alone(dataset, self._catalog), 0, path))
             self._catalog.register_path(name, path)
 
 
@@ -115,7 +117,7 @@ class Previewer:
 class _Taken:
     """What was taken of one flow: rows up to a limit, or all that was looked at, into a table."""
 
-    dataset: ResolvedDataset
+    rules: TableRules
     limit: int
     into: str | None = None
     rows: list[Row] = field(default_factory=list)
@@ -141,8 +143,9 @@ class _Taken:
             first.unpersist()
 
     def _judge(self, frame: DataFrame) -> None:
-        rules = Rules(self.dataset.dataset.expectations)
-        rows = judged(frame, rules, frame.sparkSession).persist() if rules.expectations else frame
+        rules = self.rules.rules
+        judging = bool(rules.expectations)
+        rows = judged(self.rules.beside(frame), rules, frame.sparkSession).persist() if judging else frame
         self.counts = self.counts.plus(counts_from(rows.agg(*counters(rules)).collect()[0].asDict(), rules))
         passing = kept(rows, rules)
         if self.into is None:

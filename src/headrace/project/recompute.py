@@ -33,7 +33,7 @@ def recomputed(graph: ResolvedGraph, name: QualifiedName, catalog: Catalog, stat
             catalog.register_path(given.name, table.path)
         with as_batch(Part()), with_confs(catalog.session, flow.flow.spark_conf):
             register_views(graph, flow, catalog)
-            return passing(flow_frame(graph, flow, catalog), dataset)
+            return passing(flow_frame(graph, flow, catalog), dataset, catalog)
 
     frames = map(rows_of, graph.flows_into(name))
     whole = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)

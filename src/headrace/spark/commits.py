@@ -46,6 +46,17 @@ def rows_of_transaction(path: str, app_id: str, txn_version: int) -> int | None:
 
 def actions_of_transaction(path: str, app_id: str, txn_version: int) -> list[dict[str, Any]] | None:
     """What the commit with this transaction id did, or None when the log no longer has it."""
+    found = _commit_of(path, app_id, txn_version)
+    return None if found is None else found[1]
+
+
+def version_of_transaction(path: str, app_id: str, txn_version: int) -> int | None:
+    """The version of the table that the commit with this transaction id has made, or None as above."""
+    found = _commit_of(path, app_id, txn_version)
+    return None if found is None else found[0]
+
+
+def _commit_of(path: str, app_id: str, txn_version: int) -> tuple[int, list[dict[str, Any]]] | None:
     table = open_table(path)
     if table is None:
         return None
@@ -54,7 +65,7 @@ def actions_of_transaction(path: str, app_id: str, txn_version: int) -> list[dic
         if actions is None:
             return None
         if any(_is_transaction(action, app_id, txn_version) for action in actions):
-            return actions
+            return version, actions
     return None
 
 

@@ -26,6 +26,7 @@ from headrace.checkpoints.offsets import (
 from headrace.checkpoints.records import FlowRecord, write_record
 from headrace.expectations.compile import Rules
 from headrace.graph.resolved import Mode, ResolvedDataset, ResolvedFlow
+from headrace.graph.table_rules import table_rules_of
 from headrace.model.datasets import Kind
 from headrace.model.expectations import Action, Expectation
 from headrace.model.ties import OnTie
@@ -58,6 +59,7 @@ from headrace.spark.sinks.resuming import resumed
 from headrace.spark.sinks.target import SinkTarget
 from headrace.spark.starting import BatchWriter, Calls, Counter, start_query
 from headrace.spark.surroundings import Surroundings
+from headrace.spark.table_rules import TableRules
 from headrace.spark.taking import Taking
 from headrace.spark.target import Target
 from headrace.spark.target_place import TargetPlace
@@ -444,6 +446,16 @@ class Execution:
         place = self._place(flow, record, replaces=replaces, repeats=repeats)
         if flow.analysis.feed is not None:
             return self._merging_target(flow, flow.analysis.feed, place, dataset.expectations if judged else ())
+        if judged and table_rules_of(dataset):
+            beyond = TableRules(
+                dataset.expectations,
+                lambda session, name: session.read.format("delta").load(around.table_path(name)),
+                None if replaces else place.table,
+                around.turns[flow.target].lock,
+            )
+            return Target(
+                place, beyond.rules, around.emit, around.known_counts, around.at, around.fence, table_rules=beyond
+            )
         rules = Rules(dataset.expectations if judged else ())
         return Target(place, rules, around.emit, around.known_counts, around.at, around.fence)
 

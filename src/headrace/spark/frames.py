@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from headrace.expectations.apply import kept
-from headrace.expectations.compile import Rules, judged
+from headrace.expectations.compile import judged
 from headrace.graph.resolved import ResolvedDataset, ResolvedFlow, ResolvedGraph
 from headrace.model.datasets import Kind
 from headrace.model.names import quoted
@@ -23,6 +23,7 @@ from headrace.spark.catalog import Catalog
 from headrace.spark.delta_tables import struct_type
 from headrace.spark.queries import call
 from headrace.spark.session import with_confs
+from headrace.spark.table_rules import TableRules
 
 
 def flow_frame(graph: ResolvedGraph, flow: ResolvedFlow, catalog: Catalog) -> DataFrame:
@@ -99,10 +100,17 @@ def _shape(column: SchemaColumn) -> tuple[str, str | None, str]:
     return column.name, column.comment, column.json_type
 
 
-def passing(frame: DataFrame, dataset: ResolvedDataset) -> DataFrame:
-    """The rows that the dataset's expectations let through."""
-    rules = Rules(dataset.dataset.expectations)
-    return kept(judged(frame, rules, frame.sparkSession), rules) if rules.expectations else frame
+def passing(frame: DataFrame, dataset: ResolvedDataset, catalog: Catalog) -> DataFrame:
+    """The rows that the dataset's expectations let through, when they come as one batch into an empty table."""
+    rules = alone(dataset, catalog)
+    if not rules.declared:
+        return frame
+    return kept(judged(rules.beside(frame), rules.rules, frame.sparkSession), rules.rules)
+
+
+def alone(dataset: ResolvedDataset, catalog: Catalog) -> TableRules:
+    """The rules of a dataset for a batch that is all there is; other tables are as they are registered."""
+    return TableRules(dataset.dataset.expectations, lambda session, name: session.table(catalog.names.of(name).text))
 
 
 def register_views(graph: ResolvedGraph, flow: ResolvedFlow, catalog: Catalog) -> None:
@@ -110,4 +118,4 @@ def register_views(graph: ResolvedGraph, flow: ResolvedFlow, catalog: Catalog) -
     for view in graph.views_below(flow):
         with with_confs(catalog.session, view.flow.spark_conf):
             frame = flow_frame(graph, view, catalog)
-        catalog.register_view(view.target, passing(frame, graph.by_name[view.target]))
+        catalog.register_view(view.target, passing(frame, graph.by_name[view.target], catalog))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Protocol
 
@@ -25,10 +26,17 @@ from headrace.model.outcome import FlowCounts
 from headrace.model.schema import Schema
 from headrace.runtime.ports import Emit
 from headrace.runtime.seam import Point, Seam
-from headrace.spark.commits import actions_of_transaction, merged_rows, quarantined_rows, rows_of_transaction
+from headrace.spark.commits import (
+    actions_of_transaction,
+    merged_rows,
+    quarantined_rows,
+    rows_of_transaction,
+    version_of_transaction,
+)
 from headrace.spark.observed import completed, computed_once
 from headrace.spark.quarantining import Quarantining
 from headrace.spark.rescued import rows_with
+from headrace.spark.table_rules import TableRules
 from headrace.spark.target_place import TargetPlace
 
 
@@ -56,6 +64,7 @@ class Target:
         at: is told each point that a crash could part from the next.
         fence: returns while this update may commit, raises once another has taken over.
         merge: commits the rows of a batch that passed, where they are not added as they are.
+        table_rules: the expectations that look at more than a row, which are among the *rules* by what tells them.
     """
 
     def __init__(
@@ -67,9 +76,11 @@ class Target:
         at: Seam,
         fence: Callable[[], None],
         merge: Merges | None = None,
+        table_rules: TableRules | None = None,
     ) -> None:
         self._place = place
         self._rules = rules
+        self._table_rules = table_rules
         self._emit = emit
         self._known_counts = known_counts
         self._at = at
@@ -91,6 +102,10 @@ class Target:
 
         *aside* of its rows were set aside before they came here.
         """
+        with self._table_rules.turn if self._table_rules is not None else nullcontext():
+            self._write(frame, batch_id, aside)
+
+    def _write(self, frame: DataFrame, batch_id: int, aside: int) -> None:
         began = time.monotonic()
         # A batch that fails may come again.
         fresh, self._fresh, self._committed = self._fresh, True, True
@@ -103,7 +118,9 @@ class Target:
                     self._fresh = False
                     return
                 counts = self._recounted(rows, batch_id)
-        elif self._rules.with_action(Action.QUARANTINE):
+        elif self._rules.with_action(Action.QUARANTINE) or (
+            self._table_rules is not None and self._table_rules.counted
+        ):
             counts = self._write_with_quarantine(frame, batch_id, fresh=fresh)
         elif self._rules.expectations:
             counts = self._write_judged(frame, batch_id)
@@ -160,11 +177,14 @@ class Target:
 
     def _write_with_quarantine(self, frame: DataFrame, batch_id: int, *, fresh: bool) -> FlowCounts:
         rows = self._judged(frame).persist(StorageLevel.MEMORY_AND_DISK)
+        sets_aside = bool(self._rules.with_action(Action.QUARANTINE))
         try:
             counts = self._aggregated(rows)
+            if self._table_rules is not None:
+                counts = self._table_rules.with_row_counts(counts, self._place.flow, self._place.dataset)
             # Another attempt at this batch may have left rows there, or may still come to it and be kept out.
             again = fresh and self._place.repeats
-            if counts.rows_quarantined or self._place.replaces or again:
+            if sets_aside and (counts.rows_quarantined or self._place.replaces or again):
                 self._quarantining(rows, batch_id, again=again)
             self._commit(kept(rows, self._rules), batch_id, rows)
         finally:
@@ -215,12 +235,17 @@ class Target:
             return False
         return state.schema.nullable == Schema.from_json(rows.schema.json()).nullable
 
-    def _judged(self, frame: DataFrame) -> DataFrame:
-        """The rows with their masks; expressions are made for the first batch, and are the same for all."""
+    def _judged(self, frame: DataFrame, version: int | None = None) -> DataFrame:
+        """The rows with their masks; expressions are made for the first batch, and are the same for all.
+
+        Rules that look at the table do so at its newest *version* unless another one is said.
+        """
         if not self._masks:
             self._masks = masks(self._rules, frame.columns, frame.sparkSession)
             self._tallies = tallies(self._rules)
             self._counters = counters(self._rules)
+        if self._table_rules is not None:
+            frame = self._table_rules.beside(frame, version)
         return frame.select("*", *self._masks).select("*", *self._tallies)
 
     def _aggregated(self, rows: DataFrame) -> FlowCounts:
@@ -242,13 +267,21 @@ class Target:
         written = rows_of_transaction(place.table, transaction, batch_id)
         if not rules.expectations:
             return FlowCounts(rows_written=written if written is not None else frame.count())
-        counts = self._aggregated(self._judged(frame))
+        before = None
+        if self._table_rules is not None:
+            # What the batch has brought is not what it is judged by.
+            version = version_of_transaction(place.table, transaction, batch_id)
+            if version is None:
+                return FlowCounts(rows_written=written or 0, recovered=True)
+            before = version - 1
+        counts = self._aggregated(self._judged(frame, before))
+        repeatable = _repeatable(frame, rules)
         if self._merge is not None:
             # What a merge changes says nothing of the events that it was given.
-            return replace(counts, recovered=not _repeatable(frame, rules))
+            return replace(counts, recovered=not repeatable)
         quarantined = quarantined_rows(place.quarantine, place.identity, place.epoch, batch_id)
         same = (written, quarantined) == (counts.rows_written, counts.rows_quarantined)
-        if written is None or (same and _repeatable(frame, rules)):
+        if written is None or (same and repeatable):
             return counts
         return replace(
             counts,
@@ -260,6 +293,6 @@ class Target:
 
 
 def _repeatable(frame: DataFrame, rules: Rules) -> bool:
-    """False when a rule may judge the same row differently the next time."""
-    tested = frame.select(*[predicate_column(e).alias(f"r{n}") for n, e in enumerate(rules.expectations)])
+    """False when a rule may judge the same row differently the next time; one that looks at the table does not."""
+    tested = frame.select(*[predicate_column(e).alias(f"r{n}") for n, e in enumerate(rules.of_rows)])
     return bool(tested._jdf.queryExecution().analyzed().deterministic())  # noqa: SLF001 - plans have no public form

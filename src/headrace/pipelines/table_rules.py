@@ -1,0 +1,84 @@
+"""What expectations take in place of a predicate, for rules that a row cannot tell by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from headrace.errors import PipelineError
+from headrace.model.names import QualifiedName
+from headrace.model.table_rules import ForeignKey, OnTime, RowCount, Unique
+from headrace.model.triggers import InvalidInterval, parse_interval_s
+from headrace.pipelines.registry import current_registry
+
+
+def unique(*columns: str) -> Unique:
+    """No two rows of the table have the same values in *columns*: of such rows the first one that comes is kept.
+
+    NULL is like no other value, as in SQL. Use it as ``@dp.expect_or_drop("one of each", dp.unique("id"))``.
+    """
+    _expect_columns("unique", columns)
+    return Unique(columns)
+
+
+def primary_key(*columns: str) -> Unique:
+    """As :func:`unique`, and a row with a NULL in one of *columns* breaks the rule."""
+    _expect_columns("primary_key", columns)
+    return Unique(columns, required=True)
+
+
+def foreign_key(*columns: str, references: str, referenced: str | Sequence[str] = ()) -> ForeignKey:
+    """The values of *columns* are in a row of another table of the pipeline, as it is when the row comes.
+
+    That table is brought up to date first. A row with a NULL in one of the columns refers to nothing, as in SQL.
+
+    Args:
+        columns: of the table itself.
+        references: the other table.
+        referenced: its columns, where they have other names.
+    """
+    registry = current_registry("foreign_key")
+    location = registry.here()
+    _expect_columns("foreign_key", columns)
+    others = (referenced,) if isinstance(referenced, str) else tuple(referenced)
+    if others and len(others) != len(columns):
+        registry.problems.append(
+            PipelineError("EXPECTATION.KEY_LENGTH", location=location, columns=len(columns), referenced=len(others))
+        )
+    # A name that is none is a problem already.
+    name = registry.name(references, location) or QualifiedName(references)
+    return ForeignKey(columns, name, others or columns)
+
+
+def on_time(column: str, *, within: str) -> OnTime:
+    """The time in *column* is at most *within* behind the newest one of the batches before; NULL is late.
+
+    What decides is in the table before the batch comes, so that a row is late or not however the batch is divided or
+    tried again. ``expect_or_quarantine`` makes the table's quarantine its table of late rows. An operator downstream
+    with ``withWatermark(column, within)``, or a longer delay, passes over none of the others.
+
+    Args:
+        column: of type TIMESTAMP.
+        within: such as ``10 minutes``.
+    """
+    registry = current_registry("on_time")
+    try:
+        return OnTime(column, parse_interval_s(within))
+    except InvalidInterval as invalid:
+        registry.problems.append(
+            PipelineError("EXPECTATION.NO_INTERVAL", location=registry.here(), value=within, reason=invalid)
+        )
+        return OnTime(column, 0.0)
+
+
+def row_count(*, at_least: int | None = None, at_most: int | None = None) -> RowCount:
+    """The table has so many rows once a batch is written, for ``expect`` and ``expect_or_fail``."""
+    registry = current_registry("row_count")
+    if at_least is None and at_most is None:
+        registry.problems.append(PipelineError("EXPECTATION.NO_BOUND", location=registry.here()))
+    return RowCount(at_least, at_most)
+
+
+def _expect_columns(word: str, columns: tuple[str, ...]) -> None:
+    registry = current_registry(word)
+    if not columns or not all(isinstance(column, str) for column in columns):
+        registry.problems.append(PipelineError("EXPECTATION.NO_KEY", location=registry.here(), what=word))

@@ -1,0 +1,267 @@
+"""Rules that a row cannot tell by itself: keys, references, late rows, how many rows there are."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from headrace.model.outcome import UpdateState
+from headrace.runtime.seam import Point
+from headrace.testing import Crashed
+
+pytestmark = pytest.mark.spark
+
+SOURCE = """
+    @dp.table(schema="id INT, shop STRING, at TIMESTAMP")
+    def source():
+        return spark.readStream.schema("id INT, shop STRING, at TIMESTAMP").json("unused")
+    """
+
+
+def orders(rule, action="quarantine"):
+    return f"""
+    {SOURCE}
+
+    @dp.table
+    @dp.expect_or_{action}("rule", {rule})
+    def orders():
+        return spark.readStream.option("maxFilesPerTrigger", 1).table("source")
+    """
+
+
+def ids(rows):
+    return [row["id"] for row in rows]
+
+
+def set_aside(result):
+    return ids(row["row"] for row in result.rows("orders_quarantine"))
+
+
+def batch(*numbers):
+    return [{"id": number} for number in numbers]
+
+
+def test_a_key_is_in_the_table_once_whichever_batches_it_comes_in(project):
+    pipeline = project(orders('dp.unique("id")'))
+    pipeline.given("source", batch(1, 2, 2), batch(2, 3), batch(3, 4))
+
+    result = pipeline.run()
+
+    assert ids(result.rows("orders")) == [1, 2, 3, 4]
+    assert sorted(set_aside(result)) == [2, 2, 3]
+    assert result.failed("orders") == {"rule": 3}
+
+
+@pytest.mark.parametrize(("rule", "kept"), [("unique", 3), ("primary_key", 1)])
+def test_a_key_with_a_null_is_like_no_other_and_no_primary_key(project, rule, kept):
+    pipeline = project(orders(f'dp.{rule}("id", "shop")', "drop"))
+    pipeline.given("source", [{"id": 1, "shop": "a"}, {"id": 1}], [{"id": 1}, {"id": 1, "shop": "a"}])
+
+    counts = pipeline.run().counts("orders")
+
+    assert (counts.rows_written, counts.rows_dropped) == (kept, 4 - kept)
+
+
+@pytest.mark.parametrize(
+    ("point", "skip"),
+    [(Point.QUARANTINED, 0), (Point.TO_WRITE, 1), (Point.WRITTEN, 0), (Point.WRITTEN, 1), (Point.COUNTED, 1)],
+)
+def test_each_row_is_in_one_place_when_the_update_dies_beside_a_commit(project, point, skip):
+    pipeline = project(orders('dp.unique("id")'))
+    pipeline.given("source", batch(1, 1, 2), batch(2, 3, 3), batch(3, 4, 4))
+    pipeline.crash_at(point, skip=skip)
+    with pytest.raises(Crashed):
+        pipeline.run()
+
+    result = pipeline.restart().run()
+
+    assert ids(result.rows("orders")) == [1, 2, 3, 4]
+    assert Counter(set_aside(result)) == {1: 1, 2: 1, 3: 2, 4: 1}
+    totals = pipeline.sql("""
+        SELECT sum(passed) AS passed, sum(failed) AS failed FROM event_log_expectations WHERE dataset = 'orders'
+        """)
+    assert totals.to_json() == [{"passed": 4, "failed": 5}]
+
+
+def test_a_broken_key_that_is_to_fail_names_the_row_and_nothing_is_written(project):
+    pipeline = project(orders('dp.primary_key("id")', "fail"))
+    pipeline.given("source", batch(7, 7))
+
+    result = pipeline.run()
+
+    assert result.outcome.error["code"] == "EXPECTATION.FAILED"
+    assert result.outcome.error["detail"] == 'Row: {"id":7}'
+    assert result.rows("orders") == []
+
+
+KEYED_VIEW = f"""
+    {SOURCE}
+
+    @dp.materialized_view
+    @dp.expect_or_drop("rule", dp.unique("id"))
+    def orders():
+        return spark.read.table("source")
+    """
+
+
+def test_a_key_is_in_a_materialized_view_once_however_often_it_is_computed(project):
+    pipeline = project(KEYED_VIEW)
+    pipeline.given("source", batch(1, 1, 2))
+    pipeline.run()
+
+    result = pipeline.given("source", batch(2, 3)).run()
+
+    assert ids(result.rows("orders")) == [1, 2, 3]
+    assert ids(pipeline.recomputed("orders")) == [1, 2, 3]
+
+
+TWO_FLOWS = f"""
+    {SOURCE}
+
+    dp.create_streaming_table("orders", expect_all_or_drop={{"rule": dp.unique("id")}})
+
+    @dp.append_flow(target="orders")
+    def one():
+        return spark.readStream.table("source")
+
+    @dp.append_flow(target="orders")
+    def two():
+        return spark.readStream.table("source")
+    """
+
+
+def test_a_key_is_in_the_table_once_when_two_flows_bring_it(project):
+    pipeline = project(TWO_FLOWS)
+    pipeline.given("source", batch(1, 2, 3))
+
+    assert ids(pipeline.run().rows("orders")) == [1, 2, 3]
+
+
+SHOPS = f"""
+    {orders('dp.foreign_key("shop", references="shops", referenced="name")')}
+
+    @dp.materialized_view
+    def shops():
+        return spark.read.json("{{folder}}/shops", schema="name STRING")
+    """
+
+
+def test_a_foreign_key_is_looked_for_in_the_other_table_which_comes_first(project, tmp_path):
+    (tmp_path / "shops").mkdir()
+    (tmp_path / "shops" / "1.json").write_text('{"name": "a"}')
+    pipeline = project(SHOPS.format(folder=tmp_path))
+    pipeline.given("source", [{"id": 1, "shop": "a"}, {"id": 2, "shop": "b"}, {"id": 3}])
+
+    result = pipeline.run()
+
+    assert ids(result.rows("orders")) == [1, 3]
+    assert set_aside(result) == [2]
+
+
+def test_rows_are_replayed_once_the_table_that_they_refer_to_has_their_key(project, tmp_path):
+    (tmp_path / "shops").mkdir()
+    (tmp_path / "shops" / "1.json").write_text('{"name": "a"}')
+    pipeline = project(SHOPS.format(folder=tmp_path))
+    pipeline.given("source", [{"id": 1, "shop": "a"}, {"id": 2, "shop": "b"}, {"id": 3, "shop": "c"}])
+    pipeline.run()
+    (tmp_path / "shops" / "2.json").write_text('{"name": "b"}')
+    pipeline.run("shops")
+
+    result = pipeline.replay("orders")
+
+    assert ids(result.rows("orders")) == [1, 2]
+
+
+def at(*times):
+    return [{"id": int(time.replace(":", "")), "at": f"2024-01-01T{time}:00Z"} for time in times]
+
+
+LATE = f"""
+    {orders('dp.on_time("at", within="10 minutes")')}
+
+    @dp.table
+    def windows():
+        rows = spark.readStream.option("maxFilesPerTrigger", 1).table("orders").withWatermark("at", "10 minutes")
+        return rows.groupBy(F.window("at", "5 minutes")).count().select("window.start", "count")
+    """
+
+
+def test_a_row_is_late_by_the_batches_before_its_own_and_waits_in_quarantine(project):
+    pipeline = project(LATE)
+    pipeline.given("source", at("12:00", "11:00"), at("12:30", "11:49", "11:50"), at("12:19", "12:20", "13:30"))
+
+    result = pipeline.run()
+
+    assert ids(result.rows("orders")) == [1100, 1150, 1200, 1220, 1230, 1330]
+    assert sorted(set_aside(result)) == [1149, 1219]
+
+
+def test_an_operator_downstream_passes_over_none_of_the_rows_that_are_on_time(project):
+    pipeline = project(LATE)
+    pipeline.given("source", at("12:00", "11:55"), at("12:30", "11:40", "11:51"), at("12:25", "12:01"), at("13:30"))
+    result = pipeline.run()
+
+    counted = pipeline.sql("SELECT sum(count) AS rows FROM windows").to_json()
+
+    closed = [row for row in result.rows("orders") if row["id"] < 1330]
+    assert counted == [{"rows": len(closed)}]
+
+
+def test_a_row_without_a_time_is_late(project):
+    pipeline = project(orders('dp.on_time("at", within="10 minutes")', "drop"))
+    pipeline.given("source", [*at("12:00"), {"id": 1}])
+
+    assert ids(pipeline.run().rows("orders")) == [1200]
+
+
+VIEW = """
+    @dp.materialized_view
+    @dp.expect_or_fail("some", dp.row_count(at_least=2))
+    @dp.expect("few", dp.row_count(at_most=2))
+    def orders():
+        return spark.read.schema("id INT").json("{file}")
+    """
+
+
+def test_a_view_keeps_its_rows_when_there_would_be_too_few(project, tmp_path):
+    file = tmp_path / "in.json"
+    file.write_text('{"id": 1}\n{"id": 2}')
+    pipeline = project(VIEW.format(file=file))
+    pipeline.run()
+    file.write_text('{"id": 1}')
+
+    result = pipeline.run()
+
+    assert result.state is UpdateState.FAILED
+    assert result.outcome.error["code"] == "EXPECTATION.ROW_COUNT"
+    assert ids(result.rows("orders")) == [1, 2]
+
+
+def test_rows_of_a_table_are_counted_with_those_that_a_batch_brings(project):
+    pipeline = project(orders("dp.row_count(at_most=3)", "fail"))
+    pipeline.given("source", batch(1, 2), batch(3), batch(4))
+
+    result = pipeline.run()
+
+    assert '"orders" would have 4 rows' in result.outcome.error["message"]
+    assert ids(result.rows("orders")) == [1, 2, 3]
+
+
+def test_what_is_counted_of_a_table_is_in_the_event_log(project, tmp_path):
+    file = tmp_path / "in.json"
+    file.write_text('{"id": 1}\n{"id": 2}\n{"id": 3}')
+
+    result = project(VIEW.format(file=file)).run()
+
+    assert result.failed("orders") == {"some": 0, "few": 1}
+    assert ids(result.rows("orders")) == [1, 2, 3]
+
+
+def test_a_preview_judges_what_it_shows(project):
+    pipeline = project(orders('dp.unique("id")', "drop"))
+    pipeline.given("source", batch(1, 1, 2)).run("source")
+
+    preview = pipeline.project.preview("orders")
+
+    assert sorted(row[0] for row in preview.rows.rows) == [1, 2]
