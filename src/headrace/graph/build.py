@@ -23,13 +23,15 @@ from headrace.model.retention import RETENTION_KEYS, is_seconds
 from headrace.model.triggers import INTERVAL_KEY, TRIGGER_KEY, InvalidInterval, TriggerKind, parse_interval_s
 from headrace.settings.storage import StorageLayout
 from headrace.sinks.checks import sink_problems
-from headrace.sinks.formats import format_of
+from headrace.sinks.formats import KAFKA, NO_FALLBACK, format_of
 
 QUARANTINE_SUFFIX = "_quarantine"
 # What `headrace sql` calls the event log and the views over it.
 EVENT_LOG_NAMES = frozenset({"event_log", *VIEWS})
 # Of the vendor and of Spark; what they promise cannot be had from a Delta table yet.
-_LATER_TRIGGERS = frozenset({"realtime", "continuous"})
+_LATER_TRIGGERS = frozenset({"continuous"})
+# Spark's ``spark.sql.streaming.realTimeMode.minBatchDuration``.
+_SHORTEST_REAL_TIME_S = 5.0
 # A flow's own dataset may have three parts.
 _FLOW_NAME = re.compile(r"\w(?:[\w .\-]*\w)?")
 
@@ -283,6 +285,43 @@ def _triggers_are_known(graph: Graph) -> Iterator[PipelineError]:
             yield PipelineError(code, location=location, what=what, value=kind)
 
 
+def _real_time_is_possible(graph: Graph) -> Iterator[PipelineError]:
+    said = [
+        (dataset.properties, dataset.location, f'"{dataset.name}"', "a table takes batches")
+        for dataset in graph.definitions.datasets
+    ]
+    said += [
+        (
+            flow.spark_conf,
+            flow.location,
+            f'flow "{flow.name}"',
+            _why_not_real_time(graph, flow),
+        )
+        for flow in graph.definitions.flows
+    ]
+    for confs, location, what, reason in said:
+        if reason and TriggerKind.of(confs.get(TRIGGER_KEY, "")) is TriggerKind.REAL_TIME:
+            yield PipelineError("TRIGGER.REAL_TIME", location=location, what=what, reason=reason)
+
+
+def _why_not_real_time(graph: Graph, flow: Flow) -> str:
+    """A reason, or no text where it is possible."""
+    target = graph.datasets.get(flow.target)
+    sink = target.sink if target is not None else None
+    if not flow.updates:
+        return "it is no update flow"
+    if sink is None or sink.format.casefold() != KAFKA:
+        return "its target is not one Kafka sink"
+    if sink.options.get("fallback", NO_FALLBACK) != NO_FALLBACK:
+        return "its sink has a fallback, in which whole batches wait"
+    try:
+        often_s = parse_interval_s(flow.spark_conf.get(INTERVAL_KEY, "5 minutes"))
+    except InvalidInterval:
+        # That is a problem of its own.
+        return ""
+    return f"its batches last {often_s:g} s, and the shortest are of 5" if often_s < _SHORTEST_REAL_TIME_S else ""
+
+
 def _failing_rows_are_said(graph: Graph) -> Iterator[PipelineError]:
     for flow in graph.definitions.flows:
         for key in sorted(FAILING_ROWS_KEYS & flow.spark_conf.keys()):
@@ -383,6 +422,7 @@ RULES: tuple[Rule, ...] = (
     _layout_fits,
     _properties_are_known,
     _triggers_are_known,
+    _real_time_is_possible,
     _failing_rows_are_said,
     _retention_is_in_seconds,
     _names_stay_apart,

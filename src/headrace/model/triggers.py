@@ -21,6 +21,12 @@ class TriggerKind(str, Enum):
     INTERVAL = "processingTime"  # again and again, in a continuous update
     AVAILABLE_NOW = "availableNow"  # everything that is there at the start, in as many batches as it takes
     ONCE = "once"  # one batch
+    REAL_TIME = "realTime"  # each row as it comes, in a continuous update; a batch is how long progress is not noted
+
+    @property
+    def goes_on(self) -> bool:
+        """True when only the end of the update ends it."""
+        return self in (TriggerKind.INTERVAL, TriggerKind.REAL_TIME)
 
     @staticmethod
     def of(text: str) -> TriggerKind | None:
@@ -30,13 +36,15 @@ class TriggerKind(str, Enum):
 
 @dataclass(frozen=True)
 class Trigger:
-    """A kind, with the seconds between two looks where it has some."""
+    """A kind, with the seconds between two looks where it has some; in real time, how long a batch lasts."""
 
     kind: TriggerKind = TriggerKind.AVAILABLE_NOW
     interval_s: float = 0.0
 
     def describe(self) -> str:
         """For a reader, such as ``every 5 s``."""
+        if self.kind is TriggerKind.REAL_TIME:
+            return f"in real time, progress noted every {self.interval_s:g} s"
         return f"every {self.interval_s:g} s" if self.kind is TriggerKind.INTERVAL else self.kind.value
 
 

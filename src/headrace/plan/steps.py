@@ -9,7 +9,7 @@ from typing import Any
 from headrace.graph.away import AwayFlow
 from headrace.graph.resolved import ResolvedFlow, ResolvedGraph
 from headrace.model.names import QualifiedName
-from headrace.model.triggers import AVAILABLE_NOW, Trigger, TriggerKind
+from headrace.model.triggers import AVAILABLE_NOW, Trigger
 from headrace.model.type_changes import FieldChange
 from headrace.model.views import ViewDefinition
 from headrace.plan.inactive import Inactive
@@ -109,7 +109,7 @@ class FlowStep:
 
     def describe(self) -> str:
         """One line for the reader, and one for each source whose reading starts elsewhere."""
-        often = f", {self.trigger.describe()}" if self.trigger.kind is TriggerKind.INTERVAL else ""
+        often = f", {self.trigger.describe()}" if self.trigger.kind.goes_on else ""
         lines = [f"{self.decision.value:<10} {self.flow.name}: {self.reason}{often}"]
         return "\n".join([*lines, *(f"             reads {s.describe()}" for s in self.sources_read_anew)])
 

@@ -14,6 +14,8 @@ from headrace.plan.steps import Decision, FlowStep, Plan
 STREAM_INTERVAL_S = 5.0
 VIEW_INTERVAL_S = 60.0
 EXTERNAL_VIEW_INTERVAL_S = 600.0
+# How long a batch of real-time mode lasts: Spark's own default, and the vendor's.
+REAL_TIME_BATCH_S = 300.0
 
 
 def with_triggers(plan: Plan, *, continuous: bool, interval_s: float | None) -> Plan:
@@ -35,21 +37,23 @@ def trigger_of(graph: ResolvedGraph, flow: ResolvedFlow, *, continuous: bool, in
     """When a flow looks for new input: what it says itself, else its table, else the pipeline, else the default."""
     said = declared(graph, flow, TRIGGER_KEY)
     kind = TriggerKind.of(said) if said is not None else TriggerKind.INTERVAL
-    if flow.mode is Mode.ONCE or kind is None or (kind is TriggerKind.INTERVAL and not continuous):
+    if flow.mode is Mode.ONCE or kind is None or (kind.goes_on and not continuous):
         return Trigger()
-    if kind is not TriggerKind.INTERVAL:
+    if not kind.goes_on:
         return Trigger(kind)
     own = declared(graph, flow, INTERVAL_KEY)
     if own is not None:
         return Trigger(kind, parse_interval_s(own))
+    if kind is TriggerKind.REAL_TIME:
+        return Trigger(kind, REAL_TIME_BATCH_S)
     return Trigger(kind, _default_interval_s(flow) if interval_s is None else interval_s)
 
 
 def partial_inputs(plan: Plan) -> Iterator[tuple[FlowStep, QualifiedName]]:
     """Flows of a continuous update that end, each with a table that they read and that goes on growing after that."""
-    going_on = {step.flow.target for step in plan.flows if step.trigger.kind is TriggerKind.INTERVAL}
+    going_on = {step.flow.target for step in plan.flows if step.trigger.kind.goes_on}
     for step in plan.flows:
-        if step.decision is Decision.START and step.trigger.kind is not TriggerKind.INTERVAL:
+        if step.decision is Decision.START and not step.trigger.kind.goes_on:
             for given in plan.graph.stored_inputs(step.flow):
                 if given.name in going_on:
                     yield step, given.name
@@ -64,7 +68,7 @@ def _step(graph: ResolvedGraph, step: FlowStep, *, continuous: bool, interval_s:
     trigger = trigger_of(graph, step.flow, continuous=continuous, interval_s=interval_s)
     if not continuous or step.decision is Decision.EXCLUDE or step.flow.mode is Mode.ONCE:
         return replace(step, trigger=trigger)
-    if trigger.kind is TriggerKind.INTERVAL:
+    if trigger.kind.goes_on:
         idle = step.decision is Decision.UP_TO_DATE
         reason = f"runs until stopped; {step.reason} so far" if idle else step.reason
         return replace(step, decision=Decision.START, reason=reason, conditional=False, trigger=trigger, waits=idle)

@@ -266,6 +266,7 @@ class Execution:
                 self._attempt,
                 loading=self._preparation.loading,
                 stopping=lambda: self._patience_s() is not None,
+                by_spark=self._trigger.kind is TriggerKind.REAL_TIME,
             )
         elif own_sink:
             taker = self._target(flow, record, replaces=flow.mode is Mode.COMPLETE, repeats=repeats)
@@ -297,7 +298,7 @@ class Execution:
         has what that batch has read, its state would be computed without: the results wait for what comes next.
         """
         around, flow = self._around, self._flow
-        if progress is None or not has_closed_results(flow, progress):
+        if progress is None or not has_closed_results(flow, progress) or self._trigger.kind is TriggerKind.REAL_TIME:
             return self._trigger
         if around.graph.by_name[flow.target].kind is Kind.SINK and not passes_over(around, flow):
             # Spark's own writer would get the batch again.
@@ -364,7 +365,7 @@ class Execution:
         if _batches(target, counter):
             self._tidy()
         # A stream without end has done all that it should whenever it is stopped; another may have left input unread.
-        whole = end is End.BY_ITSELF or self._trigger.kind is TriggerKind.INTERVAL
+        whole = end is End.BY_ITSELF or self._trigger.kind.goes_on
         return Completed(flow.name) if whole else Canceled(flow.name)
 
     def _counted(self, record: FlowRecord, query_id: str | None) -> FlowRecord:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -12,6 +12,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from headrace.graph.resolved import Mode, ResolvedFlow
 from headrace.model.triggers import Trigger, TriggerKind
+from headrace.spark.sinks.making import stream_options
 from headrace.spark.sinks.progress_counter import OBSERVED, ROWS
 from headrace.spark.surroundings import Surroundings
 
@@ -86,7 +87,7 @@ def start_query(
     if target is not None:
         return writer.foreachBatch(target).start()
     if dataset.sink is not None:
-        return writer.format(dataset.sink.format).options(**dataset.sink.options).start()
+        return writer.format(dataset.sink.format).options(**stream_options(dataset.sink)).start()
     return writer.format("delta").start(around.table_path(flow.target))
 
 
@@ -98,3 +99,8 @@ def _triggered(writer: DataStreamWriter, trigger: Trigger) -> DataStreamWriter:
             return writer.trigger(once=True)
         case TriggerKind.AVAILABLE_NOW:
             return writer.trigger(availableNow=True)
+        case TriggerKind.REAL_TIME:
+            # The overloads of PySpark 4.2 know all triggers but this one.
+            untyped: Any = writer
+            found: DataStreamWriter = untyped.trigger(realTime=f"{int(trigger.interval_s * 1000)} milliseconds")
+            return found

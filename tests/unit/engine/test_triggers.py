@@ -12,6 +12,7 @@ from headrace.graph.resolved import Mode
 from headrace.model.datasets import Dataset, Definitions, Flow, Kind, PythonQuery
 from headrace.model.location import Location
 from headrace.model.names import Naming, QualifiedName
+from headrace.model.sinks import SinkDefinition
 from headrace.model.triggers import InvalidInterval, Trigger, TriggerKind, parse_interval_s
 from headrace.plan.steps import Decision, FlowStep, Plan
 from headrace.plan.triggers import with_triggers
@@ -37,7 +38,7 @@ def test_other_texts_are_no_intervals(text):
     ("conf", "code"),
     [
         ({"pipelines.trigger.interval": "soon"}, "TRIGGER.BAD_INTERVAL"),
-        ({"pipelines.trigger": "RealTime"}, "TRIGGER.UNSUPPORTED"),
+        ({"pipelines.trigger": "RealTime"}, "TRIGGER.REAL_TIME"),
         ({"pipelines.trigger": "continuous"}, "TRIGGER.UNSUPPORTED"),
         ({"pipelines.trigger": "sometimes"}, "TRIGGER.UNKNOWN"),
         ({"pipelines.trigger": "AvailableNow", "pipelines.trigger.interval": "1 minute"}, None),
@@ -51,6 +52,40 @@ def test_triggers_that_cannot_be_had_are_refused_by_name(conf, code):
 
     assert [problem.code for problem in problems] == ([code] if code else [])
     assert all(isinstance(problem, PipelineError) and problem.hint for problem in problems)
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "updates", "confs", "why"),
+    [
+        ("kafka", {}, True, {}, None),
+        ("kafka", {}, True, {"pipelines.trigger.interval": "5 seconds"}, None),
+        ("kafka", {}, True, {"pipelines.trigger.interval": "1 second"}, "its batches last 1 s"),
+        ("kafka", {"fallback": "storage"}, True, {}, "its sink has a fallback"),
+        ("kafka", {}, False, {}, "it is no update flow"),
+        ("http", {}, True, {}, "its target is not one Kafka sink"),
+    ],
+)
+def test_real_time_is_for_update_flows_into_a_kafka_sink(kind, options, updates, confs, why):
+    name, query = QualifiedName("out"), PythonQuery(lambda: None, Naming())
+    needed = {"kafka": {"kafka.bootstrap.servers": "here:9092"}, "http": {"url": "http://here"}}[kind]
+    sink = SinkDefinition(kind, Naming(), options={**needed, **options})
+    conf = {"pipelines.trigger": "RealTime", **confs}
+    flow = Flow("a", name, query, HERE, spark_conf=conf, append=True, updates=updates)
+
+    _, problems = build(Definitions((Dataset(name, Kind.SINK, HERE, sink=sink),), (flow,)), Naming())
+
+    assert [problem.code for problem in problems] == (["TRIGGER.REAL_TIME"] if why else [])
+    assert all(why in problem.message for problem in problems)
+
+
+def test_real_time_is_for_updates_that_go_on(triggers, make):
+    flow = make.flow("a", mode=Mode.APPEND)
+    flow = replace(flow, flow=replace(flow.flow, spark_conf={"pipelines.trigger": "realtime"}))
+
+    on, off = triggers(flow), triggers(flow, continuous=False)
+
+    assert (on["a"].trigger, off["a"].trigger) == (Trigger(TriggerKind.REAL_TIME, 300), Trigger())
+    assert on["a"].describe().endswith("in real time, progress noted every 300 s")
 
 
 @pytest.fixture

@@ -114,9 +114,7 @@ def _made(around: Surroundings, name: str, definition: SinkDefinition, guard: Gu
         merges = {"mergeSchema": given.texts["mergeSchema"]} if "mergeSchema" in given.texts else {}
         return DeltaSink(path, guard, merges, columns_named(given, "partitionBy"), local=path.startswith("/"))
     if kind == KAFKA:
-        options = {**given.passed_on, **({"topic": given.texts["topic"]} if "topic" in given.texts else {})}
-        options["kafka.bootstrap.servers"] = given.texts["kafka.bootstrap.servers"]
-        return KafkaSink(options, guard, headers=given.get("deliveryHeaders", True))
+        return KafkaSink(_kafka_options(given), guard, headers=given.get("deliveryHeaders", True))
     if kind == CONSOLE:
         return ConsoleSink(name, given.get("numRows", 20), given.get("truncate", True), guard)
     if kind in FILES:
@@ -130,6 +128,18 @@ def _made(around: Surroundings, name: str, definition: SinkDefinition, guard: Gu
         keys, order = columns_named(given, "keys"), columns_named(given, "orderBy")
         return HttpSink(sender, guard, place.lanes, place.rows, keys, order)
     return FormatSink(definition.format, definition.options, guard)
+
+
+def stream_options(definition: SinkDefinition) -> Mapping[str, str]:
+    """What Spark's own writer is told of a sink that it writes as a stream; they may hold secrets."""
+    if definition.format.casefold() == KAFKA:
+        return _kafka_options(options_of(definition))
+    return definition.options
+
+
+def _kafka_options(given: GivenOptions) -> dict[str, str]:
+    topic = {"topic": given.texts["topic"]} if "topic" in given.texts else {}
+    return {**given.passed_on, **topic, "kafka.bootstrap.servers": given.texts["kafka.bootstrap.servers"]}
 
 
 def _table_writer(given: GivenOptions) -> TableWriter:

@@ -30,6 +30,7 @@ def resumed(
     *,
     loading: AbstractContextManager[object],
     stopping: Callable[[], bool],
+    by_spark: bool,
 ) -> SinkTarget | None:
     """What takes the batches of a stream into its sinks; None where Spark itself writes them.
 
@@ -42,6 +43,7 @@ def resumed(
         attempt: the how manieth try of this update.
         loading: is held while the session has the flow's settings.
         stopping: whether the update was told to stop.
+        by_spark: the stream's rows are sent one by one, by Spark's own writer.
     """
     taker = deliveries(around, flow, record, attempt, fallbacks=_fallbacks(around, flow))
     if taker is not None and taker.fallbacks:
@@ -53,7 +55,7 @@ def resumed(
         taker.note_waiting()
         for sink in taker.fallbacks:
             sink.catch_up(session, stopping=stopping)
-    return taker
+    return None if by_spark else taker
 
 
 def _fallbacks(around: Surroundings, flow: ResolvedFlow) -> dict[str, WaitingPlace]:

@@ -1,0 +1,88 @@
+"""Real-time mode: records of one topic are in another one before the batch that they belong to ends."""
+
+from __future__ import annotations
+
+import pytest
+
+from headrace.model.outcome import FlowState, UpdateState
+
+pytestmark = pytest.mark.spark
+
+PROJECT = """
+    dp.create_sink("out", "kafka", {{"kafka.bootstrap.servers": "{servers}", "topic": "{taken}"}})
+
+    @dp.update_flow(
+        target="out", spark_conf={{"pipelines.trigger": "RealTime", "pipelines.trigger.interval": "{lasts}"}}
+    )
+    def passed_on():
+        records = {source}
+        return records.selectExpr("upper(CAST(value AS STRING)) AS value")
+    """
+TOPIC = """(
+            spark.readStream.format("kafka").option("kafka.bootstrap.servers", "{servers}")
+            .option("subscribe", "{given}").option("startingOffsets", "earliest").load()
+        )"""
+
+
+@pytest.fixture
+def topics(kafka):
+    return kafka.topic(), kafka.topic()
+
+
+@pytest.fixture
+def passing_on(project, kafka, topics):
+    def make(lasts, source=TOPIC):
+        given, taken = topics
+        source = source.format(servers=kafka.servers, given=given)
+        text = PROJECT.format(servers=kafka.servers, taken=taken, lasts=lasts, source=source)
+        return project(text, connectors=["kafka"])
+
+    return make
+
+
+def rows_counted(pipeline):
+    counts = pipeline.project.events().flow_totals().get("passed_on")
+    return 0 if counts is None else counts.rows_written
+
+
+def test_records_are_passed_on_while_their_batch_runs_and_none_is_lost_when_it_is_stopped(kafka, topics, passing_on):
+    given, taken = topics
+    kafka.produce(given, "a")
+    pipeline = passing_on("5 minutes")
+
+    def values():
+        return [record.value().decode() for record in kafka.records(taken)]
+
+    with pipeline.continuing(patience_s=120) as update:
+        update.wait_until(lambda: values() == ["A"])
+        kafka.produce(given, "b")
+        update.wait_until(lambda: values() == ["A", "B"])
+        assert rows_counted(pipeline) == 0
+    kafka.produce(given, "c")
+    result = pipeline.run()
+
+    assert result.state is UpdateState.COMPLETED
+    # What was sent before its batch was noted comes again.
+    assert sorted(values()) == ["A", "A", "B", "B", "C"]
+
+
+def test_records_of_a_batch_that_was_noted_do_not_come_again(kafka, topics, passing_on):
+    given, taken = topics
+    kafka.produce(given, "a", "b")
+    pipeline = passing_on("5 seconds")
+
+    with pipeline.continuing(patience_s=120) as update:
+        update.wait_until(lambda: rows_counted(pipeline) == 2)
+    result = pipeline.run()
+
+    assert result.flow("passed_on").counts.rows_written == 0
+    assert len(kafka.records(taken)) == 2
+
+
+def test_a_source_that_cannot_be_read_in_real_time_is_named(passing_on):
+    pipeline = passing_on("5 seconds", 'spark.readStream.format("rate").load()')
+
+    with pipeline.continuing(patience_s=120) as update:
+        update.wait_until(lambda: update.states.get("passed_on") is FlowState.FAILED)
+
+    assert "real-time mode" in update.result.outcome.error["detail"]
