@@ -133,9 +133,90 @@ TWO_FLOWS = f"""
 
 def test_a_key_is_in_the_table_once_when_two_flows_bring_it(project):
     pipeline = project(TWO_FLOWS)
-    pipeline.given("source", batch(1, 2, 3))
+    pipeline.given("source", batch(1, 2, 3), batch(3, 4), batch(5, 5))
 
-    assert ids(pipeline.run().rows("orders")) == [1, 2, 3]
+    result = pipeline.run()
+
+    assert ids(result.rows("orders")) == [1, 2, 3, 4, 5]
+    assert ids(pipeline.recomputed("orders")) == [1, 2, 3, 4, 5]
+
+
+SEVERAL = f"""
+    {SOURCE}
+
+    @dp.table
+    @dp.expect_or_drop("named", "shop <> ''")
+    @dp.expect_or_quarantine("one of each", dp.unique("ID"))
+    @dp.expect_or_drop("one a shop", dp.unique(["shop"]))
+    def orders():
+        return spark.readStream.option("maxFilesPerTrigger", 1).table("source")
+    """
+
+
+def test_a_row_that_another_rule_keeps_out_does_not_stand_in_the_way_of_its_key(project):
+    pipeline = project(SEVERAL)
+    pipeline.given(
+        "source",
+        [{"id": 1, "shop": ""}, {"id": 1, "shop": "a"}, {"id": 2, "shop": "a"}],
+        [{"id": 1, "shop": "b"}, {"id": 2, "shop": "b"}],
+    )
+
+    result = pipeline.run()
+
+    assert [(row["id"], row["shop"]) for row in result.rows("orders")] == [(1, "a"), (2, "b")]
+    assert set_aside(result) == [1]
+    assert result.failed("orders") == {"named": 1, "one of each": 1, "one a shop": 1}
+
+
+ODD = """
+    @dp.table
+    @dp.expect_or_drop("rule", dp.primary_key("Odd.`Name"))
+    def orders():
+        return spark.readStream.option("maxFilesPerTrigger", 1).table("source").selectExpr("id AS `odd.``name`")
+    """
+
+
+def test_columns_with_odd_names_are_keys_too(project):
+    pipeline = project(SOURCE + ODD).given("source", batch(1, 1), batch(1, 2))
+
+    assert [row["odd.`name"] for row in pipeline.run().rows("orders")] == [1, 2]
+
+
+@pytest.mark.parametrize("point", [Point.TO_WRITE, Point.WRITTEN])
+def test_rows_that_are_dropped_are_counted_once_when_the_update_dies_beside_a_commit(project, point):
+    pipeline = project(orders('dp.unique("id")', "drop"))
+    pipeline.given("source", batch(1, 1), batch(1, 2, 2))
+    pipeline.crash_at(point, skip=1)
+    with pytest.raises(Crashed):
+        pipeline.run()
+
+    result = pipeline.restart().run()
+
+    assert ids(result.rows("orders")) == [1, 2]
+    totals = pipeline.project.events().flow_totals()["orders"]
+    assert (totals.rows_written, totals.rows_dropped) == (2, 3)
+
+
+COMPLETE = f"""
+    {SOURCE}
+
+    @dp.table
+    @dp.expect_or_drop("rule", dp.unique("most"))
+    @dp.expect("few", dp.row_count(at_most=1))
+    def orders():
+        rows = spark.readStream.option("maxFilesPerTrigger", 1).table("source")
+        return rows.groupBy("shop").agg(F.max("id").alias("most"))
+    """
+
+
+def test_a_table_that_is_replaced_is_judged_by_what_replaces_it(project):
+    pipeline = project(COMPLETE)
+    pipeline.given("source", [{"id": 1, "shop": "a"}], [{"id": 2, "shop": "b"}, {"id": 2, "shop": "c"}])
+
+    result = pipeline.run()
+
+    assert sorted(row["most"] for row in result.rows("orders")) == [1, 2]
+    assert result.failed("orders") == {"rule": 1, "few": 1}
 
 
 SHOPS = f"""
@@ -256,6 +337,18 @@ def test_what_is_counted_of_a_table_is_in_the_event_log(project, tmp_path):
 
     assert result.failed("orders") == {"some": 0, "few": 1}
     assert ids(result.rows("orders")) == [1, 2, 3]
+
+
+def test_a_count_is_in_the_event_log_when_the_update_dies_before_it_is_told(project):
+    pipeline = project(orders("dp.row_count(at_most=3)", "fail").replace("expect_or_fail", "expect"))
+    pipeline.given("source", batch(1, 2), batch(3, 4)).crash_at(Point.WRITTEN, skip=1)
+    with pytest.raises(Crashed):
+        pipeline.run()
+
+    pipeline.restart().run()
+
+    counted = pipeline.sql("SELECT sum(passed) AS passed, sum(failed) AS failed FROM event_log_expectations").to_json()
+    assert counted == [{"passed": 1, "failed": 1}]
 
 
 def test_a_preview_judges_what_it_shows(project):

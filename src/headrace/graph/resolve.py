@@ -10,7 +10,7 @@ from headrace.graph.away import AwayFlow, is_away
 from headrace.graph.build import Graph, suggestion
 from headrace.graph.feeds import merged_tables, streamed_as_rows, with_feeds
 from headrace.graph.resolved import Analysis, Mode, ResolvedDataset, ResolvedFlow, ResolvedGraph
-from headrace.graph.table_rules import reading_referred, referred, unknown_columns
+from headrace.graph.table_rules import reading_referred, reads_back, referred, unknown_columns
 from headrace.graph.vectors import marked_merged
 from headrace.model.datasets import Dataset, Flow, Kind
 from headrace.model.names import QualifiedName
@@ -214,7 +214,7 @@ class _Resolution:
         """Resolve the tables that rules of a dataset refer to; False when one of them cannot be."""
         for name in referred(dataset):
             if name in self._path:
-                raise self._cycle(flows[0].flow, name)
+                raise reads_back(dataset, name)
             if name in self._graph.datasets and not self.visit(name):
                 for flow in flows:
                     self._block(flow.flow, name)

@@ -15,6 +15,7 @@ from headrace.model.table_rules import ROW_RULES, TABLE_RULES, ForeignKey, OnTim
 
 # Spark compares whole numbers of any width.
 _WHOLE = frozenset(('"byte"', '"short"', '"integer"', '"long"'))
+_NOT_COMPARED = ('"map"', '"variant"')
 _STORED = (Kind.TABLE, Kind.STREAMING_TABLE, Kind.MATERIALIZED_VIEW)
 
 
@@ -73,6 +74,12 @@ def unknown_columns(
             continue
         own = [schema.find(name) for name in columns_of(rule)]
         problems += _missing(expectation, dataset.name, columns_of(rule), schema)
+        if not isinstance(rule, OnTime):
+            problems += [
+                _wrong("EXPECTATION.NO_KEY_TYPE", expectation, dataset.name, column=one.name, type=one.type_text)
+                for one in own
+                if one is not None and any(kind in one.json_type for kind in _NOT_COMPARED)
+            ]
         if isinstance(rule, OnTime) and own[0] is not None and own[0].json_type != '"timestamp"':
             problems.append(_wrong("EXPECTATION.NO_TIME", expectation, dataset.name, type=own[0].type_text))
         if isinstance(rule, ForeignKey) and rule.dataset in resolved:
@@ -118,6 +125,15 @@ def referred(dataset: Dataset) -> tuple[QualifiedName, ...]:
     """The tables that the rules of a dataset refer to, each once."""
     rules = [e.predicate for e in table_rules_of(dataset) if isinstance(e.predicate, ForeignKey)]
     return tuple(dict.fromkeys(rule.dataset for rule in rules if rule.dataset != dataset.name))
+
+
+def reads_back(dataset: Dataset, name: QualifiedName) -> PipelineError:
+    """That a rule of a dataset refers to a table that is made of the dataset."""
+    rule = next(
+        e for e in table_rules_of(dataset) if isinstance(e.predicate, ForeignKey) and e.predicate.dataset == name
+    )
+    reason = "which is made of this table and comes after it"
+    return _wrong("EXPECTATION.REFERENCE", rule, dataset.name, other=name, reason=reason, suggestion="")
 
 
 def reading_referred(flow: ResolvedFlow, names: Sequence[QualifiedName]) -> ResolvedFlow:

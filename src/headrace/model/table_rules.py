@@ -47,7 +47,7 @@ class OnTime:
     within_s: float
 
     def __str__(self) -> str:
-        return f"on_time({self.column}) within {self.within_s:g} s"
+        return f"on_time({self.column}) within {self.within_s!r} s"
 
 
 @dataclass(frozen=True)

@@ -11,22 +11,20 @@ from headrace.model.triggers import InvalidInterval, parse_interval_s
 from headrace.pipelines.registry import current_registry
 
 
-def unique(*columns: str) -> Unique:
-    """No two rows of the table have the same values in *columns*: of such rows the first one that comes is kept.
+def unique(*columns: str | Sequence[str]) -> Unique:
+    """No two rows of the table have the same values in *columns*: the table has one of them, the first that came.
 
     NULL is like no other value, as in SQL. Use it as ``@dp.expect_or_drop("one of each", dp.unique("id"))``.
     """
-    _expect_columns("unique", columns)
-    return Unique(columns)
+    return Unique(_columns("unique", columns))
 
 
-def primary_key(*columns: str) -> Unique:
+def primary_key(*columns: str | Sequence[str]) -> Unique:
     """As :func:`unique`, and a row with a NULL in one of *columns* breaks the rule."""
-    _expect_columns("primary_key", columns)
-    return Unique(columns, required=True)
+    return Unique(_columns("primary_key", columns), required=True)
 
 
-def foreign_key(*columns: str, references: str, referenced: str | Sequence[str] = ()) -> ForeignKey:
+def foreign_key(*columns: str | Sequence[str], references: str, referenced: str | Sequence[str] = ()) -> ForeignKey:
     """The values of *columns* are in a row of another table of the pipeline, as it is when the row comes.
 
     That table is brought up to date first. A row with a NULL in one of the columns refers to nothing, as in SQL.
@@ -38,15 +36,15 @@ def foreign_key(*columns: str, references: str, referenced: str | Sequence[str] 
     """
     registry = current_registry("foreign_key")
     location = registry.here()
-    _expect_columns("foreign_key", columns)
+    own = _columns("foreign_key", columns)
     others = (referenced,) if isinstance(referenced, str) else tuple(referenced)
-    if others and len(others) != len(columns):
+    if others and len(others) != len(own):
         registry.problems.append(
-            PipelineError("EXPECTATION.KEY_LENGTH", location=location, columns=len(columns), referenced=len(others))
+            PipelineError("EXPECTATION.KEY_LENGTH", location=location, columns=len(own), referenced=len(others))
         )
     # A name that is none is a problem already.
     name = registry.name(references, location) or QualifiedName(references)
-    return ForeignKey(columns, name, others or columns)
+    return ForeignKey(own, name, others or own)
 
 
 def on_time(column: str, *, within: str) -> OnTime:
@@ -62,7 +60,7 @@ def on_time(column: str, *, within: str) -> OnTime:
     """
     registry = current_registry("on_time")
     try:
-        return OnTime(column, parse_interval_s(within))
+        return OnTime(column, parse_interval_s(str(within)))
     except InvalidInterval as invalid:
         registry.problems.append(
             PipelineError("EXPECTATION.NO_INTERVAL", location=registry.here(), value=within, reason=invalid)
@@ -73,12 +71,18 @@ def on_time(column: str, *, within: str) -> OnTime:
 def row_count(*, at_least: int | None = None, at_most: int | None = None) -> RowCount:
     """The table has so many rows once a batch is written, for ``expect`` and ``expect_or_fail``."""
     registry = current_registry("row_count")
-    if at_least is None and at_most is None:
+    given = [bound for bound in (at_least, at_most) if bound is not None]
+    if not given or not all(isinstance(bound, int) for bound in given):
         registry.problems.append(PipelineError("EXPECTATION.NO_BOUND", location=registry.here()))
+        return RowCount()
     return RowCount(at_least, at_most)
 
 
-def _expect_columns(word: str, columns: tuple[str, ...]) -> None:
+def _columns(word: str, given: tuple[str | Sequence[str], ...]) -> tuple[str, ...]:
+    """The names of columns, given one by one or as one list."""
     registry = current_registry(word)
-    if not columns or not all(isinstance(column, str) for column in columns):
+    names = given if len(given) != 1 or isinstance(given[0], str) else tuple(given[0])
+    found = tuple(name for name in names if isinstance(name, str))
+    if not found or len(found) < len(names):
         registry.problems.append(PipelineError("EXPECTATION.NO_KEY", location=registry.here(), what=word))
+    return found

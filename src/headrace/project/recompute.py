@@ -33,8 +33,9 @@ def recomputed(graph: ResolvedGraph, name: QualifiedName, catalog: Catalog, stat
             catalog.register_path(given.name, table.path)
         with as_batch(Part()), with_confs(catalog.session, flow.flow.spark_conf):
             register_views(graph, flow, catalog)
-            return passing(flow_frame(graph, flow, catalog), dataset, catalog)
+            return flow_frame(graph, flow, catalog)
 
     frames = map(rows_of, graph.flows_into(name))
-    whole = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
+    together = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
+    whole = passing(together, dataset, catalog)
     return Rows(tuple(whole.columns), tuple(tuple(row) for row in whole.collect()))

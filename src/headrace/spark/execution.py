@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from headrace.cdc.feed import Feed
@@ -27,8 +28,9 @@ from headrace.checkpoints.records import FlowRecord, write_record
 from headrace.expectations.compile import Rules
 from headrace.graph.resolved import Mode, ResolvedDataset, ResolvedFlow
 from headrace.graph.table_rules import table_rules_of
-from headrace.model.datasets import Kind
+from headrace.model.datasets import Dataset, Kind
 from headrace.model.expectations import Action, Expectation
+from headrace.model.names import QualifiedName
 from headrace.model.ties import OnTie
 from headrace.model.triggers import Trigger, TriggerKind
 from headrace.plan.loads import Load
@@ -447,18 +449,29 @@ class Execution:
         place = self._place(flow, record, replaces=replaces, repeats=repeats)
         if flow.analysis.feed is not None:
             return self._merging_target(flow, flow.analysis.feed, place, dataset.expectations if judged else ())
-        if judged and table_rules_of(dataset):
-            beyond = TableRules(
-                dataset.expectations,
-                lambda session, name: session.read.format("delta").load(around.table_path(name)),
-                None if replaces else place.table,
-                around.turns[flow.target].lock,
-            )
-            return Target(
-                place, beyond.rules, around.emit, around.known_counts, around.at, around.fence, table_rules=beyond
-            )
+        if table_rules_of(dataset):
+            return self._judging_target(flow, place, dataset, judged=judged)
         rules = Rules(dataset.expectations if judged else ())
         return Target(place, rules, around.emit, around.known_counts, around.at, around.fence)
+
+    def _judging_target(self, flow: ResolvedFlow, place: TargetPlace, dataset: Dataset, *, judged: bool) -> Target:
+        """That of a table with rules which look at more than a row."""
+        around = self._around
+
+        def reads(session: SparkSession, name: QualifiedName) -> DataFrame:
+            return session.read.format("delta").load(around.table_path(name))
+
+        beyond = TableRules(dataset.expectations, reads, place.table, replaces=place.replaces)
+        return Target(
+            place,
+            beyond.rules if judged else Rules(()),
+            around.emit,
+            around.known_counts,
+            around.at,
+            around.fence,
+            table_rules=beyond if judged else None,
+            turn=around.turns[flow.target].lock if beyond.takes_turns else None,
+        )
 
     def _merging_target(
         self, flow: ResolvedFlow, feed: Feed, place: TargetPlace, declared: tuple[Expectation, ...]

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from typing import Protocol
 
+from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.storagelevel import StorageLevel
 
 from headrace.checkpoints.delta_log import committed_transaction, table_state
+from headrace.errors import PipelineError
 from headrace.events.types import BatchDone
 from headrace.expectations.apply import counters, counts_from, kept
 from headrace.expectations.compile import Rules, masks, predicate_column, tallies
@@ -65,6 +67,7 @@ class Target:
         fence: returns while this update may commit, raises once another has taken over.
         merge: commits the rows of a batch that passed, where they are not added as they are.
         table_rules: the expectations that look at more than a row, which are among the *rules* by what tells them.
+        turn: is held from the look at the table to its commit, where flows into the table take turns.
     """
 
     def __init__(
@@ -77,10 +80,12 @@ class Target:
         fence: Callable[[], None],
         merge: Merges | None = None,
         table_rules: TableRules | None = None,
+        turn: AbstractContextManager[object] | None = None,
     ) -> None:
         self._place = place
         self._rules = rules
         self._table_rules = table_rules
+        self._turn = nullcontext() if turn is None else turn
         self._emit = emit
         self._known_counts = known_counts
         self._at = at
@@ -102,7 +107,7 @@ class Target:
 
         *aside* of its rows were set aside before they came here.
         """
-        with self._table_rules.turn if self._table_rules is not None else nullcontext():
+        with self._turn:
             self._write(frame, batch_id, aside)
 
     def _write(self, frame: DataFrame, batch_id: int, aside: int) -> None:
@@ -118,16 +123,14 @@ class Target:
                     self._fresh = False
                     return
                 counts = self._recounted(rows, batch_id)
-        elif self._rules.with_action(Action.QUARANTINE) or (
-            self._table_rules is not None and self._table_rules.counted
-        ):
+        elif self._rules.with_action(Action.QUARANTINE) or (self._table_rules and self._table_rules.limits_rows):
             counts = self._write_with_quarantine(frame, batch_id, fresh=fresh)
         elif self._rules.expectations:
             counts = self._write_judged(frame, batch_id)
         else:
             self._commit(frame, batch_id, frame)
             written = rows_of_transaction(self._place.table, self._place.transaction, batch_id)
-            counts = FlowCounts(rows_written=written or 0)
+            counts = self._with_row_counts(FlowCounts(rows_written=written or 0))
         if self._place.rescued_column is not None:
             column, transaction = self._place.rescued_column, self._committed_as(batch_id) or self._place.transaction
             actions = actions_of_transaction(self._place.table, transaction, batch_id)
@@ -173,7 +176,7 @@ class Target:
         if not completed(observation):
             # Delta skipped the write: another process has committed this very batch meanwhile.
             return self._recounted(frame, batch_id)
-        return counts_from(observation.get, self._rules)
+        return self._with_row_counts(counts_from(observation.get, self._rules))
 
     def _write_with_quarantine(self, frame: DataFrame, batch_id: int, *, fresh: bool) -> FlowCounts:
         rows = self._judged(frame).persist(StorageLevel.MEMORY_AND_DISK)
@@ -181,7 +184,7 @@ class Target:
         try:
             counts = self._aggregated(rows)
             if self._table_rules is not None:
-                counts = self._table_rules.with_row_counts(counts, self._place.flow, self._place.dataset)
+                self._table_rules.check_rows(counts, self._place.flow, self._place.dataset)
             # Another attempt at this batch may have left rows there, or may still come to it and be kept out.
             again = fresh and self._place.repeats
             if sets_aside and (counts.rows_quarantined or self._place.replaces or again):
@@ -189,7 +192,7 @@ class Target:
             self._commit(kept(rows, self._rules), batch_id, rows)
         finally:
             rows.unpersist()
-        return counts
+        return self._with_row_counts(counts)
 
     def _commit(self, rows: DataFrame, batch_id: int, judged: DataFrame) -> None:
         if self._merge is not None:
@@ -265,20 +268,42 @@ class Target:
         place, rules = self._place, self._rules
         transaction = self._committed_as(batch_id) or place.transaction
         written = rows_of_transaction(place.table, transaction, batch_id)
+        if self._table_rules is not None:
+            return self._recounted_by_table(self._table_rules, frame, batch_id, transaction, written)
         if not rules.expectations:
             return FlowCounts(rows_written=written if written is not None else frame.count())
-        before = None
-        if self._table_rules is not None:
-            # What the batch has brought is not what it is judged by.
-            version = version_of_transaction(place.table, transaction, batch_id)
-            if version is None:
-                return FlowCounts(rows_written=written or 0, recovered=True)
-            before = version - 1
-        counts = self._aggregated(self._judged(frame, before))
+        counts = self._aggregated(self._judged(frame))
         repeatable = _repeatable(frame, rules)
         if self._merge is not None:
             # What a merge changes says nothing of the events that it was given.
             return replace(counts, recovered=not repeatable)
+        return self._as_committed(counts, written, batch_id, repeatable=repeatable)
+
+    def _recounted_by_table(
+        self, table_rules: TableRules, frame: DataFrame, batch_id: int, transaction: str, written: int | None
+    ) -> FlowCounts:
+        """The same where rules look at the table: as it was before the batch, while it can still be read."""
+        place = self._place
+        version = version_of_transaction(place.table, transaction, batch_id)
+        counts = None
+        if version is not None:
+            # Old versions lose their files, and may lack columns that rules speak of by now.
+            with suppress(PySparkException, PipelineError):
+                judged = self._aggregated(self._judged(frame, version - 1))
+                counts = table_rules.with_row_counts(judged, version)
+        if counts is None:
+            quarantined = quarantined_rows(place.quarantine, place.identity, place.epoch, batch_id)
+            return FlowCounts(rows_written=written or 0, rows_quarantined=quarantined, recovered=True)
+        repeatable = _repeatable(frame, self._rules) and not table_rules.refers
+        return self._as_committed(counts, written, batch_id, repeatable=repeatable)
+
+    def _with_row_counts(self, counts: FlowCounts) -> FlowCounts:
+        """The counts of a batch that was written, with what became of the rules about how many rows there are."""
+        return counts if self._table_rules is None else self._table_rules.with_row_counts(counts)
+
+    def _as_committed(self, counts: FlowCounts, written: int | None, batch_id: int, *, repeatable: bool) -> FlowCounts:
+        """Counts that were computed again, with what the commits tell where that is something else."""
+        place = self._place
         quarantined = quarantined_rows(place.quarantine, place.identity, place.epoch, batch_id)
         same = (written, quarantined) == (counts.rows_written, counts.rows_quarantined)
         if written is None or (same and repeatable):

@@ -361,6 +361,23 @@ def test_numbers_keep_their_spelling_when_a_later_block_has_texts_among_them():
     assert [row["p"] for batch in rows for row in batch] == ["1.50", "n/a", "3.0"]
 
 
+@pytest.mark.parametrize(
+    ("columns", "lines", "name", "texts"),
+    [
+        (
+            "v STRING, alt STRUCT<v: DOUBLE>",
+            ['{"v":NaN,"alt":{"v":1.50}}', '{"v":2.50}', '{"v":0.50}'],
+            "v",
+            ["NaN", "2.50", "0.50"],
+        ),
+        ("a ARRAY<STRING>, `` STRING", ['{"":1.50,"a":[2.50]}'], "a", [["2.50"]]),
+        ("`a/b` STRING, s STRUCT<`a/b`: STRING>", ['{"a\\/b":1.50,"s":{"a/b":2.50}}'], "a/b", ["1.50"]),
+    ],
+)
+def test_no_number_is_taken_for_another_member_of_its_name(columns, lines, name, texts):
+    assert [row[name] for row in rows_of("\n".join(lines), columns)] == texts
+
+
 def test_a_number_under_a_name_in_other_letters_is_not_taken_for_its_neighbour():
     lines = ['{"p":1.50}', '{"\\u0070":3.50}', '{"p":5.50,"s":{"p":6.50}}']
 

@@ -6,6 +6,7 @@ put in quotes, for Arrow to read them as texts.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 import numpy as np
@@ -16,6 +17,7 @@ _Places = npt.NDArray[np.int64]
 _Bytes = npt.NDArray[np.uint8]
 _QUOTE, _BACKSLASH, _COLON = 0x22, 0x5C, 0x3A
 _ESCAPED = rb"\u"
+_WRITTEN_OTHERWISE = re.compile(r'["\\/\x00-\x1f]')
 
 
 def _table(letters: bytes) -> npt.NDArray[np.bool_]:
@@ -86,12 +88,15 @@ def as_spelled(text: bytes, name: str, numbers: pa.Array) -> pa.Array | None:
         numbers: what was read of one place of that name, in the order of the text.
 
     Returns:
-        Texts, as many as there are numbers. None where the text has another count of such members, so that it is not
-        known which one is which.
+        Texts, as many as there are numbers. None where the text may have other members of that name, so that it is
+        not known which one is which.
     """
-    # Most texts have no backslash, and one letter is found faster than two.
-    if b"\\" in text and _ESCAPED in text:
-        # A name may be written in other letters.
+    # Elements of lists have no name. A name may be written in other letters, some of which are only written so. Most
+    # texts have no backslash, and one letter is found faster than two.
+    if not name or _WRITTEN_OTHERWISE.search(name) or (b"\\" in text and _ESCAPED in text):
+        return None
+    # Arrow reads names, such as NaN, as numbers.
+    if not np.isfinite(numbers.drop_null().to_numpy(zero_copy_only=False)).all():
         return None
     letters = _letters_of(text)
     starts = _numbers_of(letters, name.encode())
