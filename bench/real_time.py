@@ -20,7 +20,7 @@ from tests.servers.kafka import KafkaBroker
 
 from headrace import Project
 
-RECORDS = 200
+RECORDS = 50
 _LONGEST_S = 60.0
 _SETTINGS = "name: real-time\nconnectors: [kafka]\nstop_grace_seconds: 0\n"
 _FLOW = """
@@ -79,7 +79,7 @@ def main() -> None:
             for number, kind in enumerate(("batches", "real time", "batches")):
                 taken_ms = sorted(1000 * second for second in seconds(broker, Path(folder) / f"{number}", _KINDS[kind]))
                 last = taken_ms[int(0.99 * len(taken_ms))]
-                print(f"{kind:10}  median {statistics.median(taken_ms):7.1f} ms, 99th percentile {last:7.1f} ms")
+                print(f"{kind:10}  median {statistics.median(taken_ms):7.1f} ms, 99th percentile {last:7.1f}", flush=True)
         finally:
             broker.stop()
 

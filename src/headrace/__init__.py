@@ -1,8 +1,8 @@
 """Headrace: streaming tables for open-source Spark.
 
 ``Project`` opens and runs a pipeline; ``spark_session`` gives a session with Delta ready; ``from_confluent`` reads
-payloads of topics by their registered schemas. Importing the package imports neither Spark nor the engine: executors
-and command-line completion load it too.
+payloads of topics by their registered schemas; ``point_in_time`` reads tables with history as they were. Importing the
+package imports neither Spark nor the engine: executors and command-line completion load it too.
 """
 
 from __future__ import annotations
@@ -13,14 +13,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from headrace.project.open import Project
     from headrace.spark.confluent import from_confluent
+    from headrace.spark.features import point_in_time
     from headrace.spark.session import spark_session
 
 __version__ = "0.1.0"
-__all__ = ["Project", "__version__", "from_confluent", "spark_session"]
+__all__ = ["Project", "__version__", "from_confluent", "point_in_time", "spark_session"]
 
 _HOMES = {
     "Project": "headrace.project.open",
     "from_confluent": "headrace.spark.confluent",
+    "point_in_time": "headrace.spark.features",
     "spark_session": "headrace.spark.session",
 }
 

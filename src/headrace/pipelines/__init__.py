@@ -24,6 +24,7 @@ from headrace.pipelines.decorators import (
     temporary_view,
     view,
 )
+from headrace.pipelines.features import create_feature_table
 from headrace.pipelines.flows import append_flow, update_flow
 from headrace.pipelines.hooks import on_event_hook
 from headrace.pipelines.sinks import create_sink, foreach_batch_sink
@@ -46,6 +47,7 @@ __all__ = [
     "apply_changes_from_snapshot",
     "create_auto_cdc_flow",
     "create_auto_cdc_from_snapshot_flow",
+    "create_feature_table",
     "create_sink",
     "create_streaming_live_table",
     "create_streaming_table",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
@@ -44,6 +44,7 @@ from headrace.spark.commit_counter import CommitCounter
 from headrace.spark.confs import CHECKPOINT_CONFS
 from headrace.spark.failing_again import with_rows_that_pass
 from headrace.spark.failing_rows import spares, sparing
+from headrace.spark.judging import Judging
 from headrace.spark.lag import LagTeller
 from headrace.spark.loading import complete_load
 from headrace.spark.lost_offsets import LossTeller
@@ -439,7 +440,9 @@ class Execution:
             turn=around.turns[flow.target],
             sets_aside=sets_aside,
         )
-        return Target(place, rules, around.emit, around.known_counts, around.at, around.fence, comparing), comparing
+        return Target(
+            place, Judging(rules), around.emit, around.known_counts, around.at, around.fence, comparing
+        ), comparing
 
     def _target(
         self, flow: ResolvedFlow, record: FlowRecord, *, replaces: bool, repeats: bool = True, judged: bool = True
@@ -449,29 +452,8 @@ class Execution:
         place = self._place(flow, record, replaces=replaces, repeats=repeats)
         if flow.analysis.feed is not None:
             return self._merging_target(flow, flow.analysis.feed, place, dataset.expectations if judged else ())
-        if table_rules_of(dataset):
-            return self._judging_target(flow, place, dataset, judged=judged)
-        rules = Rules(dataset.expectations if judged else ())
-        return Target(place, rules, around.emit, around.known_counts, around.at, around.fence)
-
-    def _judging_target(self, flow: ResolvedFlow, place: TargetPlace, dataset: Dataset, *, judged: bool) -> Target:
-        """That of a table with rules which look at more than a row."""
-        around = self._around
-
-        def reads(session: SparkSession, name: QualifiedName) -> DataFrame:
-            return session.read.format("delta").load(around.table_path(name))
-
-        beyond = TableRules(dataset.expectations, reads, place.table, replaces=place.replaces)
-        return Target(
-            place,
-            beyond.rules if judged else Rules(()),
-            around.emit,
-            around.known_counts,
-            around.at,
-            around.fence,
-            table_rules=beyond if judged else None,
-            turn=around.turns[flow.target].lock if beyond.takes_turns else None,
-        )
+        judging, turn = _judging(around, dataset, place, judged=judged)
+        return Target(place, judging, around.emit, around.known_counts, around.at, around.fence, turn=turn)
 
     def _merging_target(
         self, flow: ResolvedFlow, feed: Feed, place: TargetPlace, declared: tuple[Expectation, ...]
@@ -496,7 +478,7 @@ class Execution:
             term=around.term,
             on_tie=on_tie,
         )
-        return Target(place, rules, around.emit, around.known_counts, around.at, around.fence, merging)
+        return Target(place, Judging(rules), around.emit, around.known_counts, around.at, around.fence, merging)
 
 
 class _Look:
@@ -538,6 +520,22 @@ class _Look:
             self._around.fence()
             write_record(self._around.state.record_file(self._flow), self._record)
             self._stored_at = self._around.now()
+
+
+def _judging(
+    around: Surroundings, dataset: Dataset, place: TargetPlace, *, judged: bool
+) -> tuple[Judging, AbstractContextManager[object] | None]:
+    """The rules of a table, or none of them, and what its flows hold in turns."""
+
+    def reads(session: SparkSession, name: QualifiedName) -> DataFrame:
+        return session.read.format("delta").load(around.table_path(name))
+
+    if not table_rules_of(dataset):
+        return Judging(Rules(dataset.expectations if judged else ())), None
+    beyond = TableRules(dataset.expectations, reads, place.table, replaces=place.replaces)
+    # What is let through unjudged decides about the rows of other flows all the same.
+    turn = around.turns[dataset.name].lock if beyond.takes_turns else None
+    return (Judging(beyond.rules, beyond) if judged else Judging(Rules(()))), turn
 
 
 def _is_unfinished(checkpoint: Path) -> bool:

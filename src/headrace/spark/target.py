@@ -9,36 +9,28 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Protocol
 
-from pyspark.errors import PySparkException
-from pyspark.sql import Column, DataFrame, Observation
+from pyspark.sql import DataFrame, Observation
 from pyspark.storagelevel import StorageLevel
 
-from headrace.checkpoints.delta_log import committed_transaction, table_state
-from headrace.errors import PipelineError
+from headrace.checkpoints.delta_log import table_state
 from headrace.events.types import BatchDone
-from headrace.expectations.apply import counters, counts_from, kept
-from headrace.expectations.compile import Rules, masks, predicate_column, tallies
+from headrace.expectations.apply import counts_from, kept
 from headrace.model.expectations import Action
 from headrace.model.names import quoted
 from headrace.model.outcome import FlowCounts
 from headrace.model.schema import Schema
 from headrace.runtime.ports import Emit
 from headrace.runtime.seam import Point, Seam
-from headrace.spark.commits import (
-    actions_of_transaction,
-    merged_rows,
-    quarantined_rows,
-    rows_of_transaction,
-    version_of_transaction,
-)
+from headrace.spark.commits import actions_of_transaction, merged_rows, quarantined_rows, rows_of_transaction
+from headrace.spark.judging import Judging
 from headrace.spark.observed import completed, computed_once
 from headrace.spark.quarantining import Quarantining
+from headrace.spark.recounting import Recounting
 from headrace.spark.rescued import rows_with
-from headrace.spark.table_rules import TableRules
 from headrace.spark.target_place import TargetPlace
 
 
@@ -60,44 +52,39 @@ class Target:
 
     Args:
         place: where to write.
-        rules: the expectations of the dataset.
+        judging: the expectations of the dataset.
         emit: gets a BatchDone for each batch, durable before :meth:`write` returns.
         known_counts: the counts of a batch that are in the event log already, or None.
         at: is told each point that a crash could part from the next.
         fence: returns while this update may commit, raises once another has taken over.
         merge: commits the rows of a batch that passed, where they are not added as they are.
-        table_rules: the expectations that look at more than a row, which are among the *rules* by what tells them.
         turn: is held from the look at the table to its commit, where flows into the table take turns.
     """
 
     def __init__(
         self,
         place: TargetPlace,
-        rules: Rules,
+        judging: Judging,
         emit: Emit,
         known_counts: Callable[[str, int, int], FlowCounts | None],
         at: Seam,
         fence: Callable[[], None],
         merge: Merges | None = None,
-        table_rules: TableRules | None = None,
         turn: AbstractContextManager[object] | None = None,
     ) -> None:
         self._place = place
-        self._rules = rules
-        self._table_rules = table_rules
+        self._judging = judging
         self._turn = nullcontext() if turn is None else turn
         self._emit = emit
         self._known_counts = known_counts
         self._at = at
         self._fence = fence
         self._merge = merge
-        self._quarantining = Quarantining(place, rules, at, fence)
+        self._recounting = Recounting(place, judging, merge is not None)
+        self._quarantining = Quarantining(place, judging.rules, at, fence)
         self._fresh = True
         # Whether the newest batch is a commit of the table.
         self._committed = True
-        self._masks: list[Column] = []
-        self._tallies: list[Column] = []
-        self._counters: list[Column] = []
         self.batches = 0
         # How many rows of the function came, in all batches.
         self.rows = 0
@@ -116,23 +103,24 @@ class Target:
         fresh, self._fresh, self._committed = self._fresh, True, True
         if self._merge is not None:
             frame = self._merge.events_among(frame)
-        if fresh and self._committed_as(batch_id) is not None:
+        if fresh and self._recounting.committed_as(batch_id) is not None:
             with computed_once(frame, self._place.stateful) as rows:
                 counts = self._known_counts(self._place.flow, self._place.epoch, batch_id)
                 if counts is not None:
                     self._fresh = False
                     return
-                counts = self._recounted(rows, batch_id)
-        elif self._rules.with_action(Action.QUARANTINE) or (self._table_rules and self._table_rules.limits_rows):
+                counts = self._recounting.counts(rows, batch_id)
+        elif self._judging.before_writing:
             counts = self._write_with_quarantine(frame, batch_id, fresh=fresh)
-        elif self._rules.expectations:
+        elif self._judging.rules.expectations:
             counts = self._write_judged(frame, batch_id)
         else:
             self._commit(frame, batch_id, frame)
             written = rows_of_transaction(self._place.table, self._place.transaction, batch_id)
-            counts = self._with_row_counts(FlowCounts(rows_written=written or 0))
+            counts = self._judging.with_row_counts(FlowCounts(rows_written=written or 0))
         if self._place.rescued_column is not None:
-            column, transaction = self._place.rescued_column, self._committed_as(batch_id) or self._place.transaction
+            column = self._place.rescued_column
+            transaction = self._recounting.committed_as(batch_id) or self._place.transaction
             actions = actions_of_transaction(self._place.table, transaction, batch_id)
             counts = replace(counts, rows_rescued=None if actions is None else rows_with(column, actions))
         counts = replace(counts, rows_quarantined=counts.rows_quarantined + aside)
@@ -147,7 +135,7 @@ class Target:
 
         False where it is not in the table.
         """
-        place, transaction = self._place, self._committed_as(batch_id)
+        place, transaction = self._place, self._recounting.committed_as(batch_id)
         if transaction is None:
             return False
         self._fresh = False
@@ -171,28 +159,28 @@ class Target:
 
     def _write_judged(self, frame: DataFrame, batch_id: int) -> FlowCounts:
         observation = Observation()
-        rows = self._judged(frame).observe(observation, *self._counters)
-        self._commit(kept(rows, self._rules), batch_id, rows)
+        rows = self._judging.judged(frame).observe(observation, *self._judging.counters)
+        self._commit(kept(rows, self._judging.rules), batch_id, rows)
         if not completed(observation):
             # Delta skipped the write: another process has committed this very batch meanwhile.
-            return self._recounted(frame, batch_id)
-        return self._with_row_counts(counts_from(observation.get, self._rules))
+            return self._recounting.counts(frame, batch_id)
+        return self._judging.with_row_counts(counts_from(observation.get, self._judging.rules))
 
     def _write_with_quarantine(self, frame: DataFrame, batch_id: int, *, fresh: bool) -> FlowCounts:
-        rows = self._judged(frame).persist(StorageLevel.MEMORY_AND_DISK)
-        sets_aside = bool(self._rules.with_action(Action.QUARANTINE))
+        rows = self._judging.judged(frame).persist(StorageLevel.MEMORY_AND_DISK)
+        sets_aside = bool(self._judging.rules.with_action(Action.QUARANTINE))
         try:
-            counts = self._aggregated(rows)
-            if self._table_rules is not None:
-                self._table_rules.check_rows(counts, self._place.flow, self._place.dataset)
+            counts = self._judging.aggregated(rows)
+            if self._judging.beyond is not None:
+                self._judging.beyond.check_rows(counts, self._place.flow, self._place.dataset)
             # Another attempt at this batch may have left rows there, or may still come to it and be kept out.
             again = fresh and self._place.repeats
             if sets_aside and (counts.rows_quarantined or self._place.replaces or again):
                 self._quarantining(rows, batch_id, again=again)
-            self._commit(kept(rows, self._rules), batch_id, rows)
+            self._commit(kept(rows, self._judging.rules), batch_id, rows)
         finally:
             rows.unpersist()
-        return self._with_row_counts(counts)
+        return self._judging.with_row_counts(counts)
 
     def _commit(self, rows: DataFrame, batch_id: int, judged: DataFrame) -> None:
         if self._merge is not None:
@@ -237,87 +225,3 @@ class Target:
         if state is None or state.partition_by:
             return False
         return state.schema.nullable == Schema.from_json(rows.schema.json()).nullable
-
-    def _judged(self, frame: DataFrame, version: int | None = None) -> DataFrame:
-        """The rows with their masks; expressions are made for the first batch, and are the same for all.
-
-        Rules that look at the table do so at its newest *version* unless another one is said.
-        """
-        if not self._masks:
-            self._masks = masks(self._rules, frame.columns, frame.sparkSession)
-            self._tallies = tallies(self._rules)
-            self._counters = counters(self._rules)
-        if self._table_rules is not None:
-            frame = self._table_rules.beside(frame, version)
-        return frame.select("*", *self._masks).select("*", *self._tallies)
-
-    def _aggregated(self, rows: DataFrame) -> FlowCounts:
-        """The counts of judged rows, by one aggregate."""
-        return counts_from(rows.agg(*self._counters).collect()[0].asDict(), self._rules)
-
-    def _committed_as(self, batch_id: int) -> str | None:
-        """The transaction that has brought a batch, ours or that of Delta's own sink; None when none has."""
-        for transaction in (self._place.transaction, self._place.query_id):
-            newest = committed_transaction(self._place.table, transaction) if transaction else None
-            if newest is not None and newest >= batch_id:
-                return transaction
-        return None
-
-    def _recounted(self, frame: DataFrame, batch_id: int) -> FlowCounts:
-        """The counts of a batch that a crash left committed but not counted: one aggregate, nothing written."""
-        place, rules = self._place, self._rules
-        transaction = self._committed_as(batch_id) or place.transaction
-        written = rows_of_transaction(place.table, transaction, batch_id)
-        if self._table_rules is not None:
-            return self._recounted_by_table(self._table_rules, frame, batch_id, transaction, written)
-        if not rules.expectations:
-            return FlowCounts(rows_written=written if written is not None else frame.count())
-        counts = self._aggregated(self._judged(frame))
-        repeatable = _repeatable(frame, rules)
-        if self._merge is not None:
-            # What a merge changes says nothing of the events that it was given.
-            return replace(counts, recovered=not repeatable)
-        return self._as_committed(counts, written, batch_id, repeatable=repeatable)
-
-    def _recounted_by_table(
-        self, table_rules: TableRules, frame: DataFrame, batch_id: int, transaction: str, written: int | None
-    ) -> FlowCounts:
-        """The same where rules look at the table: as it was before the batch, while it can still be read."""
-        place = self._place
-        version = version_of_transaction(place.table, transaction, batch_id)
-        counts = None
-        if version is not None:
-            # Old versions lose their files, and may lack columns that rules speak of by now.
-            with suppress(PySparkException, PipelineError):
-                judged = self._aggregated(self._judged(frame, version - 1))
-                counts = table_rules.with_row_counts(judged, version)
-        if counts is None:
-            quarantined = quarantined_rows(place.quarantine, place.identity, place.epoch, batch_id)
-            return FlowCounts(rows_written=written or 0, rows_quarantined=quarantined, recovered=True)
-        repeatable = _repeatable(frame, self._rules) and not table_rules.refers
-        return self._as_committed(counts, written, batch_id, repeatable=repeatable)
-
-    def _with_row_counts(self, counts: FlowCounts) -> FlowCounts:
-        """The counts of a batch that was written, with what became of the rules about how many rows there are."""
-        return counts if self._table_rules is None else self._table_rules.with_row_counts(counts)
-
-    def _as_committed(self, counts: FlowCounts, written: int | None, batch_id: int, *, repeatable: bool) -> FlowCounts:
-        """Counts that were computed again, with what the commits tell where that is something else."""
-        place = self._place
-        quarantined = quarantined_rows(place.quarantine, place.identity, place.epoch, batch_id)
-        same = (written, quarantined) == (counts.rows_written, counts.rows_quarantined)
-        if written is None or (same and repeatable):
-            return counts
-        return replace(
-            counts,
-            rows_written=written,
-            rows_quarantined=quarantined,
-            rows_dropped=max(counts.rows_read - written - quarantined, 0),
-            recovered=True,
-        )
-
-
-def _repeatable(frame: DataFrame, rules: Rules) -> bool:
-    """False when a rule may judge the same row differently the next time; one that looks at the table does not."""
-    tested = frame.select(*[predicate_column(e).alias(f"r{n}") for n, e in enumerate(rules.of_rows)])
-    return bool(tested._jdf.queryExecution().analyzed().deterministic())  # noqa: SLF001 - plans have no public form

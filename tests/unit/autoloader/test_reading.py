@@ -17,7 +17,6 @@ from headrace.autoloader.reading.json_blocks import JsonBlocks
 from headrace.autoloader.reading.json_records import read_records
 from headrace.autoloader.reading.lines import line_blocks
 from headrace.autoloader.reading.plan import MalformedRecord, ReadPlan, UnknownFields
-from headrace.autoloader.reading.spelled_numbers import with_quoted_numbers
 from headrace.autoloader.reading.splits import Split, packed, splits_of
 
 PATH = "/in/a.json"
@@ -233,14 +232,6 @@ def test_new_fields_inside_of_a_map_do_not_end_a_batch():
     assert rescued(row)["m"] == {"k": {"c": 2}}
 
 
-def test_numbers_are_put_in_quotes_where_a_name_says_so_and_nowhere_else():
-    text = b'{"p":1.50,"q":1.50,"s":"\\"p\\":1.5","n":{"p" : -2e5}}\n{"p":"x","pp":1}\n{"p":3}\n'
-
-    assert with_quoted_numbers(text, ["p"]) == (
-        b'{"p":"1.50","q":1.50,"s":"\\"p\\":1.5","n":{"p" : "-2e5"}}\n{"p":"x","pp":1}\n{"p":"3"}\n'
-    )
-
-
 _SCALARS = st.one_of(
     st.none(),
     st.booleans(),
@@ -320,70 +311,6 @@ def test_a_block_of_records_that_fit_is_read_at_once():
 
     assert len(rows_of(block, typed)) == 3
     assert rows_of(block, texts)[0]["b"] == "1.5"
-
-
-@pytest.mark.usefixtures("at_once")
-@pytest.mark.parametrize(
-    ("lines", "spelled"),
-    [
-        (['{"p":1.50}', '{"p":null}', "{}", '{"p" : -2E+05 }'], ["1.50", None, None, "-2E+05"]),
-        (['{"p":1.50,"s":{"p":7.10}}', '{"s":{"p":8.0}}'], ["1.50", None]),
-        (['{"p":1.50,"t":"\\"p\\":2.5"}', '{"p":1e400}'], ["1.50", "1e400"]),
-        (['{"p":1.50}', '{"t":"\\\\u0070","p":2.50}'], ["1.50", "2.50"]),
-    ],
-)
-def test_numbers_keep_their_spelling_in_a_block_that_is_read_at_once(lines, spelled):
-    rows = rows_of("\n".join(lines), "p STRING, s STRUCT<p: STRING>, t STRING")
-
-    assert [row["p"] for row in rows] == spelled
-
-
-@pytest.mark.usefixtures("at_once")
-def test_numbers_below_lists_and_structs_keep_their_spelling_in_a_block_that_is_read_at_once():
-    lines = ['{"s":{"p":7.10},"l":[{"q":1.0},{"q":null},{"q":2.50}]}', '{"s":null,"l":[]}', '{"s":{},"l":[{"q":0.10}]}']
-
-    rows = rows_of("\n".join(lines), "s STRUCT<p: STRING>, l ARRAY<STRUCT<q: STRING>>")
-
-    assert [row["s"] for row in rows] == [{"p": "7.10"}, None, {"p": None}]
-    assert [row["l"] for row in rows] == [[{"q": "1.0"}, {"q": None}, {"q": "2.50"}], [], [{"q": "0.10"}]]
-
-
-@pytest.mark.usefixtures("at_once")
-def test_numbers_keep_their_spelling_when_a_later_block_has_texts_among_them():
-    blocks = JsonBlocks(plan_of("p STRING"), PATH)
-
-    rows = [
-        batch.to_pylist()
-        for lines in ('{"p":1.50}\n', '{"p":"n/a"}\n{"p":3.0}\n')
-        for batch in blocks.read(lines.encode())
-    ]
-
-    assert [row["p"] for batch in rows for row in batch] == ["1.50", "n/a", "3.0"]
-
-
-@pytest.mark.parametrize(
-    ("columns", "lines", "name", "texts"),
-    [
-        (
-            "v STRING, alt STRUCT<v: DOUBLE>",
-            ['{"v":NaN,"alt":{"v":1.50}}', '{"v":2.50}', '{"v":0.50}'],
-            "v",
-            ["NaN", "2.50", "0.50"],
-        ),
-        ("a ARRAY<STRING>, `` STRING", ['{"":1.50,"a":[2.50]}'], "a", [["2.50"]]),
-        ("`a/b` STRING, s STRUCT<`a/b`: STRING>", ['{"a\\/b":1.50,"s":{"a/b":2.50}}'], "a/b", ["1.50"]),
-    ],
-)
-def test_no_number_is_taken_for_another_member_of_its_name(columns, lines, name, texts):
-    assert [row[name] for row in rows_of("\n".join(lines), columns)] == texts
-
-
-def test_a_number_under_a_name_in_other_letters_is_not_taken_for_its_neighbour():
-    lines = ['{"p":1.50}', '{"\\u0070":3.50}', '{"p":5.50,"s":{"p":6.50}}']
-
-    rows = rows_of("\n".join(lines), "p STRING, s STRUCT<p: DOUBLE>")
-
-    assert [row["p"] for row in rows] == ["1.50", "3.50", "5.50"]
 
 
 @settings(max_examples=100, deadline=None)

@@ -1,0 +1,102 @@
+"""What a table with history said at the time of each row of another one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from headrace.cdc.shape import END_AT, START_AT
+from headrace.errors import PipelineError
+from headrace.model.names import quoted
+
+_KEY, _AT, _KIND, _ROW, _FOUND = "__key_", "__at", "__kind", "__row", "__found"
+_TIMES = frozenset(("date", "timestamp", "timestamp_ntz"))
+
+
+def point_in_time(
+    labels: DataFrame,
+    features: DataFrame,
+    keys: Sequence[str],
+    *,
+    at: str,
+    columns: Iterable[str] | None = None,
+    prefix: str = "",
+) -> DataFrame:
+    """Each row of *labels* once, with the features of its key as they were at its time.
+
+    What became known later is not looked at, so that a model which is trained on the result sees what it will see when
+    it is used. A row of features holds from ``__START_AT`` on, that moment included, until ``__END_AT``, which is not.
+
+    Args:
+        labels: a batch; all its columns and rows are in the result.
+        features: a batch of a table with history, such as ``create_feature_table`` makes.
+        keys: columns that both have.
+        at: the column of *labels* with the time.
+        columns: the features (default: all columns but keys and times).
+        prefix: of the names of features in the result.
+
+    Returns:
+        The columns of *labels*, then the features, all nullable: NULL where nothing was known at the time, and for rows
+        without a key or a time.
+
+    Raises:
+        PipelineError: FEATURES.*.
+    """
+    if labels.isStreaming or features.isStreaming:
+        raise PipelineError("FEATURES.STREAM")
+    _expect(features, (START_AT, END_AT), "FEATURES.NO_HISTORY")
+    _expect(labels, (*keys, at), "FEATURES.UNKNOWN_COLUMN", of="labels")
+    wanted = _features(features, keys) if columns is None else list(columns)
+    _expect(features, (*keys, *wanted), "FEATURES.UNKNOWN_COLUMN")
+    taken = sorted({f"{prefix}{name}".casefold() for name in wanted} & {name.casefold() for name in labels.columns})
+    if taken:
+        raise PipelineError("FEATURES.TAKEN", columns=", ".join(taken))
+    found = F.struct(_column(END_AT).alias(END_AT), *[_column(name).alias(name) for name in wanted])
+    known = features.select(
+        *_keys(features, keys), _column(START_AT).alias(_AT), F.lit(0).alias(_KIND), found.alias(_FOUND)
+    )
+    row = F.struct(*map(_column, labels.columns)).alias(_ROW)
+    asked = labels.select(*_keys(features, keys), _time(labels, at, features), F.lit(1).alias(_KIND), row)
+    # Not a join by a range of times, which would meet all versions of a key with all its labels.
+    together = known.unionByName(asked, allowMissingColumns=True)
+    window = Window.partitionBy(*[f"{_KEY}{number}" for number in range(len(keys))]).orderBy(_AT, _KIND)
+    before = window.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    newest = together.withColumn(_FOUND, F.last(_FOUND, ignorenulls=True).over(before)).where(F.col(_KIND) == 1)
+    until = F.col(_FOUND)[END_AT]
+    holds = F.col(_AT).isNotNull() & (until.isNull() | (F.col(_AT) < until))
+    return newest.select(
+        *[F.col(_ROW)[name].alias(name) for name in labels.columns],
+        *[F.when(holds, F.col(_FOUND)[name]).alias(f"{prefix}{name}") for name in wanted],
+    )
+
+
+def _features(features: DataFrame, keys: Sequence[str]) -> list[str]:
+    others = {name.casefold() for name in (*keys, START_AT, END_AT)}
+    return [name for name in features.columns if name.casefold() not in others]
+
+
+def _keys(features: DataFrame, keys: Sequence[str]) -> list[Column]:
+    """The keys, of the types that they have among the features."""
+    types = {field.name.casefold(): field.dataType for field in features.schema.fields}
+    return [_column(name).cast(types[name.casefold()]).alias(f"{_KEY}{number}") for number, name in enumerate(keys)]
+
+
+def _time(labels: DataFrame, at: str, features: DataFrame) -> Column:
+    given = labels.select(_column(at)).schema.fields[0].dataType
+    wanted = features.select(_column(START_AT)).schema.fields[0].dataType
+    if given != wanted and not {given.typeName(), wanted.typeName()} <= _TIMES:
+        raise PipelineError("FEATURES.TIME_TYPE", column=at, type=given.simpleString(), wanted=wanted.simpleString())
+    return _column(at).cast(wanted).alias(_AT)
+
+
+def _expect(frame: DataFrame, names: Iterable[str], code: str, of: str = "features") -> None:
+    there = {name.casefold() for name in frame.columns}
+    missing = [name for name in names if name.casefold() not in there]
+    if missing:
+        raise PipelineError(code, missing=", ".join(missing), columns=", ".join(frame.columns), of=of)
+
+
+def _column(name: str) -> Column:
+    return F.col(quoted(name))
