@@ -10,6 +10,7 @@ from headrace.sql.columns import ColumnList, column_list, plain_name
 from headrace.sql.cursor import Cursor
 from headrace.sql.lexer import Kind
 from headrace.sql.refusals import CLAUSES, FLOW_CLAUSES, found_ahead, unsupported
+from headrace.sql.table_rules import Names
 
 _NUMBER_SIGNS = ("-", "+")
 _ENDS = (("AS",), ("FLOW", "AUTO", "CDC"), ("FLOW", "REPLACE", "USING"))
@@ -27,15 +28,17 @@ class Clauses:
     seen: set[str] = field(default_factory=set)
 
 
-def clauses(cursor: Cursor, problems: list[PipelineError]) -> Clauses:
+def clauses(cursor: Cursor, problems: list[PipelineError], names: Names) -> Clauses:
     """Read the column list and the clauses up to AS or the end; what is refused by name goes to *problems*.
 
+    *names* gives the dataset behind a spelling.
+
     Raises:
-        PipelineError: SQL.SYNTAX.
+        PipelineError: SQL.SYNTAX, NAME.INVALID.
     """
     found = Clauses()
     if not cursor.done and cursor.rest[0].is_symbol("("):
-        found.columns = column_list(cursor, problems)
+        found.columns = column_list(cursor, problems, names)
     while not cursor.done and not any(cursor.ahead(*words) for words in _ENDS):
         _clause(cursor, found, problems)
     return found

@@ -10,6 +10,7 @@ from headrace.model.names import InvalidName, split_name
 from headrace.sql.cursor import Cursor, unclosed
 from headrace.sql.lexer import Token
 from headrace.sql.refusals import COLUMNS, found_ahead, unsupported
+from headrace.sql.table_rules import Names, key_ahead
 
 _ACTIONS = {("DROP", "ROW"): Action.DROP, ("FAIL", "UPDATE"): Action.FAIL, ("QUARANTINE", "ROW"): Action.QUARANTINE}
 _AFTER_TYPE = {"NOT", "NULL", "COMMENT", *(words[0] for words in COLUMNS)}
@@ -35,16 +36,18 @@ class ColumnList:
         return ", ".join(self.typed) or None
 
 
-def column_list(cursor: Cursor, problems: list[PipelineError]) -> ColumnList:
+def column_list(cursor: Cursor, problems: list[PipelineError], names: Names) -> ColumnList:
     """Read the list that *cursor* stands before; what is refused by name goes to *problems*.
 
+    *names* gives the dataset behind a spelling.
+
     Raises:
-        PipelineError: SQL.SYNTAX.
+        PipelineError: SQL.SYNTAX, NAME.INVALID.
     """
     found = ColumnList()
     for item in cursor.brackets("columns or expectations").items():
         if item.ahead("CONSTRAINT"):
-            _constraint(item, found, problems)
+            _constraint(item, found, problems, names)
         elif (refused := found_ahead(COLUMNS, item)) is not None and not _is_column(item):
             problems.append(unsupported(*refused, item.location))
         else:
@@ -74,7 +77,7 @@ def _is_column(item: Cursor) -> bool:
     return bool(following) and following[0].is_name and not following[0].is_word("KEY")
 
 
-def _constraint(item: Cursor, found: ColumnList, problems: list[PipelineError]) -> None:
+def _constraint(item: Cursor, found: ColumnList, problems: list[PipelineError], names: Names) -> None:
     location = item.location
     item.expect("CONSTRAINT")
     name = plain_name(item, "a constraint's name")
@@ -86,7 +89,8 @@ def _constraint(item: Cursor, found: ColumnList, problems: list[PipelineError]) 
     condition = item.brackets("a condition")
     if condition.done:
         raise condition.failure("a condition")
-    found.expectations.append(Expectation(name, _action(item), condition.text, location))
+    predicate = key_ahead(condition, names) or condition.text
+    found.expectations.append(Expectation(name, _action(item), predicate, location))
 
 
 def _action(item: Cursor) -> Action:

@@ -122,7 +122,7 @@ def _dataset(state: FileState, cursor: Cursor, kind: Kind, *, private: bool = Fa
     location = Location(state.file, cursor.statement.line)
     cursor.accept("IF", "NOT", "EXISTS")
     name = state.name(cursor.name(f"the name of the {kind.label}"), location)
-    found = clauses(cursor, state.problems)
+    found = clauses(cursor, state.problems, state.name)
     if found.columns.untyped is not None and (found.columns.typed or kind is Kind.STREAMING_TABLE):
         raise found.columns.untyped
     if kind.is_view:

@@ -32,7 +32,10 @@ _WRITTEN_BY_FLOWS = Refusal(
     "The tables of a pipeline are written by their flows alone", "Write CREATE FLOW name AS INSERT INTO target query"
 )
 _TIMES = Refusal("An update runs when it is started", "Remove the clause, and start updates from your scheduler")
-_KEYS = Refusal("Keys are not enforced", "Remove it, and state the rule as CONSTRAINT name EXPECT (condition)")
+_KEYS = Refusal(
+    "A key says what becomes of rows that break it",
+    "Write CONSTRAINT name EXPECT (PRIMARY KEY (id)), or UNIQUE or FOREIGN KEY there",
+)
 _COMPUTED = Refusal("A column's value comes from the query alone", "Compute the column in the query")
 
 STATEMENTS: Mapping[Words, Refusal] = {
