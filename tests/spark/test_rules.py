@@ -287,3 +287,43 @@ def test_flows_that_quarantine_at_the_same_time_set_every_row_aside(project, tmp
 
     assert (result.written, result.quarantined) == (6, 6)
     assert len(result.rows("orders_quarantine")) == 6
+
+
+SAMPLED = """
+    @dp.materialized_view(spark_conf={{"headrace.broken_rows.samples": "{most}"}})
+    @dp.expect("warned", "id <> 1")
+    @dp.expect_or_drop("dropped", "id < 5")
+    @dp.expect_or_drop("kept", "id >= 0")
+    {more}
+    def numbers():
+        return spark.range(8).selectExpr("CAST(id AS INT) AS id", "'x' AS name")
+    """
+
+
+@pytest.mark.parametrize("more", ["", '@dp.expect_or_quarantine("set aside", "id <> 2")'])
+def test_some_rows_that_were_kept_or_dropped_can_be_looked_at(project, more):
+    pipeline = project(SAMPLED.format(most=2, more=more))
+    pipeline.run()
+
+    found = pipeline.sql("SELECT expectation, row FROM event_log_broken_rows ORDER BY ALL").to_json()
+
+    assert [row for row in found if row["expectation"] == "warned"] == [
+        {"expectation": "warned", "row": '{"id":1,"name":"x"}'}
+    ]
+    dropped = {row["row"] for row in found if row["expectation"] == "dropped"}
+    assert len(dropped) == 2
+    assert dropped < {f'{{"id":{number},"name":"x"}}' for number in (5, 6, 7)}
+
+
+def test_no_rows_are_kept_to_be_looked_at_unless_it_is_said(project):
+    pipeline = project(SAMPLED.format(most=0, more=""))
+    pipeline.run()
+
+    assert pipeline.sql("SELECT * FROM event_log_broken_rows").rows == ()
+
+
+def test_a_number_of_samples_that_is_none_fails_the_flow_by_name(project):
+    result = project(SAMPLED.format(most="all", more="")).run()
+
+    assert result.outcome.error["code"] == "ROWS.BAD_CONF"
+    assert '"all" is no whole number' in result.outcome.error["detail"]

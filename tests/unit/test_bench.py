@@ -11,13 +11,21 @@ import pytest
 BENCH = Path(__file__).resolve().parents[2] / "bench"
 
 
-@pytest.fixture
-def report(monkeypatch):
-    # The example has a module of this name too.
-    monkeypatch.delitem(sys.modules, "report", raising=False)
+@pytest.fixture(autouse=True)
+def own_modules(monkeypatch):
+    """The benchmark's modules and no others of their names, which the example has too."""
+    names = {file.stem for file in BENCH.glob("*.py")}
+    others = {name: sys.modules.pop(name) for name in names & sys.modules.keys()}
     monkeypatch.syspath_prepend(BENCH)
-    yield import_module("report")
-    sys.modules.pop("report")
+    yield
+    for name in names & sys.modules.keys():
+        del sys.modules[name]
+    sys.modules.update(others)
+
+
+@pytest.fixture
+def report():
+    return import_module("report")
 
 
 @pytest.fixture
@@ -69,8 +77,7 @@ def test_the_table_says_who_was_absent_and_why(report, samples):
     ]
 
 
-def test_the_same_rows_are_made_when_the_seed_is_the_same(monkeypatch, tmp_path):
-    monkeypatch.syspath_prepend(BENCH)
+def test_the_same_rows_are_made_when_the_seed_is_the_same(tmp_path):
     write_events = import_module("data").write_events
 
     write_events(tmp_path / "one", 1000)
@@ -95,10 +102,8 @@ RESULT = {
 }
 
 
-def test_what_was_measured_elsewhere_stays_on_the_page(monkeypatch):
-    monkeypatch.syspath_prepend(BENCH)
+def test_what_was_measured_elsewhere_stays_on_the_page():
     page = import_module("page").page
-    sys.modules.pop("page")
     before = page({"deep": RESULT, "rules": {**RESULT, "rows": 7}})
 
     after = page({"deep": {**RESULT, "rows": 9}}, before)
@@ -106,11 +111,8 @@ def test_what_was_measured_elsewhere_stays_on_the_page(monkeypatch):
     assert after == page({"deep": {**RESULT, "rows": 9}, "rules": {**RESULT, "rows": 7}})
 
 
-def test_a_published_number_has_its_machine_and_the_command_that_measures_it_again(monkeypatch):
-    monkeypatch.syspath_prepend(BENCH)
-
+def test_a_published_number_has_its_machine_and_the_command_that_measures_it_again():
     text = import_module("page").page({"deep": RESULT})
-    sys.modules.pop("page")
 
     assert '    make bench ARGS="--only deep --repeats 1"' in text
     assert "| cold | peer | 4.0 | 50% | 2.0 | 3.0, 5.0 |" in text
@@ -118,7 +120,6 @@ def test_a_published_number_has_its_machine_and_the_command_that_measures_it_aga
 
 
 def test_rows_are_counted_after_every_step(monkeypatch, tmp_path):
-    monkeypatch.syspath_prepend(BENCH)
     run, scenario = import_module("run"), import_module("scenario")
     monkeypatch.setattr(run, "RESULTS", tmp_path)
     writing = (sys.executable, "-c", "open('rows', 'a').write('x')")

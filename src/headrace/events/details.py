@@ -23,6 +23,7 @@ from headrace.events.types import (
     FlowMoved,
     FlowTotal,
     Json,
+    RowsSampled,
     SinkDefined,
     Totaled,
     UpdateCreated,
@@ -91,6 +92,8 @@ def _about_flow_or_dataset(event_type: str, body: Json, flow: str, dataset: str)
             once=body["once"],
             comment=body.get("comment"),
         )
+    if event_type == RowsSampled.event_type:
+        return RowsSampled(flow, dataset, body["epoch"], body["batch_id"], body["expectation"], tuple(body["rows"]))
     if event_type != FlowMoved.event_type:
         return None
     if "batch_id" in body:
@@ -201,6 +204,13 @@ def _body(event: Event) -> dict[str, Any]:
             return _batch_body(event)
         case FlowBehind(lag=lag, backlog=backlog):
             return _behind_body(lag, backlog)
+        case RowsSampled():
+            return {
+                "epoch": event.epoch,
+                "batch_id": event.batch_id,
+                "expectation": event.expectation,
+                "rows": list(event.rows),
+            }
         case Totaled(flows=flows):
             return {"flows": [_total_body(flow) for flow in flows]}
         case Warned(code=code):

@@ -200,6 +200,28 @@ class BatchDone:
 
 
 @dataclass(frozen=True)
+class RowsSampled:
+    """Some of the rows of a batch that broke a rule, each as the text of a JSON object with all columns but NULLs."""
+
+    flow: str
+    dataset: str
+    epoch: int
+    batch_id: int
+    expectation: str
+    rows: tuple[str, ...]
+
+    event_type: ClassVar[str] = "broken_rows"
+    level: ClassVar[Level] = Level.METRICS
+    maturity: ClassVar[Maturity] = Maturity.EVOLVING
+
+    @property
+    def message(self) -> str:
+        """One readable line."""
+        rows = "a row" if len(self.rows) == 1 else f"{len(self.rows)} rows"
+        return f'flow "{self.flow}": {rows} of batch {self.batch_id} that broke "{self.expectation}"'
+
+
+@dataclass(frozen=True)
 class FlowBehind:
     """How far a flow has read topics and files: said when it changes, now and then, and at the end."""
 
@@ -269,7 +291,7 @@ class Warned:
 
 Event: TypeAlias = (
     "UpdateCreated | UpdateMoved | DatasetDefined | SinkDefined | FlowDefined | FlowMoved | BatchDone | FlowBehind"
-    " | Totaled | Warned"
+    " | RowsSampled | Totaled | Warned"
 )
 
 TERMINAL_UPDATE_STATES = frozenset({UpdateState.COMPLETED, UpdateState.FAILED, UpdateState.CANCELED})
@@ -284,7 +306,7 @@ def durable(event: Event) -> bool:
             return state in TERMINAL_UPDATE_STATES
         case FlowMoved(state=flow_state):
             return flow_state is FlowState.FAILED
-        case DatasetDefined() | SinkDefined() | FlowDefined() | FlowBehind() | Totaled() | Warned():
+        case DatasetDefined() | SinkDefined() | FlowDefined() | FlowBehind() | RowsSampled() | Totaled() | Warned():
             return False
 
 

@@ -79,10 +79,32 @@ FROM (
 """.strip()  # noqa: S608 - the table is quoted by the caller
 
 
+def event_log_broken_rows(table: str) -> str:
+    """One row for each row that was kept of those that broke an expectation, as the text of a JSON object."""
+    sampled = "$.broken_rows"
+    return f"""
+SELECT update_id, flow, dataset, epoch, batch_id, timestamp, expectation, broken AS `row`
+FROM (
+  SELECT
+    origin.update_id AS update_id,
+    origin.flow_name AS flow,
+    origin.dataset_name AS dataset,
+    CAST(get_json_object(details, '{sampled}.epoch') AS INT) AS epoch,
+    CAST(get_json_object(details, '{sampled}.batch_id') AS BIGINT) AS batch_id,
+    timestamp,
+    get_json_object(details, '{sampled}.expectation') AS expectation,
+    explode(from_json(get_json_object(details, '{sampled}.rows'), 'array<string>')) AS broken
+  FROM {table}
+  WHERE event_type = 'broken_rows'
+)
+""".strip()  # noqa: S608 - the table is quoted by the caller
+
+
 VIEWS: Mapping[str, Callable[[str], str]] = {
     "event_log_updates": event_log_updates,
     "event_log_flows": event_log_flows,
     "event_log_expectations": event_log_expectations,
+    "event_log_broken_rows": event_log_broken_rows,
 }
 
 

@@ -25,12 +25,14 @@ from headrace.checkpoints.offsets import (
     reopen_batch,
 )
 from headrace.checkpoints.records import FlowRecord, write_record
+from headrace.errors import PipelineError
 from headrace.expectations.compile import Rules
 from headrace.graph.resolved import Mode, ResolvedDataset, ResolvedFlow
 from headrace.graph.table_rules import table_rules_of
 from headrace.model.datasets import Dataset, Kind
 from headrace.model.expectations import Action, Expectation
 from headrace.model.names import QualifiedName
+from headrace.model.samples import SAMPLES_KEY, InvalidSamples, samples_of
 from headrace.model.ties import OnTie
 from headrace.model.triggers import Trigger, TriggerKind
 from headrace.plan.loads import Load
@@ -453,7 +455,10 @@ class Execution:
         if flow.analysis.feed is not None:
             return self._merging_target(flow, flow.analysis.feed, place, dataset.expectations if judged else ())
         judging, turn = _judging(around, dataset, place, judged=judged)
-        return Target(place, judging, around.emit, around.known_counts, around.at, around.fence, turn=turn)
+        samples = _samples(around, flow)
+        return Target(
+            place, judging, around.emit, around.known_counts, around.at, around.fence, turn=turn, samples=samples
+        )
 
     def _merging_target(
         self, flow: ResolvedFlow, feed: Feed, place: TargetPlace, declared: tuple[Expectation, ...]
@@ -536,6 +541,17 @@ def _judging(
     # What is let through unjudged decides about the rows of other flows all the same.
     turn = around.turns[dataset.name].lock if beyond.takes_turns else None
     return (Judging(beyond.rules, beyond) if judged else Judging(Rules(()))), turn
+
+
+def _samples(around: Surroundings, flow: ResolvedFlow) -> int:
+    """How many rows of each rule are kept to be looked at: what the flow says, else the pipeline."""
+    said = flow.flow.spark_conf.get(SAMPLES_KEY, around.session.conf.get(SAMPLES_KEY, None))
+    try:
+        return samples_of(said)
+    except InvalidSamples as invalid:
+        raise PipelineError(
+            "ROWS.BAD_CONF", location=flow.flow.location, flow=flow.name, key=SAMPLES_KEY, reason=invalid
+        ) from invalid
 
 
 def _is_unfinished(checkpoint: Path) -> bool:

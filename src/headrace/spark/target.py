@@ -31,6 +31,7 @@ from headrace.spark.observed import completed, computed_once
 from headrace.spark.quarantining import Quarantining
 from headrace.spark.recounting import Recounting
 from headrace.spark.rescued import rows_with
+from headrace.spark.sampling import Sampling
 from headrace.spark.target_place import TargetPlace
 
 
@@ -59,6 +60,7 @@ class Target:
         fence: returns while this update may commit, raises once another has taken over.
         merge: commits the rows of a batch that passed, where they are not added as they are.
         turn: is held from the look at the table to its commit, where flows into the table take turns.
+        samples: how many rows are kept to be looked at, of each rule that counts or drops rows.
     """
 
     def __init__(
@@ -71,9 +73,11 @@ class Target:
         fence: Callable[[], None],
         merge: Merges | None = None,
         turn: AbstractContextManager[object] | None = None,
+        samples: int = 0,
     ) -> None:
         self._place = place
         self._judging = judging
+        self._sampling = Sampling(place, judging.rules, emit, samples)
         self._turn = nullcontext() if turn is None else turn
         self._emit = emit
         self._known_counts = known_counts
@@ -159,12 +163,15 @@ class Target:
 
     def _write_judged(self, frame: DataFrame, batch_id: int) -> FlowCounts:
         observation = Observation()
-        rows = self._judging.judged(frame).observe(observation, *self._judging.counters)
+        judged = self._judging.judged(frame)
+        rows = judged.observe(observation, *self._judging.counters)
         self._commit(kept(rows, self._judging.rules), batch_id, rows)
         if not completed(observation):
             # Delta skipped the write: another process has committed this very batch meanwhile.
             return self._recounting.counts(frame, batch_id)
-        return self._judging.with_row_counts(counts_from(observation.get, self._judging.rules))
+        counts = counts_from(observation.get, self._judging.rules)
+        self._sampling.look(judged, batch_id, counts)
+        return self._judging.with_row_counts(counts)
 
     def _write_with_quarantine(self, frame: DataFrame, batch_id: int, *, fresh: bool) -> FlowCounts:
         rows = self._judging.judged(frame).persist(StorageLevel.MEMORY_AND_DISK)
@@ -178,6 +185,7 @@ class Target:
             if sets_aside and (counts.rows_quarantined or self._place.replaces or again):
                 self._quarantining(rows, batch_id, again=again)
             self._commit(kept(rows, self._judging.rules), batch_id, rows)
+            self._sampling.look(rows, batch_id, counts)
         finally:
             rows.unpersist()
         return self._judging.with_row_counts(counts)
