@@ -102,6 +102,8 @@ def test_each_label_is_there_once_with_what_a_search_finds(headrace_session, see
         ("id INT, at TIMESTAMP", HISTORY, ["ident"], "FEATURES.UNKNOWN_COLUMN"),
         ("id INT, at TIMESTAMP, Score INT", HISTORY, ["id"], "FEATURES.TAKEN"),
         ("id INT, at STRING", HISTORY, ["id"], "FEATURES.TIME_TYPE"),
+        ("id DOUBLE, at TIMESTAMP", HISTORY, ["id"], "FEATURES.KEY_TYPE"),
+        ("id INT, at TIMESTAMP", HISTORY, [], "FEATURES.NO_KEY"),
     ],
 )
 def test_what_cannot_be_brought_together_is_refused_by_name(headrace_session, labels, features, keys, code):
@@ -111,6 +113,40 @@ def test_what_cannot_be_brought_together_is_refused_by_name(headrace_session, la
         point_in_time(left, right, keys, at="at")
 
     assert refused.value.code == code
+
+
+def test_of_a_table_with_two_times_what_is_believed_now_counts_and_no_key_is_none(headrace_session):
+    history = [
+        (1, 10, hour(0), None, hour(0), hour(5)),
+        (1, 11, hour(0), None, hour(5), None),
+        (None, 12, hour(0), None, hour(5), None),
+    ]
+    schema = f"{HISTORY}, __SYSTEM_START_AT TIMESTAMP, __SYSTEM_END_AT TIMESTAMP"
+    features = headrace_session.createDataFrame(history, schema)
+    labels = headrace_session.createDataFrame([(1, hour(1)), (None, hour(1))], "id BIGINT, at TIMESTAMP")
+
+    found = point_in_time(labels, features, "id", at="at", columns="score")
+
+    assert found.columns == ["id", "at", "score"]
+    assert {(row["id"], row["score"]) for row in found.collect()} == {(1, 11), (None, None)}
+
+
+EVERYTHING = """
+    @dp.table(schema="id INT, at TIMESTAMP, score INT")
+    def changes():
+        return spark.readStream.schema("id INT, at TIMESTAMP, score INT").json("unused")
+
+    dp.create_feature_table("features", "changes", ["id"], timestamp="at")
+    """
+
+
+def test_values_that_stay_make_no_new_row_of_features(project):
+    pipeline = project(EVERYTHING)
+    pipeline.given("changes", [{"id": 1, "at": text(n), "score": n // 2} for n in (2, 3, 4)])
+
+    result = pipeline.run()
+
+    assert sorted(row["score"] for row in result.rows("features")) == [1, 2]
 
 
 def test_a_stream_of_labels_is_refused(headrace_session):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headrace.model.outcome import FlowState, UpdateState
+from headrace.testing import Crashed, Point
 
 pytestmark = pytest.mark.spark
 
@@ -16,7 +17,7 @@ PROJECT = """
     )
     def passed_on():
         records = {source}
-        return records.selectExpr("upper(CAST(value AS STRING)) AS value")
+        return records.selectExpr(*{columns!r})
     """
 TOPIC = """(
             spark.readStream.format("kafka").option("kafka.bootstrap.servers", "{servers}")
@@ -31,10 +32,10 @@ def topics(kafka):
 
 @pytest.fixture
 def passing_on(project, kafka, topics):
-    def make(lasts, source=TOPIC):
+    def make(lasts, source=TOPIC, columns=("upper(CAST(value AS STRING)) AS value",)):
         given, taken = topics
         source = source.format(servers=kafka.servers, given=given)
-        text = PROJECT.format(servers=kafka.servers, taken=taken, lasts=lasts, source=source)
+        text = PROJECT.format(servers=kafka.servers, taken=taken, lasts=lasts, source=source, columns=columns)
         return project(text, connectors=["kafka"])
 
     return make
@@ -77,6 +78,53 @@ def test_records_of_a_batch_that_was_noted_do_not_come_again(kafka, topics, pass
 
     assert result.flow("passed_on").counts.rows_written == 0
     assert len(kafka.records(taken)) == 2
+
+
+def test_nothing_is_lost_when_a_batch_that_was_left_open_comes_before(kafka, topics, passing_on):
+    given, taken = topics
+    kafka.produce(given, "a")
+    pipeline = passing_on("5 minutes")
+    with pytest.raises(Crashed):
+        pipeline.crash_at(Point.COUNTED).run()
+    pipeline.restart()
+
+    def values():
+        return {record.value().decode() for record in kafka.records(taken)}
+
+    with pipeline.continuing(patience_s=120) as update:
+        kafka.produce(given, "b")
+        update.wait_until(lambda: values() == {"A", "B"})
+    kafka.produce(given, "c")
+    pipeline.run()
+
+    assert values() == {"A", "B", "C"}
+
+
+def test_keys_are_sent_whatever_the_letters_of_their_columns(kafka, topics, passing_on):
+    given, taken = topics
+    kafka.produce(given, "a")
+    pipeline = passing_on("5 minutes", columns=("'k' AS Key", "CAST(value AS STRING) AS Value"))
+
+    with pipeline.continuing(patience_s=120) as update:
+        update.wait_until(lambda: len(kafka.records(taken)) == 1)
+
+    assert [record.key() for record in kafka.records(taken)] == [b"k"]
+
+
+@pytest.mark.parametrize(
+    ("partitions", "option", "why"),
+    [(1, ("maxOffsetsPerTrigger", "5"), 'option "maxOffsetsPerTrigger"'), (3, None, "have 3 partitions")],
+)
+def test_what_real_time_would_not_read_is_refused_by_name(kafka, passing_on, topics, partitions, option, why):
+    if partitions > 1:
+        kafka.add_partitions(topics[0], partitions)
+    text = TOPIC if option is None else TOPIC.replace(".load()", f'.option("{option[0]}", "{option[1]}").load()')
+
+    with passing_on("5 minutes", text).continuing(patience_s=120) as update:
+        update.wait_until(lambda: update.states.get("passed_on") is FlowState.FAILED)
+
+    assert update.result.outcome.error["code"] == "TRIGGER.REAL_TIME"
+    assert why in update.result.outcome.error["message"]
 
 
 def test_a_source_that_cannot_be_read_in_real_time_is_named(passing_on):

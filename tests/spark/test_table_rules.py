@@ -289,6 +289,30 @@ def test_an_operator_downstream_passes_over_none_of_the_rows_that_are_on_time(pr
     assert counted == [{"rows": len(closed)}]
 
 
+FAR = """
+    @dp.table(schema="seconds BIGINT")
+    def source():
+        return spark.readStream.schema("seconds BIGINT").json("unused")
+
+    @dp.table
+    @dp.expect_or_drop("rule", dp.on_time("at", within="10 minutes"))
+    def orders():
+        rows = spark.readStream.option("maxFilesPerTrigger", 1).table("source")
+        return rows.selectExpr("seconds AS id", "timestamp_seconds(seconds) AS at")
+    """
+
+
+def test_a_time_beyond_the_year_9999_is_a_time(project):
+    pipeline = project(FAR)
+    pipeline.given("source", [{"seconds": 1_700_000_000_000}], [{"seconds": 1_700_000_000_001}, {"seconds": 5}])
+
+    result = pipeline.run("orders")
+
+    assert result.outcome.error is None
+    counts = result.counts("orders")
+    assert (counts.rows_written, counts.rows_dropped) == (2, 1)
+
+
 def test_a_row_without_a_time_is_late(project):
     pipeline = project(orders('dp.on_time("at", within="10 minutes")', "drop"))
     pipeline.given("source", [*at("12:00"), {"id": 1}])

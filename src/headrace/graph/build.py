@@ -16,13 +16,13 @@ from headrace.graph.session_names import session_name
 from headrace.graph.table_rules import misplaced
 from headrace.model.datasets import Dataset, Definitions, Flow, Kind
 from headrace.model.expectations import Action
-from headrace.model.failing_rows import FAILING_ROWS_KEYS, FAILS, InvalidFailingRows
+from headrace.model.failing_rows import FAILING_ROWS_KEY, FAILING_ROWS_KEYS, FAILS, InvalidFailingRows
 from headrace.model.names import MAX_PART_LENGTH, Naming, QualifiedName
 from headrace.model.properties import KNOWN_PROPERTIES, PREFIX, values_of
 from headrace.model.retention import RETENTION_KEYS, is_seconds
 from headrace.model.triggers import INTERVAL_KEY, TRIGGER_KEY, InvalidInterval, TriggerKind, parse_interval_s
 from headrace.settings.storage import StorageLayout
-from headrace.sinks.checks import sink_problems
+from headrace.sinks.checks import options_of, sink_problems
 from headrace.sinks.formats import KAFKA, NO_FALLBACK, format_of
 
 QUARANTINE_SUFFIX = "_quarantine"
@@ -312,7 +312,9 @@ def _why_not_real_time(graph: Graph, flow: Flow) -> str:
         return "it is no update flow"
     if sink is None or sink.format.casefold() != KAFKA:
         return "its target is not one Kafka sink"
-    if sink.options.get("fallback", NO_FALLBACK) != NO_FALLBACK:
+    if FAILING_ROWS_KEY in flow.spark_conf:
+        return "its rows are not sent in batches, from which failing ones could be set aside"
+    if options_of(sink).get("fallback", NO_FALLBACK) != NO_FALLBACK:
         return "its sink has a fallback, in which whole batches wait"
     try:
         often_s = parse_interval_s(flow.spark_conf.get(INTERVAL_KEY, "5 minutes"))

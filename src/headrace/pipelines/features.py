@@ -31,7 +31,7 @@ def create_feature_table(
         source: the dataset with the features as they are computed, read as a stream.
         keys: columns that say whose features they are.
         timestamp: the column with the time from which a row holds.
-        columns: the features (default: all columns); keys are always there.
+        columns: the features (default: all columns but *timestamp*); keys are always there.
         apply_as_deletes: a condition that is true for rows after which nothing is known of their key.
         ignore_null_updates: a NULL leaves a feature as it was.
         options: of the table, as for :func:`create_streaming_table`.
@@ -44,6 +44,14 @@ def create_feature_table(
         timestamp,
         apply_as_deletes=apply_as_deletes,
         ignore_null_updates=ignore_null_updates,
-        column_list=None if columns is None else [*keys, *(c for c in columns if c not in keys)],
+        column_list=None
+        if columns is None
+        else [*_names(keys), *(c for c in _names(columns) if c not in _names(keys))],
+        # Each event has another one, and would begin a new version.
+        except_column_list=[timestamp] if columns is None else None,
         stored_as_scd_type=2,
     )
+
+
+def _names(given: str | Sequence[str]) -> list[str]:
+    return [given] if isinstance(given, str) else list(given)

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
-from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from headrace.cdc.feed import Feed
 from headrace.checkpoints.delta_log import committed_transaction, table_state
 from headrace.checkpoints.failing_rows import SINK_REFUSED
 from headrace.checkpoints.first_reads import reads_commits
@@ -25,28 +23,16 @@ from headrace.checkpoints.offsets import (
     reopen_batch,
 )
 from headrace.checkpoints.records import FlowRecord, write_record
-from headrace.errors import PipelineError
-from headrace.expectations.compile import Rules
 from headrace.graph.resolved import Mode, ResolvedDataset, ResolvedFlow
-from headrace.graph.table_rules import table_rules_of
-from headrace.model.datasets import Dataset, Kind
-from headrace.model.expectations import Action, Expectation
-from headrace.model.names import QualifiedName
-from headrace.model.samples import SAMPLES_KEY, InvalidSamples, samples_of
-from headrace.model.ties import OnTie
+from headrace.model.datasets import Kind
 from headrace.model.triggers import Trigger, TriggerKind
 from headrace.plan.loads import Load
 from headrace.runtime.ports import Canceled, Completed, Report
 from headrace.runtime.seam import Point
-from headrace.spark.cdc.comparing import Comparing
-from headrace.spark.cdc.merging import Merging
-from headrace.spark.cdc.rules import rules_of, snapshot_rules
-from headrace.spark.cdc.ties import TIED_COLUMN, tie_rule
 from headrace.spark.commit_counter import CommitCounter
 from headrace.spark.confs import CHECKPOINT_CONFS
 from headrace.spark.failing_again import with_rows_that_pass
 from headrace.spark.failing_rows import spares, sparing
-from headrace.spark.judging import Judging
 from headrace.spark.lag import LagTeller
 from headrace.spark.loading import complete_load
 from headrace.spark.lost_offsets import LossTeller
@@ -54,9 +40,9 @@ from headrace.spark.maintenance import COMPACT_ABOVE_FILES
 from headrace.spark.patches import READS_COMMITS
 from headrace.spark.preparation import Preparation
 from headrace.spark.query_calls import storing
+from headrace.spark.real_time import check_real_time
 from headrace.spark.refused_again import deliver_refused
 from headrace.spark.replaying import frame_of, settle, take_back
-from headrace.spark.rescued import rescued_column
 from headrace.spark.session import on_clone, with_confs
 from headrace.spark.sinks.making import deliveries, passes_over, with_delivery
 from headrace.spark.sinks.progress_counter import ProgressCounter
@@ -64,10 +50,9 @@ from headrace.spark.sinks.resuming import resumed
 from headrace.spark.sinks.target import SinkTarget
 from headrace.spark.starting import BatchWriter, Calls, Counter, start_query
 from headrace.spark.surroundings import Surroundings
-from headrace.spark.table_rules import TableRules
 from headrace.spark.taking import Taking
 from headrace.spark.target import Target
-from headrace.spark.target_place import TargetPlace
+from headrace.spark.target_making import Targets
 from headrace.spark.topics import (
     TopicSource,
     can_repeat_last_batch,
@@ -120,6 +105,7 @@ class Execution:
         self._flow = flow
         self._trigger = trigger
         self._attempt = attempt
+        self._targets = Targets(around, attempt)
         self._started = started
         self._current = current
         self._patience_s = patience_s
@@ -130,10 +116,23 @@ class Execution:
     def run(self) -> Report:
         """Run the flow to its end; raises what made it fail."""
         if self._flow.mode.streams:
+            self._finish_open_batch()
             return self._stream(self._flow)
         if self._flow.mode is Mode.SNAPSHOT:
             return self._snapshots(self._flow)
         return self._batch(self._flow)
+
+    def _finish_open_batch(self) -> None:
+        """Before real-time mode, end a batch that was begun otherwise: Spark would give its number to another one.
+
+        A sink that is noted to have the batch would then pass over what it never got.
+        """
+        around, flow = self._around, self._flow
+        checkpoint = around.state.checkpoint(flow, around.state.progress_of(flow).epoch)
+        if self._trigger.kind is TriggerKind.REAL_TIME and _is_unfinished(checkpoint):
+            real_time, self._trigger = self._trigger, Trigger(TriggerKind.ONCE)
+            self._stream(flow)
+            self._trigger = real_time
 
     def load(self, load: Load) -> Report:
         """Run a stream's query as a batch over a range; raises what made it fail."""
@@ -168,7 +167,7 @@ class Execution:
         # A sink takes what is replayed as a delivery of its own.
         own = replace(record, epoch=load.epoch, delivery=f"{record.delivery}:{load.number}")
         taker = deliveries(around, flow, own, self._attempt, once=True)
-        (taker or self._target(flow, own, replaces=False, judged=judged)).write(frame, 0)
+        (taker or self._targets.table(flow, own, replaces=False, judged=judged)).write(frame, 0)
         if load.replay is not None:
             settle(around, flow, record, load, load.replay)
         else:
@@ -191,7 +190,7 @@ class Execution:
             around.fence()
             write_record(around.state.record_file(flow), record)
         target: BatchWriter | None = deliveries(around, flow, record, self._attempt, once=True)
-        target = target or self._target(flow, record, replaces=replaces)
+        target = target or self._targets.table(flow, record, replaces=replaces)
         state = table_state(around.table_path(flow.target))
         target.write(frame, state.version + 1 if replaces and state else 0)
         written = table_state(around.table_path(flow.target))
@@ -215,7 +214,7 @@ class Execution:
             inputs = self._preparation.register_inputs(flow)
         self._started()
         record = around.state.progress_of(flow)
-        target, comparing = self._comparing(flow, record)
+        target, comparing = self._targets.comparing(flow, record)
         group = around.work_group(flow.name)
         stopping = lambda: self._patience_s() is not None  # noqa: E731 - one question
         taking = Taking(around, self._preparation, flow, target, comparing, group, stopping)
@@ -232,13 +231,7 @@ class Execution:
         began_at = around.now()
         record = around.state.progress_of(flow)
         checkpoint = around.state.checkpoint(flow, record.epoch)
-        if not record.confs:
-            # A checkpoint that is there without a record was not made here, and opens with what it was made with.
-            session = around.session
-            made_now = {key: str(session.conf.get(key)) for key in CHECKPOINT_CONFS}
-            record = replace(record, confs={} if (checkpoint / "offsets").is_dir() else made_now)
-        if read_progress(checkpoint) is None:
-            record = replace(record, made_with=flow.made_with)
+        record = self._opening(record, checkpoint)
         # Whatever happens from here on, the next update starts the flow, which counts what was committed.
         broken_off, record = record.running, replace(with_delivery(around, flow, record), running=True)
         around.fence()
@@ -259,7 +252,10 @@ class Execution:
                 around.catalog.inferred.add(flow.name)
                 sources = topic_sources(frame)
         # A broker that does not answer keeps no other flow from being loaded.
+        real_time = self._trigger.kind is TriggerKind.REAL_TIME
         told = check_topics(around, flow, sources, checkpoint)
+        if real_time:
+            check_real_time(around, flow, sources)
         trigger = self._trigger_after(read_progress(checkpoint), checkpoint, sources)
         repeats = broken_off or _is_unfinished(checkpoint)
         taker: SinkTarget | Target | None = None
@@ -271,16 +267,17 @@ class Execution:
                 self._attempt,
                 loading=self._preparation.loading,
                 stopping=lambda: self._patience_s() is not None,
-                by_spark=self._trigger.kind is TriggerKind.REAL_TIME,
+                by_spark=real_time,
             )
         elif own_sink:
-            taker = self._target(flow, record, replaces=flow.mode is Mode.COMPLETE, repeats=repeats)
+            taker = self._targets.table(flow, record, replaces=flow.mode is Mode.COMPLETE, repeats=repeats)
         writer = sparing(around, flow, record, taker)
         target = None if writer is None else Calls(writer)
         with self._preparation.loading, with_confs(around.session, confs):
             query = start_query(around, flow, frame, trigger, checkpoint, target)
         self._started()
-        lag = LagTeller(around, flow, query, reads_topics=bool(sources))
+        # In real time the newest offsets that Spark knows are older than what was read.
+        lag = LagTeller(around, flow, query, reads_topics=bool(sources) and not real_time)
         losses = LossTeller(around, flow, query, sources, told)
 
         def tell(*, last: bool = False) -> None:
@@ -293,6 +290,17 @@ class Execution:
             losses.tell()
             explain_failure(around, flow, sources, checkpoint, error)
             raise
+
+    def _opening(self, record: FlowRecord, checkpoint: Path) -> FlowRecord:
+        """The record with what a checkpoint is opened with, and a new one is made with."""
+        if not record.confs:
+            # A checkpoint that is there without a record was not made here, and opens with what it was made with.
+            session = self._around.session
+            made_now = {key: str(session.conf.get(key)) for key in CHECKPOINT_CONFS}
+            record = replace(record, confs={} if (checkpoint / "offsets").is_dir() else made_now)
+        if read_progress(checkpoint) is None:
+            record = replace(record, made_with=self._flow.made_with)
+        return record
 
     def _trigger_after(self, progress: Progress | None, checkpoint: Path, sources: tuple[TopicSource, ...]) -> Trigger:
         """The trigger of a query that goes on; one that has results to write, closed by its last batch, writes them.
@@ -337,7 +345,7 @@ class Execution:
         around, flow = self._around, self._flow
         counter = _counter(around, flow, record, query) if target is None else None
         look = _Look(around, flow, record, target, counter, self._tidy, tell)
-        watch = QueryWatch(query, look=look, current=self._current, patience_s=self._patience_s, now=around.now)
+        watch = QueryWatch(query, look=look, current=self._current, patience_s=self._patience_of_query, now=around.now)
         try:
             end = watch.until_end()
         except Exception as error:
@@ -354,7 +362,7 @@ class Execution:
             counter.count()
             around.at(Point.COUNTED)
             counted_version = counter.counted_version
-        if end is End.WITHIN_BATCH:
+        if end is End.WITHIN_BATCH and self._trigger.kind is not TriggerKind.REAL_TIME:
             return Canceled(flow.name)
         done = replace(
             record,
@@ -362,7 +370,7 @@ class Execution:
             sources=tuple(source.digest for source in flow.analysis.sources),
             started_at=began_at,
             counted_version=counted_version,
-            running=False,
+            running=end is End.WITHIN_BATCH,
             made_with=flow.made_with,
         )
         around.fence()
@@ -372,6 +380,11 @@ class Execution:
         # A stream without end has done all that it should whenever it is stopped; another may have left input unread.
         whole = end is End.BY_ITSELF or self._trigger.kind.goes_on
         return Completed(flow.name) if whole else Canceled(flow.name)
+
+    def _patience_of_query(self) -> float | None:
+        """None in real time until the query is to end: what it sends meanwhile comes again."""
+        patience_s = self._patience_s()
+        return patience_s if patience_s is None or self._trigger.kind is not TriggerKind.REAL_TIME else 0.0
 
     def _counted(self, record: FlowRecord, query_id: str | None) -> FlowRecord:
         """Count what Delta's own sink has committed, before another one goes on in its place."""
@@ -402,88 +415,6 @@ class Execution:
             return False
         newest = committed_transaction(around.table_path(flow.target), around.state.transaction(record))
         return newest is not None and newest >= progress.batch_id
-
-    def _place(self, flow: ResolvedFlow, record: FlowRecord, *, replaces: bool, repeats: bool = True) -> TargetPlace:
-        around = self._around
-        dataset = around.graph.by_name[flow.target].dataset
-        return TargetPlace(
-            flow=flow.name,
-            dataset=str(flow.target),
-            table=around.table_path(flow.target),
-            quarantine=around.layout.quarantine(around.naming, flow.target),
-            transaction=around.state.transaction(record),
-            epoch=record.epoch,
-            identity=record.identity,
-            update_id=around.update_id,
-            term=around.term,
-            attempt=self._attempt,
-            query_id=query_id_of(around.state.checkpoint(flow, record.epoch)) or "",
-            stateful=bool(flow.analysis.operators),
-            replaces=replaces,
-            repeats=repeats,
-            partition_by=dataset.partition_by,
-            cluster_by=dataset.cluster_by,
-            rescued_column=rescued_column(flow),
-        )
-
-    def _comparing(self, flow: ResolvedFlow, record: FlowRecord) -> tuple[Target, Comparing]:
-        around, feed = self._around, flow.analysis.feed
-        assert feed is not None  # noqa: S101 - what flows that compare snapshots have
-        declared = around.graph.by_name[flow.target].dataset.expectations
-        place, rules = self._place(flow, record, replaces=False), Rules(snapshot_rules(flow.flow, feed, declared))
-        sets_aside = any(rule.action in (Action.DROP, Action.QUARANTINE) for rule in declared)
-        comparing = Comparing(
-            flow=flow.flow,
-            feed=feed,
-            table=place.table,
-            transaction=place.transaction,
-            at=around.at,
-            fence=around.fence,
-            turn=around.turns[flow.target],
-            sets_aside=sets_aside,
-        )
-        return Target(
-            place, Judging(rules), around.emit, around.known_counts, around.at, around.fence, comparing
-        ), comparing
-
-    def _target(
-        self, flow: ResolvedFlow, record: FlowRecord, *, replaces: bool, repeats: bool = True, judged: bool = True
-    ) -> Target:
-        around = self._around
-        dataset = around.graph.by_name[flow.target].dataset
-        place = self._place(flow, record, replaces=replaces, repeats=repeats)
-        if flow.analysis.feed is not None:
-            return self._merging_target(flow, flow.analysis.feed, place, dataset.expectations if judged else ())
-        judging, turn = _judging(around, dataset, place, judged=judged)
-        samples = _samples(around, flow)
-        return Target(
-            place, judging, around.emit, around.known_counts, around.at, around.fence, turn=turn, samples=samples
-        )
-
-    def _merging_target(
-        self, flow: ResolvedFlow, feed: Feed, place: TargetPlace, declared: tuple[Expectation, ...]
-    ) -> Target:
-        around = self._around
-        dataset = around.graph.by_name[flow.target].dataset
-        on_tie = around.on_tie.with_confs(dataset.properties)
-        rules = Rules(rules_of(flow.flow, feed, declared))
-        if on_tie is OnTie.QUARANTINE:
-            rules = Rules((*rules.expectations, tie_rule(flow.flow)), looks_at=(TIED_COLUMN,))
-        merging = Merging(
-            flow=flow.flow,
-            feed=feed,
-            table=place.table,
-            memory=around.layout.memory(around.naming, flow.target),
-            transaction=place.transaction,
-            at=around.at,
-            fence=around.fence,
-            turn=around.turns[flow.target],
-            retention=around.retention.with_confs(dataset.properties),
-            now=around.now,
-            term=around.term,
-            on_tie=on_tie,
-        )
-        return Target(place, Judging(rules), around.emit, around.known_counts, around.at, around.fence, merging)
 
 
 class _Look:
@@ -525,33 +456,6 @@ class _Look:
             self._around.fence()
             write_record(self._around.state.record_file(self._flow), self._record)
             self._stored_at = self._around.now()
-
-
-def _judging(
-    around: Surroundings, dataset: Dataset, place: TargetPlace, *, judged: bool
-) -> tuple[Judging, AbstractContextManager[object] | None]:
-    """The rules of a table, or none of them, and what its flows hold in turns."""
-
-    def reads(session: SparkSession, name: QualifiedName) -> DataFrame:
-        return session.read.format("delta").load(around.table_path(name))
-
-    if not table_rules_of(dataset):
-        return Judging(Rules(dataset.expectations if judged else ())), None
-    beyond = TableRules(dataset.expectations, reads, place.table, replaces=place.replaces)
-    # What is let through unjudged decides about the rows of other flows all the same.
-    turn = around.turns[dataset.name].lock if beyond.takes_turns else None
-    return (Judging(beyond.rules, beyond) if judged else Judging(Rules(()))), turn
-
-
-def _samples(around: Surroundings, flow: ResolvedFlow) -> int:
-    """How many rows of each rule are kept to be looked at: what the flow says, else the pipeline."""
-    said = flow.flow.spark_conf.get(SAMPLES_KEY, around.session.conf.get(SAMPLES_KEY, None))
-    try:
-        return samples_of(said)
-    except InvalidSamples as invalid:
-        raise PipelineError(
-            "ROWS.BAD_CONF", location=flow.flow.location, flow=flow.name, key=SAMPLES_KEY, reason=invalid
-        ) from invalid
 
 
 def _is_unfinished(checkpoint: Path) -> bool:

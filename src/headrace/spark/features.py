@@ -3,36 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import reduce
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from headrace.cdc.shape import END_AT, START_AT
+from headrace.cdc.shape import END_AT, START_AT, SYSTEM_END_AT, SYSTEM_START_AT
 from headrace.errors import PipelineError
 from headrace.model.names import quoted
 
 _KEY, _AT, _KIND, _ROW, _FOUND = "__key_", "__at", "__kind", "__row", "__found"
+_WHOLE = frozenset(("byte", "short", "integer", "long"))
 _TIMES = frozenset(("date", "timestamp", "timestamp_ntz"))
 
 
 def point_in_time(
     labels: DataFrame,
     features: DataFrame,
-    keys: Sequence[str],
+    keys: str | Sequence[str],
     *,
     at: str,
-    columns: Iterable[str] | None = None,
+    columns: str | Iterable[str] | None = None,
     prefix: str = "",
 ) -> DataFrame:
     """Each row of *labels* once, with the features of its key as they were at its time.
 
-    What became known later is not looked at, so that a model which is trained on the result sees what it will see when
-    it is used. A row of features holds from ``__START_AT`` on, that moment included, until ``__END_AT``, which is not.
+    What holds from a later time on is not looked at, so that a model which is trained on the result sees nothing of its
+    future. A row of features holds from ``__START_AT`` on, that moment included, until ``__END_AT``, which is not.
+    Times of different types are compared in the session's time zone.
 
     Args:
         labels: a batch; all its columns and rows are in the result.
-        features: a batch of a table with history, such as ``create_feature_table`` makes.
-        keys: columns that both have.
+        features: a batch of a table with history, such as ``create_feature_table`` makes; of one with two times, what
+            is believed now.
+        keys: columns that both have, of equal types or whole numbers.
         at: the column of *labels* with the time.
         columns: the features (default: all columns but keys and times).
         prefix: of the names of features in the result.
@@ -46,26 +50,35 @@ def point_in_time(
     """
     if labels.isStreaming or features.isStreaming:
         raise PipelineError("FEATURES.STREAM")
+    keys = [keys] if isinstance(keys, str) else list(keys)
+    if not keys:
+        raise PipelineError("FEATURES.NO_KEY")
     _expect(features, (START_AT, END_AT), "FEATURES.NO_HISTORY")
+    if SYSTEM_END_AT in features.columns:
+        features = features.where(_column(SYSTEM_END_AT).isNull()).drop(SYSTEM_START_AT, SYSTEM_END_AT)
     _expect(labels, (*keys, at), "FEATURES.UNKNOWN_COLUMN", of="labels")
-    wanted = _features(features, keys) if columns is None else list(columns)
+    columns = [columns] if isinstance(columns, str) else columns
+    wanted = _features(features, keys) if columns is None else list(dict.fromkeys(columns))
     _expect(features, (*keys, *wanted), "FEATURES.UNKNOWN_COLUMN")
     taken = sorted({f"{prefix}{name}".casefold() for name in wanted} & {name.casefold() for name in labels.columns})
     if taken:
         raise PipelineError("FEATURES.TAKEN", columns=", ".join(taken))
     found = F.struct(_column(END_AT).alias(END_AT), *[_column(name).alias(name) for name in wanted])
     known = features.select(
-        *_keys(features, keys), _column(START_AT).alias(_AT), F.lit(0).alias(_KIND), found.alias(_FOUND)
+        *_keys(features, labels, keys), _column(START_AT).alias(_AT), F.lit(0).alias(_KIND), found.alias(_FOUND)
     )
     row = F.struct(*map(_column, labels.columns)).alias(_ROW)
-    asked = labels.select(*_keys(features, keys), _time(labels, at, features), F.lit(1).alias(_KIND), row)
+    asked = labels.select(*_keys(labels, features, keys), _time(labels, at, features), F.lit(1).alias(_KIND), row)
     # Not a join by a range of times, which would meet all versions of a key with all its labels.
     together = known.unionByName(asked, allowMissingColumns=True)
-    window = Window.partitionBy(*[f"{_KEY}{number}" for number in range(len(keys))]).orderBy(_AT, _KIND)
+    window = Window.partitionBy(*[f"{_KEY}{number}" for number in range(len(keys))]).orderBy(
+        _AT, _KIND, F.col(_FOUND)[END_AT].asc_nulls_last()
+    )
     before = window.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     newest = together.withColumn(_FOUND, F.last(_FOUND, ignorenulls=True).over(before)).where(F.col(_KIND) == 1)
     until = F.col(_FOUND)[END_AT]
-    holds = F.col(_AT).isNotNull() & (until.isNull() | (F.col(_AT) < until))
+    has_key = reduce(Column.__and__, [F.col(f"{_KEY}{number}").isNotNull() for number in range(len(keys))])
+    holds = has_key & F.col(_AT).isNotNull() & (until.isNull() | (F.col(_AT) < until))
     return newest.select(
         *[F.col(_ROW)[name].alias(name) for name in labels.columns],
         *[F.when(holds, F.col(_FOUND)[name]).alias(f"{prefix}{name}") for name in wanted],
@@ -77,16 +90,23 @@ def _features(features: DataFrame, keys: Sequence[str]) -> list[str]:
     return [name for name in features.columns if name.casefold() not in others]
 
 
-def _keys(features: DataFrame, keys: Sequence[str]) -> list[Column]:
-    """The keys, of the types that they have among the features."""
-    types = {field.name.casefold(): field.dataType for field in features.schema.fields}
-    return [_column(name).cast(types[name.casefold()]).alias(f"{_KEY}{number}") for number, name in enumerate(keys)]
+def _keys(frame: DataFrame, other: DataFrame, keys: Sequence[str]) -> list[Column]:
+    """The keys of a frame, as they are compared with those of the other one."""
+    found = []
+    for number, name in enumerate(keys):
+        own, others = (side.select(_column(name)).schema.fields[0].dataType for side in (frame, other))
+        whole = own.typeName() in _WHOLE and others.typeName() in _WHOLE
+        if not whole and own.simpleString() != others.simpleString():
+            types = " and ".join(sorted((own.simpleString(), others.simpleString())))
+            raise PipelineError("FEATURES.KEY_TYPE", column=name, types=types)
+        found.append((_column(name).cast("bigint") if whole else _column(name)).alias(f"{_KEY}{number}"))
+    return found
 
 
 def _time(labels: DataFrame, at: str, features: DataFrame) -> Column:
     given = labels.select(_column(at)).schema.fields[0].dataType
     wanted = features.select(_column(START_AT)).schema.fields[0].dataType
-    if given != wanted and not {given.typeName(), wanted.typeName()} <= _TIMES:
+    if given.simpleString() != wanted.simpleString() and not {given.typeName(), wanted.typeName()} <= _TIMES:
         raise PipelineError("FEATURES.TIME_TYPE", column=at, type=given.simpleString(), wanted=wanted.simpleString())
     return _column(at).cast(wanted).alias(_AT)
 

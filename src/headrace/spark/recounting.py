@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
@@ -58,7 +59,7 @@ class Recounting:
         version = version_of_transaction(place.table, transaction, batch_id)
         if version is not None:
             # Old versions lose their files, and may lack columns that rules speak of by now.
-            with suppress(PySparkException, PipelineError):
+            with suppress(PySparkException, Py4JJavaError, PipelineError):
                 counts = judging.aggregated(judging.judged(frame, version - 1))
                 return self._as_committed(judging.with_row_counts(counts, version), written, frame, batch_id)
         quarantined = quarantined_rows(place.quarantine, place.identity, place.epoch, batch_id)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -52,7 +53,7 @@ class Sampling:
             F.to_json(F.struct(*columns)).alias("row"), F.array_compact(F.array(*names)).alias("broken")
         )
         # The rows are written and counted: that some cannot be had again is no reason to fail.
-        with suppress(PySparkException):
+        with suppress(PySparkException, Py4JJavaError):
             found = rows.limit(_LOOKED_AT).collect()
             for e in wanted:
                 texts = tuple(row["row"] for row in found if e.name in row["broken"])[: self._most]

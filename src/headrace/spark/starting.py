@@ -12,6 +12,8 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from headrace.graph.resolved import Mode, ResolvedFlow
 from headrace.model.triggers import Trigger, TriggerKind
+from headrace.sinks.formats import KAFKA
+from headrace.spark.sinks.kafka import as_records
 from headrace.spark.sinks.making import stream_options
 from headrace.spark.sinks.progress_counter import OBSERVED, ROWS
 from headrace.spark.surroundings import Surroundings
@@ -81,6 +83,7 @@ def start_query(
     """
     dataset = around.graph.by_name[flow.target].dataset
     if target is None and dataset.sink is not None:
+        frame = as_records(frame) if dataset.sink.format.casefold() == KAFKA else frame
         frame = frame.observe(OBSERVED, F.count(F.lit(1)).alias(ROWS))
     writer = _triggered(frame.writeStream.queryName(flow.name), trigger)
     writer = writer.option("checkpointLocation", str(checkpoint)).outputMode(_OUTPUT_MODES.get(flow.mode, "append"))

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta, timezone
 from functools import reduce
 
 import pyarrow as pa
@@ -29,7 +28,6 @@ from headrace.model.table_rules import ROW_RULES, ForeignKey, OnTime, RowCount, 
 _PREFIX = "__headrace_beyond_"
 _POSITION, _REJECTED = "__headrace_position", "__headrace_rejected"
 _OWN, _KEY, _OTHERS = "__headrace_own_", "__headrace_key_", "__headrace_others_"
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 # Delta keeps what it knows of a column under another name where columns can be renamed.
 _RENAMES = re.compile("name|id", re.IGNORECASE)
 Reads = Callable[[SparkSession, QualifiedName], DataFrame]
@@ -171,7 +169,9 @@ class TableRules:
             joins = self.table is not None and not self.replaces
             newest = _newest(session, str(self.table), rule.column, version) if joins else None
             there = F.col(quoted(rule.column))
-            return there.isNotNull() if newest is None else there >= F.lit(newest - timedelta(seconds=rule.within_s))
+            # In microseconds: tables have times that Python has not.
+            behind = round(rule.within_s * 1e6)
+            return there.isNotNull() if newest is None else F.unix_micros(there) >= F.lit(newest - behind)
         assert isinstance(rule, ForeignKey)  # noqa: S101 - those of keys are judged after the others
         return _is_missing(rule.columns) | _among(self.reads(session, rule.dataset), rule.columns, rule.referenced)
 
@@ -212,8 +212,11 @@ def _rows_of(session: SparkSession, path: str, version: int | None) -> DataFrame
     return (reader if version is None else reader.option("versionAsOf", version)).load(path)
 
 
-def _newest(session: SparkSession, path: str, column: str, version: int | None) -> datetime | None:
-    """The greatest time in a column of a table, to the millisecond where its log tells it; None of no times."""
+def _newest(session: SparkSession, path: str, column: str, version: int | None) -> int | None:
+    """The greatest time in a column of a table, in microseconds since 1970; None of no times.
+
+    It is that of the table's log, to the millisecond, where it is there.
+    """
     table = open_table(path, version)
     if table is None:
         return None
@@ -225,8 +228,8 @@ def _newest(session: SparkSession, path: str, column: str, version: int | None) 
     if "." not in column and not renames and {greatest, missing, "num_records"} <= set(files.column_names):
         told = pc.or_kleene(pc.is_valid(files[greatest]), pc.equal(files[missing], files["num_records"]))
         if pc.all(told, skip_nulls=False).as_py():
-            found: datetime | None = pc.max(files[greatest]).as_py()
+            found: int | None = pc.max(files[greatest].cast(pa.timestamp("us", "UTC")).cast(pa.int64())).as_py()
             return found
     rows = _rows_of(session, path, version).agg(F.unix_micros(F.max(quoted(column))))
-    micros = rows.collect()[0][0]
-    return None if micros is None else _EPOCH + timedelta(microseconds=micros)
+    micros: int | None = rows.collect()[0][0]
+    return micros

@@ -90,6 +90,16 @@ def check_topics(
     return told
 
 
+def count_partitions(session: SparkSession, flow: ResolvedFlow, source: TopicSource) -> int:
+    """How many partitions the topics have that the options name; 0 for a pattern.
+
+    Raises:
+        PipelineError: why the broker does not answer.
+    """
+    with _asking(session, source.options, flow) as admin:
+        return len(_partitions(session, admin, source.topics))
+
+
 def explain_failure(
     around: Surroundings, flow: ResolvedFlow, sources: Iterable[TopicSource], checkpoint: Path, error: Exception
 ) -> None:

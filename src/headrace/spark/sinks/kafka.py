@@ -36,11 +36,16 @@ class KafkaSink:
 
     def deliver(self, rows: DataFrame, batch: Batch) -> int | None:
         """Send the rows of a batch as records."""
-        records = _told(rows, batch) if self.headers else rows
+        records = _told(rows, batch) if self.headers else as_records(rows)
         self.guard.before(Point.TO_WRITE)
         records.write.format("kafka").options(**self.options).save()
         self.guard.at(Point.WRITTEN)
         return None
+
+
+def as_records(rows: DataFrame) -> DataFrame:
+    """The rows with the columns of records in the letters in which Spark's writer looks for them."""
+    return rows.withColumnsRenamed({name: name.casefold() for name in rows.columns if name.casefold() in _COLUMNS})
 
 
 def _told(rows: DataFrame, batch: Batch) -> DataFrame:
