@@ -20,7 +20,7 @@ from tests.servers.kafka import KafkaBroker
 
 from headrace import Project
 
-RECORDS = 50
+RECORDS = 40
 _LONGEST_S = 60.0
 _SETTINGS = "name: real-time\nconnectors: [kafka]\nstop_grace_seconds: 0\n"
 _FLOW = """

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.storagelevel import StorageLevel
 
 from headrace.runtime.seam import Point
 from headrace.spark.sinks.sink import Batch, Guard
@@ -35,12 +36,20 @@ class KafkaSink:
     headers: bool = True
 
     def deliver(self, rows: DataFrame, batch: Batch) -> int | None:
-        """Send the rows of a batch as records."""
+        """Send the rows of a batch as records.
+
+        Spark's writer tells no observation of them (``KafkaSourceProvider.createRelation`` runs the plan by itself), so
+        that they are kept while they are sent, and counted then.
+        """
         records = _told(rows, batch) if self.headers else as_records(rows)
-        self.guard.before(Point.TO_WRITE)
-        records.write.format("kafka").options(**self.options).save()
-        self.guard.at(Point.WRITTEN)
-        return None
+        records = records.persist(StorageLevel.MEMORY_AND_DISK)
+        try:
+            self.guard.before(Point.TO_WRITE)
+            records.write.format("kafka").options(**self.options).save()
+            self.guard.at(Point.WRITTEN)
+            return int(records.count())
+        finally:
+            records.unpersist()
 
 
 def as_records(rows: DataFrame) -> DataFrame:
