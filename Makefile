@@ -7,12 +7,14 @@ PYTHON ?= python3
 BIN := $(CURDIR)/.venv/bin
 READY := .venv/.ready
 ARGS ?=
+# The documents of `make conformance`, which are none of this repository.
+DOCS ?= ../shared/seeds
 
 export PATH := $(BIN):$(PATH)
 # Without it Spark asks the network for the name of this machine, which may not have one.
 export SPARK_LOCAL_IP ?= 127.0.0.1
 
-.PHONY: help setup demo test check unit bench campaign golden docs lock clean
+.PHONY: help setup demo test check unit bench campaign conformance golden docs lock clean
 
 help: ## list the commands
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 16
@@ -53,6 +55,9 @@ bench: $(READY) ## measure side by side with peers; ARGS="--only NAME --rows N -
 campaign: $(READY) ## kill, stop and race real updates; ARGS="--only kill --seed 7 --points 40 --master local[2]"
 	@$(BIN)/python -m campaign $(ARGS)
 
+conformance: $(READY) ## run the code examples of documents; DOCS=folder, ARGS="--only 000-02 --publish"
+	@$(BIN)/python -m conformance $(DOCS) $(ARGS)
+
 golden: $(READY) ## rewrite the expected texts of the tests; read the diff before you commit
 	@HEADRACE_GOLDEN=rewrite $(BIN)/pytest tests $(ARGS)
 
@@ -65,6 +70,6 @@ lock: $(READY) ## resolve pyproject.toml into requirements.lock
 	  --extra dev pyproject.toml -o requirements.lock
 
 clean: ## remove the environment and everything else that was made here
-	@rm -rf .venv .demo .bench .campaign dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	@rm -rf .venv .demo .bench .campaign .conformance dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	@rm -rf spark-warehouse metastore_db derby.log
-	@find src tests tools examples bench campaign -name __pycache__ -type d -prune -exec rm -rf {} +
+	@find src tests tools examples bench campaign conformance -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from importlib.metadata import version
@@ -19,7 +19,7 @@ from typing import Any
 
 from campaign.arena import ROOT, Arena, CampaignError, environment, forget
 from campaign.kills import Verdict, hit_all
-from campaign.places import Shot, chosen, of_merges
+from campaign.places import Choice, Shot, Spans, chosen, of_merges, of_states
 from campaign.report import Judged, command, entry, page, stored
 from campaign.strike import Who
 from campaign.workload import Scenario
@@ -37,9 +37,11 @@ SECTIONS = {
     "zombie": 8,
     "race": 4,
     "changes": 100,
+    "state": 40,
     "sequences": 300,
     "schedules": 200,
     "orders": 500,
+    "state_orders": 40,
 }
 # Sections that are property tests with many examples: the tests, and what an example is.
 PROPERTIES = {
@@ -49,6 +51,15 @@ PROPERTIES = {
         "tests/spark/test_change_order.py tests/spark/test_snapshot_order.py tests/unit/cdc",
         "sets of change events, each sorted and in 8 other orders and batches, and series of snapshots in any updates",
     ),
+    "state_orders": (
+        "tests/spark/test_stateful_results.py",
+        "sets of events, in updates with a crash in each, through nine streams that keep state",
+    ),
+}
+# Sections whose victims run a project of their own, and the places in it.
+OWN_PLACES: Mapping[str, tuple[Scenario, Callable[[Spans], Iterator[Choice]]]] = {
+    "changes": (Scenario.CHANGES, of_merges),
+    "state": (Scenario.STATE, of_states),
 }
 # Of each fault; the results have all of it.
 _SHOWN_LINES, _SHOWN_WIDTH = 5, 300
@@ -111,9 +122,10 @@ def main(words: Sequence[str]) -> int:
 
 def _scenarios(sections: Sequence[str]) -> list[Scenario]:
     """What the points of sections start from: those of merges from one of their own, the others from any other."""
-    others: list[Scenario] = [scenario for scenario in Scenario if scenario is not Scenario.CHANGES]
-    found = others if set(sections) - {"changes"} else []
-    return [*found, Scenario.CHANGES] if "changes" in sections else found
+    own = {section: scenario for section, (scenario, _) in OWN_PLACES.items()}
+    others = [scenario for scenario in Scenario if scenario not in own.values()]
+    found = others if set(sections) - own.keys() else []
+    return [*found, *(scenario for section, scenario in own.items() if section in sections)]
 
 
 def _asked(words: Sequence[str]) -> Asked:
@@ -154,7 +166,7 @@ def _section(arena: Arena, section: str, asked: Asked) -> int:
 def _verdicts(arena: Arena, section: str, asked: Asked, numbers: Sequence[int]) -> Iterator[tuple[Verdict, Path]]:
     if section == "race":
         return race_all(arena, numbers)
-    places = of_merges if section == "changes" else None
+    _, places = OWN_PLACES.get(section, (None, None))
     shots = chosen(asked.seed, 2 * asked.numbers(section)[-1], arena.spans, _WHOM[section], places)
     if section == "zombie":
         # Whoever takes over runs one update, and the two end with the same tables.
@@ -169,6 +181,7 @@ def _verdicts(arena: Arena, section: str, asked: Asked, numbers: Sequence[int]) 
 _WHOM = {
     "kill": tuple(Who),
     "changes": tuple(Who),
+    "state": tuple(Who),
     "term": (Who.PYTHON, Who.GROUP),
     "zombie": (Who.GROUP, Who.PYTHON, Who.GROUP, Who.JVM),
 }

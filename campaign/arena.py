@@ -9,10 +9,12 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from campaign.oracle import Picture, differences, picture
 from campaign.places import Span
+from campaign.state import TIMED, differing
 from campaign.strike import MARK
 from campaign.victim import Order
 from campaign.workload import LOADED, Ground, Scenario
@@ -144,8 +146,13 @@ class Arena:
 
     def faults(self, folder: Path, scenario: Scenario, *, repeats: bool = False) -> list[str]:
         """In what a project differs from an uninterrupted one; and whether anything is left to do."""
-        texts = differences(picture(folder), self._wholes[scenario], repeats=repeats)
+        found = picture(folder)
+        texts = differences(found, self._wholes[scenario], repeats=repeats)
+        if scenario is Scenario.STATE:
+            texts += [f"{name} is not what a batch gives" for name, *_ in differing(lambda name: found.tables[name])]
         plan = self.plan(folder)
+        timed = TIMED if scenario is Scenario.STATE else ()
+        plan = replace(plan, flows=tuple(step for step in plan.flows if step.flow.name not in timed))
         return texts if plan.empty else [*texts, f"the plan after a successful update is not empty:\n{plan.describe()}"]
 
     def victim(self, order: Order, name: str = "victim", **environ: str) -> Victim:

@@ -11,6 +11,7 @@ from random import Random
 from typing import Any
 
 from campaign.changes import MERGED
+from campaign.state import KEEPING
 from campaign.strike import Who
 from campaign.workload import STREAMS, TARGETS, Scenario
 from headrace.runtime.seam import Point
@@ -19,6 +20,8 @@ from headrace.runtime.seam import Point
 _SURE_OF_EVENTS = 0.6
 # About as long as a victim takes to merge.
 _LONGEST_MS = 12_000
+# The same of one that goes on with streams that keep state.
+_LONGEST_OF_STATES_MS = 60_000
 
 
 class Moment(str, Enum):
@@ -139,7 +142,7 @@ def chosen(
 
 def _places(spans: Spans) -> Iterator[Choice]:
     both = (Scenario.FIRST, Scenario.NEXT)
-    yield from _of_a_native_commit(spans, both)
+    yield from _of_a_native_commit(spans, both, "bronze")
     yield from _of_spark(spans, both, STREAMS)
     yield from _around(spans, both, "target commit", (Point.TO_WRITE, 400), Point.WRITTEN)
     yield from _around(spans, both, "quarantine commit", (Point.TO_SET_ASIDE, 400), Point.QUARANTINED)
@@ -169,7 +172,18 @@ def of_merges(spans: Spans) -> Iterator[Choice]:
         for moment in (Moment.DURING, Moment.AFTER):
             yield partial(_of_a_merge, spans=spans, folder=folder, commit=commit, moment=moment)
     for _ in range(3):
-        yield _at_any_time
+        yield partial(_at_any_time, scenario=Scenario.CHANGES, longest_ms=_LONGEST_MS)
+
+
+def of_states(spans: Spans) -> Iterator[Choice]:
+    """The places of an update of streams that keep state: before a batch is done, state of it may be there already."""
+    scenarios = (Scenario.STATE,)
+    yield from _of_spark(spans, scenarios, KEEPING)
+    yield from _of_a_native_commit(spans, scenarios, KEEPING[0])
+    yield from _around(spans, scenarios, "target commit", (Point.TO_WRITE, 400), Point.WRITTEN)
+    yield from _around(spans, scenarios, "event log commit", (Point.WRITTEN, 12), Point.COUNTED)
+    for _ in range(4):
+        yield partial(_at_any_time, scenario=Scenario.STATE, longest_ms=_LONGEST_OF_STATES_MS)
 
 
 def _of_a_merge(chance: Random, spans: Spans, folder: str, commit: str, moment: Moment) -> Shot:
@@ -180,8 +194,8 @@ def _of_a_merge(chance: Random, spans: Spans, folder: str, commit: str, moment: 
     return Shot(Scenario.CHANGES, commit, moment, at)
 
 
-def _at_any_time(chance: Random) -> Shot:
-    return Shot(Scenario.CHANGES, "any time", Moment.DURING, File("lease.json"), chance.randint(1, _LONGEST_MS))
+def _at_any_time(chance: Random, scenario: Scenario, longest_ms: int) -> Shot:
+    return Shot(scenario, "any time", Moment.DURING, File("lease.json"), chance.randint(1, longest_ms))
 
 
 def _around(
@@ -201,15 +215,15 @@ def _around(
         yield partial(shot, moment=moment)
 
 
-def _of_a_native_commit(spans: Spans, scenarios: Sequence[Scenario]) -> Iterator[Choice]:
+def _of_a_native_commit(spans: Spans, scenarios: Sequence[Scenario], flow: str) -> Iterator[Choice]:
     """The target commit of a stream that Spark writes itself; version 0 of a table is its creation."""
 
     def shot(chance: Random, moment: Moment) -> Shot:
         scenario = chance.choice(scenarios)
-        batch = chance.choice(spans[scenario].batches["bronze"])
+        batch = chance.choice(spans[scenario].batches[flow])
         if moment is Moment.BEFORE:
-            return Shot(scenario, "native commit", moment, File(_spark("bronze", "offsets", batch)))
-        at = File(_delta("bronze", batch + 1), drafts=moment is Moment.DURING)
+            return Shot(scenario, "native commit", moment, File(_spark(flow, "offsets", batch)))
+        at = File(_delta(flow, batch + 1), drafts=moment is Moment.DURING)
         return Shot(scenario, "native commit", moment, at)
 
     for moment in Moment:

@@ -1,4 +1,4 @@
-"""The projects that the campaign lets die: a small one that makes every kind of commit, and one that merges changes."""
+"""The projects that the campaign lets die: one of every kind of commit, one that merges, and one that keeps state."""
 
 from __future__ import annotations
 
@@ -11,11 +11,14 @@ from pathlib import Path
 
 from campaign.changes import PIPELINE as MERGES
 from campaign.changes import rows_of_slice
+from campaign.state import KEEPING, rows_that_end
+from campaign.state import PIPELINE as KEEPS
+from campaign.state import rows_of_slice as events_of_slice
 
 # Files of one slice; each is a batch of its own of every stream.
 SLICE = 2
 ROWS = 40
-VIEWS = frozenset({"totals"})
+VIEWS = frozenset({"totals", *(f"{name}_by_batch" for name in KEEPING)})
 STREAMS = ("bronze", "silver", "per_kind", "per_minute", "movements")
 TARGETS = {"movements": "ledger", "opening": "ledger"}
 
@@ -106,6 +109,7 @@ class Scenario(str, Enum):
     ENDLESS = "continuous"  # the first slice; the victim goes on until it is hit
     LOAD = "backfill"  # bronze and silver; the victim loads a part of them into a stream that has read nothing
     CHANGES = "changes"  # tables that one slice of change events was merged into; the victim merges the next
+    STATE = "state"  # streams that keep state of one slice; the victim goes on with the next, which closes everything
 
 
 _BEFORE = {
@@ -114,7 +118,10 @@ _BEFORE = {
     Scenario.ENDLESS: "one-slice",
     Scenario.LOAD: "read-in",
     Scenario.CHANGES: "one-slice-of-changes",
+    Scenario.STATE: "one-slice-of-events",
 }
+# Projects of their own; the others are of the one that makes every kind of commit.
+_TEXTS = {Scenario.CHANGES: MERGES, Scenario.STATE: KEEPS}
 # What the victim of a backfill loads.
 LOADED = ("movements", "version:3")
 
@@ -130,9 +137,11 @@ class Ground:
         self.base = base
         self._landing = base / "landing"
         self._changes = base / "changes"
+        self._events = base / "events"
         shutil.rmtree(base, ignore_errors=True)
         self._landing.mkdir(parents=True)
         self._changes.mkdir()
+        self._events.mkdir()
         _write(base / "opening.json", _rows(-1))
 
     def prepare(
@@ -149,11 +158,13 @@ class Ground:
             scenarios: which; a full refresh is one of what the next run has made.
         """
         self._land(range(SLICE))
-        if set(scenarios) != {Scenario.CHANGES}:
+        if not set(scenarios) <= _TEXTS.keys():
             run(self.project("one-slice"), Scenario.FIRST)
-        if Scenario.CHANGES in scenarios:
-            begin(self.project(_BEFORE[Scenario.CHANGES], MERGES), ())
+        for scenario in _TEXTS.keys() & set(scenarios):
+            begin(self.project(_BEFORE[scenario], _TEXTS[scenario]), ())
         self._land(range(SLICE, 2 * SLICE))
+        for number in (2 * SLICE, 2 * SLICE + 1):
+            _land_file(self._events, number, rows_that_end(number))
         if Scenario.LOAD in scenarios:
             begin(self.project("read-in"), ("bronze", "silver"))
         for scenario in Scenario:
@@ -162,7 +173,7 @@ class Ground:
 
     def point(self, scenario: Scenario, name: str) -> Path:
         """A project of its own, with the storage that the scenario starts from."""
-        folder = self.project(name, MERGES if scenario is Scenario.CHANGES else _PIPELINE)
+        folder = self.project(name, _TEXTS.get(scenario, _PIPELINE))
         if scenario in _BEFORE:
             shutil.copytree(self.base / _BEFORE[scenario] / "storage", folder / "storage")
         return folder
@@ -175,17 +186,16 @@ class Ground:
         (folder / "pipeline.yml").write_text(_SETTINGS, encoding="utf-8")
         (folder / "grades.py").write_text(_MODULE, encoding="utf-8")
         inputs = {"landing": self._landing, "opening": self.base / "opening.json", "changes": self._changes}
+        inputs["events"] = self._events
         text = text.format(**{name: str(path) for name, path in inputs.items()})
         (folder / "transformations" / "project.py").write_text(text, encoding="utf-8")
         return folder
 
     def _land(self, numbers: range) -> None:
         for number in numbers:
-            for folder, rows in ((self._landing, _rows(number)), (self._changes, rows_of_slice(number))):
-                file = folder / f"part-{number:03}.json"
-                _write(file, rows)
-                # Spark takes the oldest file first.
-                os.utime(file, (1_700_000_000 + number, 1_700_000_000 + number))
+            _land_file(self._landing, number, _rows(number))
+            _land_file(self._changes, number, rows_of_slice(number))
+            _land_file(self._events, number, events_of_slice(number))
 
 
 def words_of(scenario: Scenario) -> list[str]:
@@ -209,6 +219,13 @@ def _rows(number: int) -> Iterator[dict[str, object]]:
             # Never late: which windows close does not depend on where a batch ends.
             "at": f"2026-01-01T00:{(number + 1) * 4 + position // 10:02}:{position:02}Z",
         }
+
+
+def _land_file(folder: Path, number: int, rows: Iterator[dict[str, object]]) -> None:
+    file = folder / f"part-{number:03}.json"
+    _write(file, rows)
+    # Spark takes the oldest file first.
+    os.utime(file, (1_700_000_000 + number, 1_700_000_000 + number))
 
 
 def _write(file: Path, rows: Iterator[dict[str, object]]) -> None:

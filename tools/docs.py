@@ -11,6 +11,8 @@ from auto_loader_cases import auto_loader_cases_page
 from command_line import command_line_page
 from headrace.autoloader.reference import auto_loader_reference
 from headrace.errors import Condition, conditions
+from headrace.lint.page import lint_reference
+from headrace.settings.ready_page import ready_reference
 from headrace.settings.reference import settings_reference
 from headrace.sinks.sinks_page import sinks_reference
 from headrace.sources.event_hubs_page import event_hubs_reference
@@ -60,6 +62,8 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "reference/errors.md": errors_page,
     "reference/event-hubs.md": event_hubs_reference,
     "reference/kafka.md": kafka_reference,
+    "reference/lint.md": lint_reference,
+    "reference/ready-session.md": ready_reference,
     "reference/settings.md": settings_reference,
     "reference/sinks.md": sinks_reference,
     "reference/sources.md": sources_reference,

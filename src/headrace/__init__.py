@@ -1,8 +1,9 @@
 """Headrace: streaming tables for open-source Spark.
 
-``Project`` opens and runs a pipeline; ``spark_session`` gives a session with Delta ready; ``from_confluent`` reads
-payloads of topics by their registered schemas; ``point_in_time`` reads tables with history as they were. Importing the
-package imports neither Spark nor the engine: executors and command-line completion load it too.
+``Project`` opens and runs a pipeline; ``spark_session`` gives a session that is ready for scripts, with ``dbutils``,
+``display`` and ``displayHTML``; ``from_confluent`` reads payloads of topics by their registered schemas;
+``point_in_time`` reads tables with history as they were. Importing the package imports neither Spark nor the engine:
+executors and command-line completion load it too.
 """
 
 from __future__ import annotations
@@ -12,18 +13,31 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from headrace.project.open import Project
+    from headrace.scripts.names import dbutils, display, displayHTML
+    from headrace.scripts.session import spark_session
     from headrace.spark.confluent import from_confluent
     from headrace.spark.features import point_in_time
-    from headrace.spark.session import spark_session
 
 __version__ = "0.1.0"
-__all__ = ["Project", "__version__", "from_confluent", "point_in_time", "spark_session"]
+__all__ = [
+    "Project",
+    "__version__",
+    "dbutils",
+    "display",
+    "displayHTML",
+    "from_confluent",
+    "point_in_time",
+    "spark_session",
+]
 
 _HOMES = {
     "Project": "headrace.project.open",
+    "dbutils": "headrace.scripts.names",
+    "display": "headrace.scripts.names",
+    "displayHTML": "headrace.scripts.names",
     "from_confluent": "headrace.spark.confluent",
     "point_in_time": "headrace.spark.features",
-    "spark_session": "headrace.spark.session",
+    "spark_session": "headrace.scripts.session",
 }
 
 

@@ -1,4 +1,4 @@
-"""Eight points of the campaign and one zombie: real processes are hit, and nothing of it shows afterwards.
+"""Nine points of the campaign and one zombie: real processes are hit, and nothing of it shows afterwards.
 
 `make campaign` has hundreds of them, on other masters too.
 """
@@ -24,8 +24,8 @@ BRONZE = f"tables/default/bronze/_delta_log/{SLICE + 1:020d}.json"
 COMMITS = f"checkpoints/default/silver/silver/0/commits/{SLICE}"
 
 
-def shot(commit, moment, at, who, delay_ms=0):
-    return Shot(Scenario.NEXT, commit, moment, at, delay_ms, who)
+def shot(commit, moment, at, who, delay_ms=0, scenario=Scenario.NEXT):
+    return Shot(scenario, commit, moment, at, delay_ms, who)
 
 
 KILLS = [
@@ -35,6 +35,14 @@ KILLS = [
     shot("event log commit", Moment.BEFORE, Pass(Point.WRITTEN.value, 4), Who.GROUP),
     shot("Spark's commits", Moment.DURING, File(COMMITS, drafts=True), Who.PYTHON),
 ]
+STATES = shot(
+    "Spark's commits",
+    Moment.BEFORE,
+    File("checkpoints/default/sessions/sessions/0/offsets/3"),
+    Who.GROUP,
+    50,
+    Scenario.STATE,
+)
 # Of a choice whose first ones are around what is remembered and what is merged.
 SEED = 6
 ZOMBIE = shot("target commit", Moment.BEFORE, Pass(Point.TO_WRITE.value, 1), Who.GROUP)
@@ -43,7 +51,9 @@ ZOMBIE = shot("target commit", Moment.BEFORE, Pass(Point.TO_WRITE.value, 1), Who
 @pytest.fixture(scope="module")
 def arena(headrace_session, tmp_path_factory):
     environ = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
-    return Arena(tmp_path_factory.mktemp("campaign"), "local[2]", environ, [Scenario.NEXT, Scenario.CHANGES])
+    return Arena(
+        tmp_path_factory.mktemp("campaign"), "local[2]", environ, [Scenario.NEXT, Scenario.CHANGES, Scenario.STATE]
+    )
 
 
 def test_the_next_update_makes_everything_whole_when_one_is_killed(arena):
@@ -61,6 +71,12 @@ def test_the_next_update_makes_everything_whole_when_one_is_killed_that_merges_c
     assert {shot.commit for shot in shots} == {"memory of events", "merge"}
     assert {verdict.what: verdict.faults for verdict in verdicts if verdict.faults} == {}
     assert [verdict.what for verdict in verdicts if not verdict.struck] == []
+
+
+def test_streams_that_keep_state_give_what_a_batch_gives_when_their_update_was_killed(arena):
+    ((verdict, _),) = hit_all(arena, [(201, STATES)])
+
+    assert (verdict.struck, verdict.faults) == (True, ())
 
 
 def test_a_holder_that_was_stopped_commits_nothing_when_it_continues_after_a_takeover(arena):

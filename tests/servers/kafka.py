@@ -48,15 +48,21 @@ log.retention.ms=-1
 
 
 class KafkaBroker:
-    """One broker with its data in *folder*; stopped and started again, it has the same ports and data."""
+    """One broker with its data in *folder*; stopped and started again, it has the same ports and data.
 
-    def __init__(self, folder):
+    With *hub*, its password is the connection string of an event hub of that name, and leads to the broker.
+    """
+
+    def __init__(self, folder, hub=None):
         self.folder = folder
         self._names = count()
         self._process = None
         self._client = None
         plain, secure, controller = _free_ports(3)
         self.servers, self.secure_servers = f"127.0.0.1:{plain}", f"127.0.0.1:{secure}"
+        self.password = PASSWORD
+        if hub is not None:
+            self.password = PASSWORD.replace("127.0.0.1", self.secure_servers) + f";EntityPath={hub}"
         certificate, self.trusted = make_certificate(folder, "broker")
         _, self.untrusted = make_certificate(folder, "stranger")
         self._config = folder / "server.properties"
@@ -66,7 +72,7 @@ class KafkaBroker:
                 secure=secure,
                 controller=controller,
                 user=USER,
-                password=PASSWORD,
+                password=self.password,
                 certificate=certificate,
                 data=folder / "data",
             )

@@ -13,3 +13,14 @@ def out_orders(postgres):
         "CREATE TABLE out_orders (id int PRIMARY KEY, name text, extra text DEFAULT 'none')",
     )
     return lambda table="out_orders": postgres.rows(table)
+
+
+@pytest.fixture
+def scripts(headrace_session, tmp_path):
+    """Scripts that share one storage."""
+    from tests.spark.ready import Scripts  # noqa: PLC0415 - the same
+
+    from headrace.testing.warm import unchanged  # noqa: PLC0415 - with Spark, for tests that need it
+
+    with unchanged(headrace_session, tmp_path):
+        yield Scripts(tmp_path)

@@ -51,6 +51,25 @@ def test_a_dataset_does_not_take_the_place_of_a_table_of_others(project, headrac
     assert headrace_session.table("lookup").count() == 3
 
 
+def test_a_query_reads_the_pipelines_view_when_the_session_had_one_of_that_name(project, headrace_session):
+    headrace_session.range(1).write.saveAsTable("soon_gone")
+    headrace_session.sql("CREATE TEMPORARY VIEW Seen AS SELECT * FROM soon_gone")
+    headrace_session.sql("DROP TABLE soon_gone")
+    pipeline = project("""
+        @dp.materialized_view
+        def first():
+            return spark.read.table("seen")
+
+        @dp.temporary_view
+        def seen():
+            return spark.range(2)
+        """)
+
+    result = pipeline.run()
+
+    assert sorted(row["id"] for row in result.rows("first")) == [0, 1]
+
+
 PYTHON = """
     import dlt
     from cleaning import clean

@@ -115,16 +115,28 @@ def test_nothing_is_replayed_of_a_batch_that_is_not_in_the_table(project):
     assert ids(pipeline.rows("orders")) == [0, 1, 2, 3, 4, 5]
 
 
-def test_a_replay_that_cannot_succeed_is_given_up(orders):
+def test_a_replay_that_cannot_succeed_leaves_its_rows_where_they_are(orders):
     failing = "amount=raise_error('no')"
+
     result = orders.replay("orders", changes=[failing])
+    waiting = aside(orders, "open")
+    orders.replay("orders", changes=["amount=1"])
+
+    assert (result.state, len(waiting)) == (UpdateState.FAILED, 4)
+    assert ids(orders.rows("orders")) == [0, 1, 2, 3, 4, 5]
+
+
+def test_a_replay_that_died_is_given_up_when_it_is_abandoned(orders):
+    with pytest.raises(Crashed):
+        orders.crash_at(Point.TO_WRITE).replay("orders", changes=["amount=2"])
     with pytest.raises(PipelineError) as caught:
-        orders.replay("orders", changes=["amount=1"])
+        orders.restart().replay("orders", changes=["amount=1"])
 
     orders.replay("orders", abandon=True)
     orders.replay("orders", changes=["amount=1"])
 
-    assert (result.state, caught.value.code) == (UpdateState.FAILED, "REPLAY.PENDING")
+    assert caught.value.code == "REPLAY.PENDING"
+    assert {row["amount"] for row in orders.rows("orders") if row["id"] < 4} == {1}
     assert ids(orders.rows("orders")) == [0, 1, 2, 3, 4, 5]
 
 

@@ -300,6 +300,18 @@ def counted_once(records):
     return list(kept.values())
 
 
+def test_a_batch_into_a_topic_is_counted_while_it_is_delivered(project, kafka):
+    options = {"kafka.bootstrap.servers": kafka.servers, "topic": kafka.topic()}
+    text = SOURCE + sink("kafka", **options) + KAFKA_FLOW
+    pipeline = project(text, connectors=["kafka"]).given("source", FIRST, SECOND)
+
+    _, events = heard(pipeline)
+
+    counts = [event.counts for event in events if isinstance(event, BatchDone) and event.flow == "deliver"]
+    # Counts that nobody told are those of rows that were computed once more, and say so.
+    assert [(one.rows_written, one.recovered) for one in counts] == [(4, False), (4, False)]
+
+
 @pytest.mark.parametrize(("point", "repeats"), [(Point.TO_WRITE, 0), (Point.WRITTEN, 4), (Point.COUNTED, 0)])
 def test_each_row_is_in_a_topic_and_repeats_are_told_by_headers_when_an_update_dies(project, kafka, point, repeats):
     topic = kafka.topic(partitions=2)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 
+import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
 
 from headrace.errors import Problems
 from headrace.model.outcome import FlowState, UpdateState
@@ -214,3 +215,50 @@ def test_cluster_columns_stay_when_a_view_is_computed(declared):
 
     assert detail["clusteringColumns"] == ["id", "day"]
     assert detail["description"] == "Clustered"
+
+
+def test_a_table_that_a_script_has_left_in_the_storage_is_read_and_left_alone(project):
+    pipeline = project(
+        """
+        @dp.table
+        def events():
+            return spark.readStream.table("raw.events").join(spark.read.table("plain"), "id")
+        """
+    )
+    tables = pipeline.folder / "storage" / "tables"
+    for name in ("raw/events", "default/plain"):
+        write_deltalake(tables / name, pa.table({"id": [1, 2]}))
+    pipeline.run()
+    write_deltalake(tables / "raw" / "events", pa.table({"id": [2]}), mode="append")
+
+    pipeline.run()
+
+    assert [row["id"] for row in pipeline.rows("events")] == [1, 2, 2]
+    assert DeltaTable(tables / "default" / "plain").version() == 0
+
+
+def test_columns_may_have_names_that_parquet_does_not_take(project):
+    pipeline = project(
+        """
+        @dp.table(schema="id INT, amount INT")
+        def source():
+            return spark.readStream.schema("id INT, amount INT").json("unused")
+
+        @dp.materialized_view
+        def sums():
+            return spark.read.table("source").groupBy("id").agg(F.sum("amount"))
+
+        @dp.table
+        @dp.expect_or_quarantine("positive", "`the amount` > 0")
+        def spaced():
+            return spark.readStream.table("source").withColumnRenamed("amount", "the amount")
+        """
+    )
+    pipeline.given("source", [{"id": 1, "amount": 2}, {"id": 1, "amount": 3}, {"id": 2, "amount": -1}])
+
+    result = pipeline.run()
+
+    assert result.rows("sums") == [{"id": 1, "sum(amount)": 5}, {"id": 2, "sum(amount)": -1}]
+    assert [row["the amount"] for row in result.rows("spaced")] == [2, 3]
+    assert [row["row"]["the amount"] for row in result.rows("spaced_quarantine")] == [-1]
+    assert pipeline.plan().empty

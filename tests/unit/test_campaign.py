@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
+from itertools import pairwise
+
 import pytest
 from campaign.__main__ import SECTIONS
 from campaign.changes import MERGED
 from campaign.kills import Verdict
 from campaign.oracle import Picture, differences
-from campaign.places import File, Moment, Pass, Span, chosen, of_merges
+from campaign.places import File, Moment, Pass, Span, chosen, of_merges, of_states
 from campaign.report import Judged, entry, page, stored
+from campaign.state import EVENTS, KEEPING, differing, rows_of_slice
 from campaign.strike import Who
 from campaign.victim import Order, Trap
 from campaign.workload import STREAMS, Scenario
@@ -19,7 +23,7 @@ from headrace.runtime.seam import Point
 from headrace.testing.rows import SortedRows
 
 COMMITS = {"system/events": range(20, 40), "tables/default/kept": range(3, 5), "system/cdc/default/kept": range(1, 2)}
-SPAN = Span(dict.fromkeys(Point, 7), dict.fromkeys((*STREAMS, *MERGED), range(2, 4)), COMMITS)
+SPAN = Span(dict.fromkeys(Point, 7), dict.fromkeys((*STREAMS, *MERGED, *KEEPING), range(2, 4)), COMMITS)
 SPANS = dict.fromkeys(Scenario, SPAN)
 
 
@@ -32,7 +36,7 @@ def test_the_points_of_a_campaign_hit_every_kind_of_commit_at_every_moment_and_e
     shots = chosen(1, SECTIONS["kill"], SPANS)
 
     assert {shot.who for shot in shots} == set(Who)
-    assert {shot.scenario for shot in shots} == set(Scenario) - {Scenario.CHANGES}
+    assert {shot.scenario for shot in shots} == set(Scenario) - {Scenario.CHANGES, Scenario.STATE}
     commits = {shot.commit for shot in shots}
     assert {"native commit", "target commit", "quarantine commit", "event log commit", "flow record"} < commits
     whole = {commit for commit in commits if {s.moment for s in shots if s.commit == commit} == set(Moment)}
@@ -51,6 +55,33 @@ def test_the_points_of_merges_are_around_what_is_merged_and_remembered_and_at_an
         "system",
         "tables",
     }
+
+
+def test_the_points_of_streams_that_keep_state_are_around_their_batches_and_at_any_time():
+    shots = chosen(1, SECTIONS["state"], {Scenario.STATE: SPAN}, places=of_states)
+
+    hits = {(shot.commit, shot.moment) for shot in shots}
+    assert {(f"Spark's {log}", moment) for log in ("offsets", "commits") for moment in Moment} < hits
+    assert ("any time", Moment.DURING) in hits
+
+
+def test_no_event_of_the_streams_that_keep_state_is_late_wherever_a_batch_ends():
+    slices = [[row["at"] for row in rows_of_slice(number)] for number in range(4)]
+
+    assert [len(times) for times in slices] == [EVENTS] * 4
+    for before, times in pairwise(slices):
+        behind = datetime.fromisoformat(max(before)) - datetime.fromisoformat(min(times))
+        assert timedelta() < behind < timedelta(minutes=10)
+
+
+def test_a_table_that_is_not_what_a_batch_gives_is_named():
+    rows = [{"user": "a", "n": 1}]
+    tables = {name: rows for kept in KEEPING for name in (kept, f"{kept}_by_batch")}
+    open_ones = {"user": "end", "n": 9}
+
+    assert list(differing({**tables, "sums_by_batch": [{"user": "a", "n": 1}, open_ones]}.__getitem__)) == []
+    ((name, found, expected),) = differing({**tables, "visits": []}.__getitem__)
+    assert (name, found, expected) == ("visits", [], [{"user": "a", "n": 1}])
 
 
 def test_a_trap_hits_at_the_pass_that_it_was_told():

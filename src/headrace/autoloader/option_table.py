@@ -210,8 +210,12 @@ _OPTIONS = (
     Option(
         "locale", Kind.TEXT, "Names of months are English", "en-US", formats=("csv", "json", "xml"), values=("en-US",)
     ),
-    _later(
-        "inferSchema", "Types are inferred by another option", "Write cloudFiles.inferColumnTypes", "csv", "json", "xml"
+    Option(
+        "inferSchema",
+        Kind.TEXT,
+        "Types are inferred where cloudFiles.inferColumnTypes says so, with the vendor too",
+        treatment=Treatment.ACCEPTED,
+        formats=("csv", "json", "xml"),
     ),
     _later("samplingRatio", "The newest files are read, up to a number and size", "Remove it", "csv", "json", "xml"),
     _later("dropFieldIfAllNull", "A column that has held NULL alone is text", "Leave it out in the query", "json"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -26,6 +27,8 @@ class FolderWatch(FileSystemEventHandler):
         Raises:
             PipelineError: ``AUTO_LOADER.WATCH``: the kernel has no watches left for so many folders.
         """
+        # A folder that is made while its parent is looked through is met twice; watchdog 7.1 warns, and handles it.
+        warnings.filterwarnings("ignore", message="Callback with id", category=RuntimeWarning)
         self._changed = set[str]()
         self._lock = Lock()
         self._asked_ns: int | None = None

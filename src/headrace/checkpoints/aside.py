@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from headrace.checkpoints.delta_log import open_table
+from headrace.checkpoints.delta_log import open_table, queried
 
 
 @dataclass(frozen=True)
@@ -25,10 +25,8 @@ def set_aside(path: str, rules: Collection[str]) -> Aside | None:
     table = open_table(path)
     if table is None:
         return None
-    dataset = table.to_pyarrow_dataset()
-    found = dataset.to_table(columns=["flow", "broken"], filter=pc.field("status") == "open")
-    flows = [row["flow"] for row in found.to_pylist() if not rules or set(row["broken"] or ()) & set(rules)]
-    row_type = dataset.schema.field("row").type
+    found = queried(table, "SELECT flow, broken FROM q WHERE status = 'open'")
+    flows = Counter(row["flow"] for row in found if not rules or set(row["broken"] or ()) & set(rules))
+    row_type = pa.schema(table.schema().to_arrow()).field("row").type
     names = tuple(row_type.field(number).name for number in range(row_type.num_fields))
-    counts = pa.array(flows, pa.string()).value_counts().to_pylist()
-    return Aside(table.version(), {one["values"]: one["counts"] for one in counts}, names)
+    return Aside(table.version(), dict(flows), names)

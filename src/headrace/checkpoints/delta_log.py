@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from deltalake import DeltaTable
+from deltalake import DeltaTable, QueryBuilder
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from headrace.checkpoints.deleted_rows import deleted_rows
@@ -125,6 +125,18 @@ def rows_in(table: DeltaTable) -> int:
 def size_of(table: DeltaTable) -> int:
     """Bytes of the files that a table consists of now."""
     return sum(pa.table(table.get_add_actions(flatten=True)).column("size_bytes").to_pylist())
+
+
+def literal(value: str) -> str:
+    """A text in the SQL of delta-rs, in which a backslash means nothing."""
+    return "'" + value.replace("'", "''") + "'"
+
+
+def queried(table: DeltaTable, query: str) -> list[dict[str, Any]]:
+    """The rows of a query over a table that is called ``q`` in it; columns have their own names, mapped or not."""
+    result: Any = QueryBuilder().register("q", table).execute(query)
+    rows: list[dict[str, Any]] = pa.table(result.read_all()).to_pylist()
+    return rows
 
 
 def is_made(path: str) -> bool:

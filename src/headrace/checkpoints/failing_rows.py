@@ -20,8 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable, write_deltalake
 
-from headrace.checkpoints.delta_log import open_table
-from headrace.model.names import sql_text
+from headrace.checkpoints.delta_log import literal, open_table
 
 _FOLDER = "failing_rows"
 OPEN = "open"
@@ -52,6 +51,8 @@ _SCHEMA = pa.schema(
         ("batch_id", pa.int64()),
         ("quarantined_at", pa.timestamp("us", "UTC")),
         ("status", pa.string()),
+        # Tables of earlier versions lack it.
+        ("whole", pa.bool_()),
     ]
 )
 
@@ -77,7 +78,11 @@ class FailingRow:
 
 @dataclass(frozen=True)
 class OfBatch:
-    """Whose rows they are; ``sink`` is the one that has refused them, None where the flow's query has failed."""
+    """Whose rows they are.
+
+    ``sink`` is the one that has refused them, None where the flow's query has failed; ``whole`` means that they are all
+    that the batch has, because nobody knows which of them are to blame.
+    """
 
     flow: str
     epoch: int
@@ -85,6 +90,7 @@ class OfBatch:
     update_id: str
     at: datetime
     sink: str | None = None
+    whole: bool = False
 
 
 def failing_rows_table(folder: Path) -> str:
@@ -110,9 +116,9 @@ def keep_failing(folder: Path, batch: OfBatch, rows: Sequence[FailingRow], fence
     data = pa.Table.from_pylist(stored, schema=_SCHEMA)
     fence()
     if table is not None:
-        whose = "sink IS NULL" if batch.sink is None else f"sink = {sql_text(batch.sink)}"
+        whose = "sink IS NULL" if batch.sink is None else f"sink = {literal(batch.sink)}"
         mine = f"epoch = {int(batch.epoch)} AND batch_id = {int(batch.batch_id)} AND {whose}"
-        write_deltalake(table, data, mode="overwrite", predicate=mine)
+        write_deltalake(table, data, mode="overwrite", predicate=mine, schema_mode="merge")
     else:
         write_deltalake(path, data, mode="error")
 
@@ -137,9 +143,26 @@ def refused_of_batch(folder: Path, epoch: int, batch_id: int) -> int:
     return sum(reduce(Counter.__or__, by_sink.values(), Counter()).values())
 
 
+def whole_batches(folder: Path, epoch: int, sink: str | None) -> frozenset[int]:
+    """The numbers of the batches of an epoch that are set aside as a whole, and wait.
+
+    Args:
+        folder: of the flow.
+        epoch: of the batches.
+        sink: that has failed with them; None for the flow's query.
+    """
+    table = open_table(failing_rows_table(folder))
+    if table is None or "whole" not in {field.name for field in table.schema().fields}:
+        return frozenset()
+    of_sink = pc.field("sink").is_null() if sink is None else pc.field("sink") == sink
+    meant = (pc.field("status") == OPEN) & (pc.field("epoch") == epoch) & pc.field("whole") & of_sink
+    found = table.to_pyarrow_dataset().to_table(columns=["batch_id"], filter=meant)
+    return frozenset(found.column("batch_id").unique().to_pylist())
+
+
 @dataclass(frozen=True)
 class StoredRow:
-    """A row that waits: its id, as its source has it, and which of the query's sources that is.
+    """A row that waits: its id, as its source has it, which of the query's sources that is, and of which batch it was.
 
     One that a sink has refused is as the query has returned it, and ``sink`` is that one.
     """
@@ -148,10 +171,17 @@ class StoredRow:
     row: str
     input: int
     sink: str | None = None
+    epoch: int = 0
+    batch_id: int = 0
 
 
 def stored_failing_rows(
-    folder: Path, ids: Collection[str] = (), *, refused: bool = False, batch: tuple[int, int] | None = None
+    folder: Path,
+    ids: Collection[str] = (),
+    *,
+    refused: bool = False,
+    batch: tuple[int, int] | None = None,
+    but: tuple[int, int] | None = None,
 ) -> list[StoredRow]:
     """The rows of a flow that its query has failed with and that wait, oldest first.
 
@@ -160,6 +190,7 @@ def stored_failing_rows(
         ids: those with these ids instead, whatever they wait for.
         refused: those that sinks have refused instead.
         batch: only those of an epoch and a batch.
+        but: not those of an epoch and a batch, such as one that is not done and comes again.
     """
     table = open_table(failing_rows_table(folder))
     if table is None:
@@ -169,9 +200,11 @@ def stored_failing_rows(
     meant = pc.field("id").isin(list(ids)) if ids else (pc.field("status") == OPEN) & of_sink
     if batch is not None:
         meant &= (pc.field("epoch") == batch[0]) & (pc.field("batch_id") == batch[1])
+    if but is not None:
+        meant &= (pc.field("epoch") != but[0]) | (pc.field("batch_id") != but[1])
     found = table.to_pyarrow_dataset().to_table(columns=wanted, filter=meant).to_pylist()
     ordered = sorted(found, key=lambda row: (row["epoch"], row["batch_id"], int(row["id"].rpartition("-")[2])))
-    return [StoredRow(row["id"], row["row"], row["input"], row["sink"]) for row in ordered]
+    return [StoredRow(**{name: row[name] for name in wanted}) for row in ordered]
 
 
 def failing_rows_kept(folder: Path) -> bool:
@@ -182,8 +215,12 @@ def failing_rows_kept(folder: Path) -> bool:
 def mark_failing(folder: Path, ids: Collection[str], status: str) -> None:
     """Give rows another status."""
     if ids:
-        texts = ", ".join(sql_text(one) for one in ids)
-        DeltaTable(failing_rows_table(folder)).update({"status": sql_text(status)}, predicate=f"id IN ({texts})")
+        # A predicate with tens of thousands of ids is more than its parser's stack has room for.
+        wanted = pa.table({"id": pa.array(sorted(ids), pa.string())})
+        merge = DeltaTable(failing_rows_table(folder)).merge(
+            wanted, "stored.id = wanted.id", source_alias="wanted", target_alias="stored"
+        )
+        merge.when_matched_update({"status": literal(status)}).execute()
 
 
 def clear_failing(folder: Path, epoch: int, fence: Callable[[], None]) -> None:
@@ -210,4 +247,5 @@ def _stored(row: FailingRow, batch: OfBatch, number: int) -> dict[str, Any]:
         "batch_id": batch.batch_id,
         "quarantined_at": batch.at,
         "status": OPEN,
+        "whole": batch.whole,
     }

@@ -121,3 +121,10 @@ class StoredRecords:
             return None
         begun = record.snapshot is not None or read_progress(self.checkpoint(flow, record.epoch)) is not None
         return record.made_with if begun else None
+
+
+def unfinished_batch(state: StoredRecords, flow: ResolvedFlow) -> tuple[int, int] | None:
+    """The epoch and the number of a stream's batch that was begun and is not done; None where there is none."""
+    epoch = state.progress_of(flow).epoch
+    progress = read_progress(state.checkpoint(flow, epoch)) if flow.mode.streams else None
+    return None if progress is None or progress.completed else (epoch, progress.batch_id)

@@ -34,8 +34,6 @@ LONGEST_REST_S = 7 * 24 * 3600.0
 
 # The place of a position in a table that stands before a commit, and not in it.
 _BETWEEN_COMMITS = -1
-# Operators whose timers may fire although nothing new came in.
-_TIMERS = frozenset({"applyInPandasWithState", "transformWithState"})
 
 
 class StoredState(StoredRecords):
@@ -146,7 +144,7 @@ class StoredState(StoredRecords):
     def _news_of_stream(self, flow: ResolvedFlow, record: FlowRecord) -> News:
         if self.now() - record.started_at > LONGEST_REST_S:
             return News(started=True, reason="started at least weekly")
-        if any(operator.kind in _TIMERS for operator in flow.analysis.operators):
+        if any(operator.has_timers for operator in flow.analysis.operators):
             return News(started=True, reason="its state may have timers")
         checkpoint = self.checkpoint(flow, record.epoch)
         progress = read_progress(checkpoint)
@@ -183,6 +181,11 @@ def has_closed_results(flow: ResolvedFlow, progress: Progress) -> bool:
     # One aggregation whose whole result is written each time has no results that a watermark would close.
     closes = flow.mode is Mode.APPEND or len(flow.analysis.operators) > 1
     return progress.completed and progress.watermark_moved and bool(flow.analysis.operators) and closes
+
+
+def goes_by_clock(flow: ResolvedFlow) -> bool:
+    """True for a stream that Spark would never end, because timers of its state may be due at any time."""
+    return any(operator.goes_by_clock for operator in flow.analysis.operators)
 
 
 def _news_of_view(

@@ -7,7 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from headrace.checkpoints.delta_log import is_made
 from headrace.checkpoints.records import FlowRecord, read_record
+from headrace.graph.build import QUARANTINE_SUFFIX
 from headrace.model.names import InvalidName, Naming, QualifiedName
 from headrace.settings.storage import StorageLayout, path_safe
 
@@ -30,14 +32,27 @@ class StoredFlow:
 
 
 def stored_tables(layout: StorageLayout, naming: Naming) -> Iterator[tuple[QualifiedName, str]]:
-    """Every Delta table below the storage's ``tables``: its canonical name and path, sorted by path."""
+    """Every Delta table below the storage's ``tables``: its canonical name and path, sorted by path.
+
+    The beginnings of a log that a crash has left are no table.
+    """
     root = Path(layout.root) / "tables"
     for log in sorted(root.glob("*/*/_delta_log")) + sorted(root.glob("*/*/*/_delta_log")):
         parts = log.parent.relative_to(root).parts
+        if not is_made(str(log.parent)):
+            continue
         try:
             yield naming.canonical(".".join(f"`{part}`" for part in parts)), str(log.parent)
         except InvalidName:
             continue
+
+
+def tables_of_others(layout: StorageLayout, naming: Naming) -> Iterator[tuple[QualifiedName, str]]:
+    """Tables below the storage that no flow has ever fed, such as those of scripts: their names and paths."""
+    for name, path in stored_tables(layout, naming):
+        fed = replace(name, name=name.name.removesuffix(QUARANTINE_SUFFIX))
+        if not flows_of(layout, naming, fed):
+            yield name, path
 
 
 def stored_flows(layout: StorageLayout, naming: Naming) -> tuple[StoredFlow, ...]:

@@ -201,7 +201,8 @@ def _replay(said: dict[str, Any], name: Callable[[str], QualifiedName]) -> Repla
     rules = tuple(map(str, said["rules"]))
     failing = said.get("failing")
     ids = None if failing is None else tuple(map(str, failing))
-    return Replay(name(said["dataset"]), int(said["version"]), rules, changes, bool(said["judged"]), ids)
+    dataset, version, judged = name(said["dataset"]), int(said["version"]), bool(said["judged"])
+    return Replay(dataset, version, rules, changes, judged, ids, bool(said.get("from_source", False)))
 
 
 def _range(said: dict[str, Any], name: Callable[[str], QualifiedName]) -> SourceRange:

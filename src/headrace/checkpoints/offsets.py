@@ -45,6 +45,12 @@ def read_progress(checkpoint: Path) -> Progress | None:
     return Progress(newest, completed=True, offsets=tuple(positions), watermark_moved=moved)
 
 
+def newest_batches(checkpoint: Path) -> tuple[int | None, int | None]:
+    """The numbers of the newest batch that was planned, and of the newest one that is done; None for none."""
+    planned, done = (max(_numbers(checkpoint / folder), default=None) for folder in ("offsets", "commits"))
+    return planned, done
+
+
 def clear_drafts_of_batches(checkpoint: Path) -> None:
     """Take away what a crash has left of files that say what a batch reads, or that it is done.
 

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 _WITH_VALUE = ("--project", "--output", "--profile")
+_SCRIPTS = (".py", ".ipynb", ".sql")
 _FLAGS = ("-v", "--verbose", "-q", "--quiet")
 
 
 def hoisted(words: Sequence[str]) -> list[str]:
     """The words with global options first, so that ``headrace run --output json`` is understood too.
 
-    Words after ``--`` stay where they are.
+    Words after ``--`` stay where they are, and so do those after the file of ``headrace exec``: they are the script's.
     """
     front: list[str] = []
     rest: list[str] = []
@@ -20,6 +21,8 @@ def hoisted(words: Sequence[str]) -> list[str]:
     while waiting:
         word = waiting.pop(0)
         if word == "--":
+            return [*front, *rest, word, *waiting]
+        if rest[:1] == ["exec"] and word.endswith(_SCRIPTS):
             return [*front, *rest, word, *waiting]
         if word in _FLAGS or word.startswith(tuple(f"{option}=" for option in _WITH_VALUE)):
             front.append(word)

@@ -27,14 +27,16 @@ from headrace.cli.failures import (
 )
 from headrace.cli.init import init
 from headrace.cli.invocation import Invocation, Loudness, Output, invocation_of
+from headrace.cli.lint import lint
 from headrace.cli.open_project import Opener, Place, open_project
-from headrace.cli.show import explain, files, graph, preview, sql
+from headrace.cli.script import exec_
+from headrace.cli.show import explain, files, graph, lateness, preview, sql
 from headrace.cli.update import plan, run, validate
 from headrace.cli.watch import events, status
 from headrace.errors import HeadraceError, PipelineError, Problems
 from headrace.settings.storage import NO_ROOM
 
-_VERBS: tuple[tuple[str, Callable[..., None]], ...] = (
+_VERBS: tuple[tuple[str, Callable[..., int | None]], ...] = (
     ("init", init),
     ("validate", validate),
     ("plan", plan),
@@ -45,9 +47,14 @@ _VERBS: tuple[tuple[str, Callable[..., None]], ...] = (
     ("events", events),
     ("sql", sql),
     ("preview", preview),
+    ("lint", lint),
     ("files", files),
+    ("lateness", lateness),
     ("explain", explain),
+    ("exec", exec_),
 )
+# Options that are not ours are the script's.
+_OPEN = {"ignore_unknown_options": True}
 
 
 def main() -> None:
@@ -100,7 +107,7 @@ def _app() -> typer.Typer:
     )
     app.callback()(_global_options)
     for name, verb in _VERBS:
-        app.command(name)(verb)
+        app.command(name, context_settings=_OPEN if verb is exec_ else None)(verb)
     app.command("dry-run", hidden=True, help="The same as validate.")(validate)
     app.add_typer(quarantine.app, name="quarantine")
     app.add_typer(jars.app, name="jars")

@@ -16,6 +16,7 @@ from headrace.errors import PipelineError
 from headrace.events.reader import EventReader
 from headrace.events.types import Event
 from headrace.graph.select import Selection
+from headrace.model.lateness import Lateness
 from headrace.model.outcome import FilesBacklog, Outcome
 from headrace.model.preview import Preview
 from headrace.model.rows import Rows
@@ -42,7 +43,26 @@ class DescribedGraph(Described, Protocol):
         """A Mermaid flowchart."""
 
 
-class OpenProject(Protocol):
+class StoredProject(Protocol):
+    """What a project tells of its storage without a session."""
+
+    def quarantine_list(self) -> Sequence[tuple[str, int, Mapping[str, int]]]:
+        """Dataset, rows set aside, and how many broke each rule."""
+
+    def lateness(self, name: str, column: str, *, commits: int, passed_over: float) -> Lateness:
+        """How late the rows of a table came."""
+
+    def files(self, name: str) -> Rows:
+        """The files that Auto Loader has seen for a dataset."""
+
+    def files_to_read(self, name: str) -> Iterable[FilesBacklog]:
+        """For each flow of a dataset, the files that Auto Loader has found and that are not read yet."""
+
+    def quarantine_show(self, name: str, rows: int) -> Rows:
+        """Rows that were set aside."""
+
+
+class OpenProject(StoredProject, Protocol):
     """The part of ``headrace.Project`` that the command line uses; errors are PipelineError and Problems."""
 
     @property
@@ -89,18 +109,6 @@ class OpenProject(Protocol):
 
     def explain(self, name: str) -> Described:
         """All there is to know about a dataset."""
-
-    def quarantine_list(self) -> Sequence[tuple[str, int, Mapping[str, int]]]:
-        """Dataset, rows set aside, and how many broke each rule."""
-
-    def files(self, name: str) -> Rows:
-        """The files that Auto Loader has seen for a dataset."""
-
-    def files_to_read(self, name: str) -> Iterable[FilesBacklog]:
-        """For each flow of a dataset, the files that Auto Loader has found and that are not read yet."""
-
-    def quarantine_show(self, name: str, rows: int) -> Rows:
-        """Rows that were set aside."""
 
 
 class Opener(Protocol):

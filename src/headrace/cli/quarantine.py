@@ -17,6 +17,7 @@ from headrace.plan.loads import Replayed
 app = typer.Typer(help="Rows that expectations set aside, and why.", no_args_is_help=False, add_completion=False)
 
 
+_FROM_SOURCE = "Read again what the rows came from, and compute them with the code of today."
 _ABANDON = "Give up a replay that was interrupted; a sink may have its rows."
 
 
@@ -59,13 +60,15 @@ def replay_quarantine(
         typer.Option("--set", metavar="COLUMN=EXPR", help="Give a column a new value first; may be repeated."),
     ] = None,
     abandon: Annotated[bool, typer.Option("--abandon", help=_ABANDON)] = False,  # noqa: FBT002 - an option of the command line
+    from_source: Annotated[bool, typer.Option("--from-source", help=_FROM_SOURCE)] = False,  # noqa: FBT002 - an option of the command line
     release: Annotated[bool, typer.Option("--release", help="Let the rows through, whatever the rules say.")] = False,  # noqa: FBT002 - an option of the command line
 ) -> None:
     """Take rows out of quarantine and through the rules of today, into their table or sink, each once."""
     invocation = invocation_of(context)
     display = display_for(invocation, time.monotonic)
     project = invocation.open()
-    wanted = Replayed(name, tuple(rules or ()), tuple(changes or ()), judged=not release, abandon=abandon)
+    chosen = tuple(rules or ())
+    wanted = Replayed(name, chosen, tuple(changes or ()), not release, abandon=abandon, from_source=from_source)
     with display.shown():
         outcome = project.replay(wanted, on_event=display.on_event)
     finish(outcome, invocation)

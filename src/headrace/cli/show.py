@@ -1,4 +1,4 @@
-"""The verbs that show something of a pipeline: graph, sql, preview and explain."""
+"""The verbs that show something of a pipeline: graph, sql, preview, files, lateness and explain."""
 
 from __future__ import annotations
 
@@ -6,18 +6,22 @@ import re
 import sys
 from difflib import get_close_matches
 from enum import Enum
+from importlib import import_module
 from typing import Annotated
 
 import typer
 
 from headrace.cli.invocation import Invocation, Output, invocation_of
+from headrace.cli.lint import LINTING
 from headrace.cli.selecting import Settings, configuration_of
 from headrace.cli.summary import backlog_lines
 from headrace.cli.tables import WIDEST_CELL, rows_table
 from headrace.errors import Condition, PipelineError, conditions
+from headrace.model.lateness import PASSED_OVER
 from headrace.model.rows import Rows
 
 _CODE = re.compile(r"[A-Z]+\.[A-Z_]+")
+_RULE = re.compile(r"[a-z]+(?:-[a-z]+)+")
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 
 
@@ -82,16 +86,35 @@ def files(
         invocation.say(line)
 
 
+def lateness(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A table that rows are added to.")],
+    column: Annotated[str, typer.Argument(metavar="COLUMN", help="The column of their time.")],
+    commits: Annotated[int, typer.Option("--commits", min=2, help="How many of the last commits to look at.")] = 1000,
+    passed_over: Annotated[
+        float, typer.Option("--share", min=0.0, max=1.0, help="Of the rows, what a watermark may pass over.")
+    ] = PASSED_OVER,
+) -> None:
+    """Show how late the rows of a table came, and which watermark would wait for them; starts no JVM."""
+    invocation = invocation_of(context)
+    found = invocation.open().lateness(name, column, commits=commits, passed_over=passed_over)
+    invocation.described(found.describe(), found.to_json())
+
+
 def explain(
     context: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A dataset, or the code of an error.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A dataset, the code of an error, or a rule of lint.")],
     settings: Settings = None,
 ) -> None:
-    """Explain a dataset, or the code of an error: its meaning, cause and fix."""
+    """Explain a dataset, the code of an error (its meaning, cause and fix), or a rule of lint."""
     invocation = invocation_of(context)
     condition = conditions().get(name.upper())
     if condition is not None:
         invocation.result(_condition_text(condition), _condition_json(condition))
+        return
+    # No dataset has such a name.
+    if _RULE.fullmatch(name):
+        import_module(LINTING).show_rule(name, invocation)
         return
     groups = {code.split(".")[0] for code in conditions()}
     if _CODE.fullmatch(name) and name.split(".")[0] in groups:

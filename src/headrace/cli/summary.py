@@ -110,6 +110,9 @@ def _broken(outcome: Outcome) -> Iterator[str]:
             share = flow.counts.rows_rescued / max(flow.counts.rows_written, 1)
             rows = f"{flow.counts.rows_rescued} of {flow.counts.rows_written} rows ({share:.1%})"
             yield printable(f"{flow.dataset}: {rows} have something in their rescued column")
+        removed = sum(operator.duplicates_removed for operator in flow.kept)
+        if removed:
+            yield printable(f"{flow.dataset}: {removed} duplicate{'' if removed == 1 else 's'} removed")
         for line in _of_changes(flow.counts):
             yield printable(f"{flow.dataset}: {line}")
     if any(flow.counts.rows_quarantined for flow in outcome.flows):

@@ -20,11 +20,14 @@ from headrace.events.types import (
     Event,
     FlowBehind,
     FlowDefined,
+    FlowKeeps,
     FlowMoved,
     FlowTotal,
     Json,
+    Level,
     RowsSampled,
     SinkDefined,
+    TableJudged,
     Totaled,
     UpdateCreated,
     UpdateMoved,
@@ -32,7 +35,15 @@ from headrace.events.types import (
 )
 from headrace.model.datasets import Kind
 from headrace.model.expectations import Action, ExpectationCount
-from headrace.model.outcome import ChangeCounts, FilesBacklog, FlowCounts, FlowState, PartitionLag, UpdateState
+from headrace.model.outcome import (
+    ChangeCounts,
+    FilesBacklog,
+    FlowCounts,
+    FlowState,
+    KeptState,
+    PartitionLag,
+    UpdateState,
+)
 
 
 class DatasetType(str, Enum):
@@ -61,7 +72,7 @@ def event_of(event_type: str, details: Json, origin: Json, message: str = "") ->
         return None
     flow, dataset = origin.get("flow_name"), origin.get("dataset_name")
     if event_type == Warned.event_type:
-        return Warned(code=body["code"], message=message, flow=flow, dataset=dataset)
+        return Warned(body["code"], message, flow, dataset, Level(body.get("level", Level.WARN)))
     if event_type == UpdateCreated.event_type:
         return UpdateCreated(body["cause"], body["config"], body["selections"])
     if event_type == UpdateMoved.event_type:
@@ -94,6 +105,8 @@ def _about_flow_or_dataset(event_type: str, body: Json, flow: str, dataset: str)
         )
     if event_type == RowsSampled.event_type:
         return RowsSampled(flow, dataset, body["epoch"], body["batch_id"], body["expectation"], tuple(body["rows"]))
+    if event_type == TableJudged.event_type:
+        return TableJudged(flow, dataset, _expectations_of(body))
     if event_type != FlowMoved.event_type:
         return None
     if "batch_id" in body:
@@ -109,6 +122,8 @@ def _about_flow_or_dataset(event_type: str, body: Json, flow: str, dataset: str)
         )
     if "source_metrics" in body.get("metrics", {}):
         return FlowBehind(flow, dataset, lag_of(body), backlog_of(body))
+    if "state_operators" in body.get("metrics", {}):
+        return _kept(body["metrics"], flow, dataset)
     return FlowMoved(
         flow=flow,
         dataset=dataset,
@@ -136,20 +151,24 @@ def counts_of(body: Json) -> FlowCounts:
         rows_written=body["metrics"]["num_output_rows"],
         rows_dropped=quality["dropped_records"],
         rows_quarantined=quality["quarantined_records"],
-        expectations=tuple(
-            ExpectationCount(
-                name=expectation["name"],
-                action=Action(expectation["action"]),
-                passed=expectation["passed_records"],
-                failed=expectation["failed_records"],
-            )
-            for expectation in quality["expectations"]
-        ),
+        expectations=_expectations_of(quality),
         recovered=quality["recovered"],
         rows_rescued=body["metrics"].get("num_rescued_rows"),
         rows_upserted=body["metrics"].get("num_upserted_rows"),
         rows_deleted=body["metrics"].get("num_deleted_rows"),
         changes=_changes_of(body["metrics"]),
+    )
+
+
+def _expectations_of(body: Json) -> tuple[ExpectationCount, ...]:
+    return tuple(
+        ExpectationCount(
+            name=expectation["name"],
+            action=Action(expectation["action"]),
+            passed=expectation["passed_records"],
+            failed=expectation["failed_records"],
+        )
+        for expectation in body["expectations"]
     )
 
 
@@ -164,6 +183,11 @@ def _changes_of(metrics: Json) -> ChangeCounts | None:
         metrics.get("num_lone_changes"),
         metrics.get("lone_column"),
     )
+
+
+def _kept(metrics: Json, flow: str, dataset: str) -> FlowKeeps:
+    operators = tuple(KeptState(**operator) for operator in metrics["state_operators"])
+    return FlowKeeps(flow, dataset, operators, metrics["watermark"])
 
 
 def lag_of(body: Json) -> tuple[PartitionLag, ...]:
@@ -202,19 +226,22 @@ def _body(event: Event) -> dict[str, Any]:
             }
         case BatchDone():
             return _batch_body(event)
-        case FlowBehind(lag=lag, backlog=backlog):
-            return _behind_body(lag, backlog)
-        case RowsSampled():
-            return {
-                "epoch": event.epoch,
-                "batch_id": event.batch_id,
-                "expectation": event.expectation,
-                "rows": list(event.rows),
-            }
+        case FlowBehind() | FlowKeeps():
+            return _running_body(event)
+        case RowsSampled() | TableJudged():
+            return _judged_body(event)
         case Totaled(flows=flows):
             return {"flows": [_total_body(flow) for flow in flows]}
-        case Warned(code=code):
-            return {"code": code}
+        case Warned(code=code, level=level):
+            return {"code": code} if level is Level.WARN else {"code": code, "level": level}
+
+
+def _judged_body(event: RowsSampled | TableJudged) -> dict[str, Any]:
+    match event:
+        case RowsSampled(_, _, epoch, batch_id, expectation, rows):
+            return {"epoch": epoch, "batch_id": batch_id, "expectation": expectation, "rows": list(rows)}
+        case TableJudged(_, dataset, expectations):
+            return {"expectations": [_expectation_body(one, dataset) for one in expectations]}
 
 
 def _definition_body(event: DatasetDefined | SinkDefined | FlowDefined) -> dict[str, Any]:
@@ -257,6 +284,15 @@ def _metrics(counts: FlowCounts) -> dict[str, Any]:
     return metrics
 
 
+def _running_body(event: FlowBehind | FlowKeeps) -> dict[str, Any]:
+    match event:
+        case FlowBehind(lag=lag, backlog=backlog):
+            return _behind_body(lag, backlog)
+        case FlowKeeps(operators=operators, watermark=watermark):
+            state = [operator.to_json() for operator in operators]
+            return {"status": FlowState.RUNNING, "metrics": {"state_operators": state, "watermark": watermark}}
+
+
 def _behind_body(lag: tuple[PartitionLag, ...], backlog: tuple[FilesBacklog, ...]) -> dict[str, Any]:
     topics = dict.fromkeys(partition.topic for partition in lag)
     sources: list[dict[str, Any]] = []
@@ -290,15 +326,16 @@ def _batch_body(event: BatchDone) -> dict[str, Any]:
             "dropped_records": counts.rows_dropped,
             "quarantined_records": counts.rows_quarantined,
             "recovered": counts.recovered,
-            "expectations": [
-                {
-                    "name": count.name,
-                    "dataset": event.dataset,
-                    "action": count.action,
-                    "passed_records": count.passed,
-                    "failed_records": count.failed,
-                }
-                for count in counts.expectations
-            ],
+            "expectations": [_expectation_body(count, event.dataset) for count in counts.expectations],
         },
+    }
+
+
+def _expectation_body(count: ExpectationCount, dataset: str) -> dict[str, Any]:
+    return {
+        "name": count.name,
+        "dataset": dataset,
+        "action": count.action,
+        "passed_records": count.passed,
+        "failed_records": count.failed,
     }

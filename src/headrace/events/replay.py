@@ -12,9 +12,11 @@ from headrace.events.types import (
     Event,
     FlowBehind,
     FlowDefined,
+    FlowKeeps,
     FlowMoved,
     FlowTotal,
     Json,
+    TableJudged,
     Totaled,
     UpdateCreated,
     UpdateMoved,
@@ -50,6 +52,13 @@ class Tally:
         self._datasets[batch.flow] = batch.dataset
         self._last[batch.flow] = (batch.epoch, batch.batch_id)
         self.totals[batch.flow] = self.totals.get(batch.flow, FlowCounts()).plus(batch.counts)
+
+    def judge(self, judged: TableJudged) -> None:
+        """Count what became of the rules about a flow's table as a whole."""
+        more = FlowCounts(expectations=judged.expectations)
+        self.totals[judged.flow] = self.totals.get(judged.flow, FlowCounts()).plus(more)
+        self._datasets[judged.flow] = judged.dataset
+        self._last.setdefault(judged.flow, (0, -1))
 
     def total(self) -> Totaled:
         """Everything added so far, as one event."""
@@ -106,9 +115,10 @@ class Replay:
                     FlowOutcome(event.flow, event.dataset, FlowState.RUNNING),
                 )
                 self._tally.add(event)
-            case FlowBehind(flow=flow, dataset=dataset, lag=lag, backlog=backlog):
-                known = self._flows.get(flow) or FlowOutcome(flow, dataset, FlowState.RUNNING)
-                self._flows[flow] = replace(known, lag=lag, backlog=backlog)
+            case TableJudged():
+                self._tally.judge(event)
+            case FlowBehind() | FlowKeeps():
+                self._look_at(event)
             case Totaled():
                 self._tally.take(event)
             case _:
@@ -140,6 +150,14 @@ class Replay:
             error=self._error,
         )
 
+    def _look_at(self, event: FlowBehind | FlowKeeps) -> None:
+        known = self._flows.get(event.flow) or FlowOutcome(event.flow, event.dataset, FlowState.RUNNING)
+        match event:
+            case FlowBehind(lag=lag, backlog=backlog):
+                self._flows[event.flow] = replace(known, lag=lag, backlog=backlog)
+            case FlowKeeps(operators=operators, watermark=watermark):
+                self._flows[event.flow] = replace(known, kept=operators, watermark=watermark)
+
     def _move(self, event: FlowMoved) -> None:
         known = self._flows.get(event.flow)
         self._flows[event.flow] = FlowOutcome(
@@ -151,6 +169,8 @@ class Replay:
             duration_s=event.duration_s if event.duration_s is not None else (known.duration_s if known else 0.0),
             lag=known.lag if known else (),
             backlog=known.backlog if known else (),
+            kept=known.kept if known else (),
+            watermark=known.watermark if known else "",
         )
 
 

@@ -13,7 +13,8 @@ from typing import Any, ClassVar, TypeAlias
 from headrace.cdc.feed import MergePath
 from headrace.cdc.merged import WritePath
 from headrace.model.datasets import Kind
-from headrace.model.outcome import FilesBacklog, FlowCounts, FlowState, PartitionLag, UpdateState
+from headrace.model.expectations import ExpectationCount
+from headrace.model.outcome import FilesBacklog, FlowCounts, FlowState, KeptState, PartitionLag, UpdateState
 
 Json: TypeAlias = "Mapping[str, Any]"
 
@@ -222,6 +223,25 @@ class RowsSampled:
 
 
 @dataclass(frozen=True)
+class TableJudged:
+    """What became of the rules about the table of a flow as a whole, looked at once: each has passed or failed once."""
+
+    flow: str
+    dataset: str
+    expectations: tuple[ExpectationCount, ...]
+
+    event_type: ClassVar[str] = "table_judged"
+    level: ClassVar[Level] = Level.METRICS
+    maturity: ClassVar[Maturity] = Maturity.EVOLVING
+
+    @property
+    def message(self) -> str:
+        """One readable line."""
+        failed = [f'"{e.name}"' for e in self.expectations if e.failed]
+        return f'"{self.dataset}" {"breaks " + ", ".join(failed) if failed else "keeps its rules"}'
+
+
+@dataclass(frozen=True)
 class FlowBehind:
     """How far a flow has read topics and files: said when it changes, now and then, and at the end."""
 
@@ -242,6 +262,30 @@ class FlowBehind:
         parts = [f"is {offsets} offset{'' if offsets == 1 else 's'} behind"] if self.lag else []
         parts += [f"has {files} file{'' if files == 1 else 's'} to read ({size} bytes)"] if self.backlog else []
         return f'flow "{self.flow}" {" and ".join(parts)}'
+
+
+@dataclass(frozen=True)
+class FlowKeeps:
+    """What a flow keeps in state, and its watermark: said when it changes, now and then, and at the end."""
+
+    flow: str
+    dataset: str
+    operators: tuple[KeptState, ...]
+    watermark: str = ""
+
+    event_type: ClassVar[str] = "flow_progress"
+    level: ClassVar[Level] = Level.METRICS
+    maturity: ClassVar[Maturity] = Maturity.EVOLVING
+
+    @property
+    def message(self) -> str:
+        """One readable line."""
+        removed = sum(operator.duplicates_removed for operator in self.operators)
+        names = ", ".join(operator.operator for operator in self.operators)
+        parts = [f"keeps state for {names}"]
+        parts += [f"removed {removed} duplicate{'' if removed == 1 else 's'}"] if removed else []
+        parts += [f"has its watermark at {self.watermark}"] if self.watermark else []
+        return f'flow "{self.flow}" {", ".join(parts)}'
 
 
 @dataclass(frozen=True)
@@ -276,22 +320,25 @@ class Totaled:
 
 @dataclass(frozen=True)
 class Warned:
-    """Something the reader should know that stops nothing; *code* names the kind of warning."""
+    """Something the reader should know that stops nothing; *code* names the kind of warning.
+
+    The level is ERROR where rows are lost by it.
+    """
 
     code: str
     message: str
     flow: str | None = None
     dataset: str | None = None
+    level: Level = Level.WARN
 
     # The vendor has no type for warnings of its own but "deprecation", which is narrower.
     event_type: ClassVar[str] = "warning"
-    level: ClassVar[Level] = Level.WARN
     maturity: ClassVar[Maturity] = Maturity.EVOLVING
 
 
 Event: TypeAlias = (
     "UpdateCreated | UpdateMoved | DatasetDefined | SinkDefined | FlowDefined | FlowMoved | BatchDone | FlowBehind"
-    " | RowsSampled | Totaled | Warned"
+    " | FlowKeeps | RowsSampled | TableJudged | Totaled | Warned"
 )
 
 TERMINAL_UPDATE_STATES = frozenset({UpdateState.COMPLETED, UpdateState.FAILED, UpdateState.CANCELED})
@@ -306,7 +353,9 @@ def durable(event: Event) -> bool:
             return state in TERMINAL_UPDATE_STATES
         case FlowMoved(state=flow_state):
             return flow_state is FlowState.FAILED
-        case DatasetDefined() | SinkDefined() | FlowDefined() | FlowBehind() | RowsSampled() | Totaled() | Warned():
+        case DatasetDefined() | SinkDefined() | FlowDefined() | FlowBehind() | RowsSampled() | TableJudged():
+            return False
+        case FlowKeeps() | Totaled() | Warned():
             return False
 
 

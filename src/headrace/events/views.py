@@ -66,7 +66,10 @@ FROM moved LEFT JOIN counted ON moved.update_id = counted.update_id AND moved.fl
 
 
 def event_log_expectations(table: str) -> str:
-    """One row an expectation, flow and batch: how many rows passed and failed, and what became of those that failed."""
+    """One row an expectation, flow and batch: how many rows passed and failed, and what became of those that failed.
+
+    Of rules about a table as a whole one row an update, without epoch and batch.
+    """
     return f"""
 SELECT update_id, flow, dataset, epoch, batch_id, timestamp, expectation.name AS expectation,
   expectation.action AS action, expectation.passed_records AS passed, expectation.failed_records AS failed
@@ -75,6 +78,11 @@ FROM (
     explode(from_json(get_json_object(details, '{_FLOW}.data_quality.expectations'), 'array<{_EXPECTATION}>'))
       AS expectation
   FROM ({_batches(table)})
+  UNION ALL
+  SELECT origin.update_id, origin.flow_name, origin.dataset_name, CAST(NULL AS INT), CAST(NULL AS BIGINT), timestamp,
+    explode(from_json(get_json_object(details, '$.table_judged.expectations'), 'array<{_EXPECTATION}>'))
+  FROM {table}
+  WHERE event_type = 'table_judged'
 )
 """.strip()  # noqa: S608 - the table is quoted by the caller
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property
@@ -20,6 +20,7 @@ from headrace.model.failing_rows import FAILING_ROWS_KEY, FAILING_ROWS_KEYS, FAI
 from headrace.model.names import MAX_PART_LENGTH, Naming, QualifiedName
 from headrace.model.properties import KNOWN_PROPERTIES, PREFIX, values_of
 from headrace.model.retention import RETENTION_KEYS, is_seconds
+from headrace.model.static_inputs import STATIC_INPUTS_KEY, InvalidStaticInputs, StaticInputs
 from headrace.model.triggers import INTERVAL_KEY, TRIGGER_KEY, InvalidInterval, TriggerKind, parse_interval_s
 from headrace.settings.storage import StorageLayout
 from headrace.sinks.checks import options_of, sink_problems
@@ -286,22 +287,19 @@ def _triggers_are_known(graph: Graph) -> Iterator[PipelineError]:
 
 
 def _real_time_is_possible(graph: Graph) -> Iterator[PipelineError]:
-    said = [
-        (dataset.properties, dataset.location, f'"{dataset.name}"', "a table takes batches")
-        for dataset in graph.definitions.datasets
-    ]
-    said += [
-        (
-            flow.spark_conf,
-            flow.location,
-            f'flow "{flow.name}"',
-            _why_not_real_time(graph, flow),
-        )
-        for flow in graph.definitions.flows
-    ]
-    for confs, location, what, reason in said:
-        if reason and TriggerKind.of(confs.get(TRIGGER_KEY, "")) is TriggerKind.REAL_TIME:
-            yield PipelineError("TRIGGER.REAL_TIME", location=location, what=what, reason=reason)
+    for dataset in graph.definitions.datasets:
+        if _asks_for_real_time(dataset.properties):
+            what, reason = f'"{dataset.name}"', "a table takes batches"
+            yield PipelineError("TRIGGER.REAL_TIME", location=dataset.location, what=what, reason=reason)
+    for flow in graph.definitions.flows:
+        reason = _why_not_real_time(graph, flow) if _asks_for_real_time(flow.spark_conf) else ""
+        if reason:
+            what = f'flow "{flow.name}"'
+            yield PipelineError("TRIGGER.REAL_TIME", location=flow.location, what=what, reason=reason)
+
+
+def _asks_for_real_time(confs: Mapping[str, str]) -> bool:
+    return TriggerKind.of(confs.get(TRIGGER_KEY, "")) is TriggerKind.REAL_TIME
 
 
 def _why_not_real_time(graph: Graph, flow: Flow) -> str:
@@ -331,6 +329,14 @@ def _failing_rows_are_said(graph: Graph) -> Iterator[PipelineError]:
                 FAILS.with_confs({key: flow.spark_conf[key]})
             except InvalidFailingRows as invalid:
                 yield PipelineError("ROWS.BAD_CONF", location=flow.location, flow=flow.name, key=key, reason=invalid)
+
+
+def _static_inputs_are_said(graph: Graph) -> Iterator[PipelineError]:
+    for flow in graph.definitions.flows:
+        try:
+            StaticInputs.of(flow.spark_conf.get(STATIC_INPUTS_KEY))
+        except InvalidStaticInputs as invalid:
+            yield PipelineError("FLOW.STATIC_INPUTS", location=flow.location, flow=flow.name, reason=invalid)
 
 
 def _retention_is_in_seconds(graph: Graph) -> Iterator[PipelineError]:
@@ -426,6 +432,7 @@ RULES: tuple[Rule, ...] = (
     _triggers_are_known,
     _real_time_is_possible,
     _failing_rows_are_said,
+    _static_inputs_are_said,
     _retention_is_in_seconds,
     _names_stay_apart,
     _tables_do_not_nest,

@@ -96,6 +96,16 @@ class StatefulOperator:
     description: str = ""
     types: str = ""
 
+    @property
+    def has_timers(self) -> bool:
+        """True when something may come of it although nothing new came in."""
+        return self.kind in ("applyInPandasWithState", "transformWithState")
+
+    @property
+    def goes_by_clock(self) -> bool:
+        """True when its timers are those of the clock, for which Spark plans one batch after the other."""
+        return self.has_timers and "ProcessingTime" in self.description
+
 
 @dataclass(frozen=True)
 class Analysis:

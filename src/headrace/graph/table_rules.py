@@ -11,7 +11,15 @@ from headrace.model.datasets import Dataset, Flow, Kind
 from headrace.model.expectations import Action, Expectation
 from headrace.model.names import QualifiedName
 from headrace.model.schema import Column, Schema
-from headrace.model.table_rules import ROW_RULES, TABLE_RULES, ForeignKey, OnTime, RowCount, columns_of
+from headrace.model.table_rules import (
+    ROW_RULES,
+    TABLE_RULES,
+    WHOLE_RULES,
+    ForeignKey,
+    Fresh,
+    OnTime,
+    columns_of,
+)
 
 # Spark compares whole numbers of any width.
 _WHOLE = frozenset(('"byte"', '"short"', '"integer"', '"long"'))
@@ -31,14 +39,18 @@ def misplaced(
 ) -> Iterator[PipelineError]:
     """What is wrong with such rules before any schema is known."""
     for dataset in datasets.values():
-        changed = any(flow.changes is not None or flow.snapshots is not None for flow in flows_into(dataset.name))
+        flows = flows_into(dataset.name)
+        changed = any(flow.changes is not None or flow.snapshots is not None for flow in flows)
         for expectation in table_rules_of(dataset):
             rule = expectation.predicate
             if dataset.kind is Kind.TEMPORARY_VIEW:
                 yield _wrong("EXPECTATION.VIEW_ROWS", expectation, dataset.name, rule=rule)
             elif changed:
                 yield _wrong("EXPECTATION.MERGED", expectation, dataset.name, rule=rule)
-            if isinstance(rule, RowCount) and expectation.action in (Action.DROP, Action.QUARANTINE):
+            if isinstance(rule, Fresh) and len(flows) > 1:
+                names = ", ".join(f'"{flow.name}"' for flow in flows)
+                yield _wrong("EXPECTATION.FRESH_FLOWS", expectation, dataset.name, flows=names)
+            if isinstance(rule, WHOLE_RULES) and expectation.action in (Action.DROP, Action.QUARANTINE):
                 yield _wrong("EXPECTATION.NO_ROW", expectation, dataset.name, action=expectation.action.value)
             if isinstance(rule, ForeignKey):
                 other = datasets.get(rule.dataset)
@@ -70,17 +82,17 @@ def unknown_columns(
     problems = []
     for expectation in table_rules_of(dataset):
         rule = expectation.predicate
-        if not isinstance(rule, ROW_RULES):
+        if not isinstance(rule, (*ROW_RULES, Fresh)):
             continue
         own = [schema.find(name) for name in columns_of(rule)]
         problems += _missing(expectation, dataset.name, columns_of(rule), schema)
-        if not isinstance(rule, OnTime):
+        if not isinstance(rule, (OnTime, Fresh)):
             problems += [
                 _wrong("EXPECTATION.NO_KEY_TYPE", expectation, dataset.name, column=one.name, type=one.type_text)
                 for one in own
                 if one is not None and any(kind in one.json_type for kind in _NOT_COMPARED)
             ]
-        if isinstance(rule, OnTime) and own[0] is not None and own[0].json_type != '"timestamp"':
+        if isinstance(rule, (OnTime, Fresh)) and own[0] is not None and own[0].json_type != '"timestamp"':
             problems.append(_wrong("EXPECTATION.NO_TIME", expectation, dataset.name, type=own[0].type_text))
         if isinstance(rule, ForeignKey) and rule.dataset in resolved:
             other = resolved[rule.dataset].schema

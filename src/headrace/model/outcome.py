@@ -161,8 +161,34 @@ class FilesBacklog:
 
 
 @dataclass(frozen=True)
+class KeptState:
+    """What an operator of a stream keeps between its batches.
+
+    ``rows_updated`` and ``duplicates_removed`` are of all batches since the flow was started, ``memory_bytes`` is what
+    its stores take now, without what they have on disk.
+    """
+
+    operator: str
+    rows_updated: int
+    duplicates_removed: int
+    memory_bytes: int
+
+    def to_json(self) -> dict[str, Any]:
+        """The operator as one JSON object."""
+        return {
+            "operator": self.operator,
+            "rows_updated": self.rows_updated,
+            "duplicates_removed": self.duplicates_removed,
+            "memory_bytes": self.memory_bytes,
+        }
+
+
+@dataclass(frozen=True)
 class FlowOutcome:
-    """What became of one flow; ``lag`` is that of its topics, ``backlog`` of its files, when it was looked at last."""
+    """What became of one flow.
+
+    ``lag`` is that of its topics, ``backlog`` of its files, ``kept`` its state, when it was looked at last.
+    """
 
     flow: str
     dataset: str
@@ -173,9 +199,16 @@ class FlowOutcome:
     duration_s: float = 0.0
     lag: tuple[PartitionLag, ...] = ()
     backlog: tuple[FilesBacklog, ...] = ()
+    kept: tuple[KeptState, ...] = ()
+    # The time that events are too late behind, as Spark has it; none where there is no watermark.
+    watermark: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """The flow as in the contract; ``lag`` is there for flows that read topics, ``backlog`` for Auto Loader's."""
+        """The flow as in the contract.
+
+        ``lag`` is there for flows that read topics, ``backlog`` for Auto Loader's, and ``operators`` and ``watermark``
+        for those that keep state.
+        """
         return {
             "flow": self.flow,
             "dataset": self.dataset,
@@ -189,6 +222,8 @@ class FlowOutcome:
             "expectations": [count.to_json() for count in self.counts.expectations],
             **({"lag": [partition.to_json() for partition in self.lag]} if self.lag else {}),
             **({"backlog": [source.to_json() for source in self.backlog]} if self.backlog else {}),
+            **({"operators": [operator.to_json() for operator in self.kept]} if self.kept else {}),
+            **({"watermark": self.watermark} if self.watermark else {}),
         }
 
 

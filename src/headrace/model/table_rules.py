@@ -41,13 +41,18 @@ class ForeignKey:
 
 @dataclass(frozen=True)
 class OnTime:
-    """A row is at most so many seconds behind the newest one of the batches before its own; NULL is late."""
+    """A row is less than so many seconds behind the newest one of the batches before its own; NULL is late.
+
+    Nor is it further ahead of the clock than ``ahead_s``, where that is said.
+    """
 
     column: str
     within_s: float
+    ahead_s: float | None = None
 
     def __str__(self) -> str:
-        return f"on_time({self.column}) within {self.within_s!r} s"
+        ahead = "" if self.ahead_s is None else f", ahead {self.ahead_s!r} s"
+        return f"on_time({self.column}) within {self.within_s!r} s{ahead}"
 
 
 @dataclass(frozen=True)
@@ -66,12 +71,28 @@ class RowCount:
         return f"row_count {least} or more" if self.at_most is None else f"row_count {least} to {self.at_most:,}"
 
 
+@dataclass(frozen=True)
+class Fresh:
+    """The newest row of the table is at most so many seconds old when an update has brought what there was.
+
+    Nor is it further ahead of the clock than that.
+    """
+
+    column: str
+    within_s: float
+
+    def __str__(self) -> str:
+        return f"fresh({self.column}) within {self.within_s!r} s"
+
+
 # What is told of each row, and what of the table alone.
 RowRule: TypeAlias = Unique | ForeignKey | OnTime
 ROW_RULES = (Unique, ForeignKey, OnTime)
-TABLE_RULES = (*ROW_RULES, RowCount)
+# What is told of no row.
+WHOLE_RULES = (RowCount, Fresh)
+TABLE_RULES = (*ROW_RULES, *WHOLE_RULES)
 
 
-def columns_of(rule: RowRule) -> tuple[str, ...]:
+def columns_of(rule: RowRule | Fresh) -> tuple[str, ...]:
     """The columns of the table's own rows that a rule speaks of."""
-    return (rule.column,) if isinstance(rule, OnTime) else rule.columns
+    return (rule.column,) if isinstance(rule, (OnTime, Fresh)) else rule.columns

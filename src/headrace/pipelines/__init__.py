@@ -29,7 +29,7 @@ from headrace.pipelines.flows import append_flow, update_flow
 from headrace.pipelines.hooks import on_event_hook
 from headrace.pipelines.sinks import create_sink, foreach_batch_sink
 from headrace.pipelines.snapshots import create_auto_cdc_from_snapshot_flow
-from headrace.pipelines.table_rules import foreign_key, on_time, primary_key, row_count, unique
+from headrace.pipelines.table_rules import foreign_key, fresh, on_time, primary_key, row_count, unique
 from headrace.pipelines.views import persisted_view
 
 # The vendor's older spellings.
@@ -66,6 +66,7 @@ __all__ = [
     "expect_or_quarantine",
     "foreach_batch_sink",
     "foreign_key",
+    "fresh",
     "materialized_view",
     "on_event_hook",
     "on_time",

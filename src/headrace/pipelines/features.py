@@ -44,9 +44,7 @@ def create_feature_table(
         timestamp,
         apply_as_deletes=apply_as_deletes,
         ignore_null_updates=ignore_null_updates,
-        column_list=None
-        if columns is None
-        else [*_names(keys), *(c for c in _names(columns) if c not in _names(keys))],
+        column_list=None if columns is None else list(dict.fromkeys((*_names(keys), *_names(columns)))),
         # Each event has another one, and would begin a new version.
         except_column_list=[timestamp] if columns is None else None,
         stored_as_scd_type=2,

@@ -21,6 +21,7 @@ from headrace.model.expectations import Expectation
 from headrace.model.hooks import EventHook
 from headrace.model.location import Location
 from headrace.model.names import InvalidName, Naming, QualifiedName
+from headrace.settings.vendor_confs import in_open_words
 
 Function = Callable[[], Any]
 
@@ -63,8 +64,8 @@ class Registry:
         self._datasets.append((dataset, function))
 
     def add_flow(self, flow: Flow) -> None:
-        """Declare a flow."""
-        self._flows.append(flow)
+        """Declare a flow; its settings are in the words of open Spark from here on."""
+        self._flows.append(replace(flow, spark_conf=in_open_words(flow.spark_conf)))
 
     def add_expectations(self, function: Function, expectations: list[Expectation]) -> None:
         """Attach expectations to the dataset that *function* defines, whichever decorator came first."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from headrace.errors import PipelineError
 from headrace.model.names import QualifiedName
-from headrace.model.table_rules import ForeignKey, OnTime, RowCount, Unique
+from headrace.model.table_rules import ForeignKey, Fresh, OnTime, RowCount, Unique
 from headrace.model.triggers import InvalidInterval, parse_interval_s
 from headrace.pipelines.registry import current_registry
 
@@ -47,25 +47,37 @@ def foreign_key(*columns: str | Sequence[str], references: str, referenced: str 
     return ForeignKey(own, name, others or own)
 
 
-def on_time(column: str, *, within: str) -> OnTime:
-    """The time in *column* is at most *within* behind the newest one of the batches before; NULL is late.
+def on_time(column: str, *, within: str, ahead: str | None = None) -> OnTime:
+    """The time in *column* is less than *within* behind the newest one of the batches before; NULL is late.
 
-    What decides is in the table before the batch comes, so that a row is late or not however the batch is divided or
-    tried again. ``expect_or_quarantine`` makes the table's quarantine its table of late rows. An operator downstream
-    with ``withWatermark(column, within)``, or a longer delay, passes over none of the others.
+    What decides is in the table before the batch comes, so that a batch which is tried again has the same late rows.
+    ``expect_or_quarantine`` makes the table's quarantine its table of late rows. An operator downstream with
+    ``withWatermark(column, within)``, or a longer delay, passes over none of the others, as long as the stream that
+    reads the table takes its commits whole.
+
+    One time far in the future makes all later ones late. With *ahead* a row that is further ahead of the clock than
+    that breaks the rule too, so that it is not among those that others are late by.
 
     Args:
         column: of type TIMESTAMP.
         within: such as ``10 minutes``.
+        ahead: such as ``1 hour``.
     """
-    registry = current_registry("on_time")
-    try:
-        return OnTime(column, parse_interval_s(str(within)))
-    except InvalidInterval as invalid:
-        registry.problems.append(
-            PipelineError("EXPECTATION.NO_INTERVAL", location=registry.here(), value=within, reason=invalid)
-        )
-        return OnTime(column, 0.0)
+    return OnTime(column, _seconds("on_time", within), None if ahead is None else _seconds("on_time", ahead))
+
+
+def fresh(column: str, *, within: str) -> Fresh:
+    """The newest time in *column* is at most *within* old when an update ends, for ``expect`` and ``expect_or_fail``.
+
+    It is looked at in each update, also in one that has brought nothing, which is what it is for. A table without
+    times is not fresh, nor is one whose newest time is further ahead of the clock than that. In an update without end
+    it is looked at now and then, and only ever warned of.
+
+    Args:
+        column: of type TIMESTAMP.
+        within: such as ``1 hour``.
+    """
+    return Fresh(column, _seconds("fresh", within))
 
 
 def row_count(*, at_least: int | None = None, at_most: int | None = None) -> RowCount:
@@ -76,6 +88,17 @@ def row_count(*, at_least: int | None = None, at_most: int | None = None) -> Row
         registry.problems.append(PipelineError("EXPECTATION.NO_BOUND", location=registry.here()))
         return RowCount()
     return RowCount(at_least, at_most)
+
+
+def _seconds(word: str, within: str) -> float:
+    registry = current_registry(word)
+    try:
+        return parse_interval_s(str(within))
+    except InvalidInterval as invalid:
+        registry.problems.append(
+            PipelineError("EXPECTATION.NO_INTERVAL", location=registry.here(), value=within, reason=invalid)
+        )
+        return 0.0
 
 
 def _columns(word: str, given: tuple[str | Sequence[str], ...]) -> tuple[str, ...]:

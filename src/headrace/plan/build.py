@@ -12,6 +12,7 @@ from headrace.graph.select import Selected
 from headrace.graph.starts import StartKind
 from headrace.model.names import QualifiedName
 from headrace.model.properties import switched_on
+from headrace.model.table_rules import Fresh
 from headrace.plan.away import away_steps, stranded
 from headrace.plan.deployed import DeployedPast, DeployedState, read_anew
 from headrace.plan.kinds import changed_kinds
@@ -169,12 +170,19 @@ def _flow_step(
         return FlowStep(flow, Decision.START, news.reason)
     if step is not None:
         return FlowStep(flow, Decision.START, step.reason)
+    return _without_news(graph, flow, news.reason, moving)
+
+
+def _without_news(graph: ResolvedGraph, flow: ResolvedFlow, reason: str, moving: set[QualifiedName]) -> FlowStep:
     upstream = [given.name for given in graph.stored_inputs(flow) if given.name in moving]
     if flow.mode.streams:
         upstream = [name for name in _streamed(graph, flow) if name in moving]
     if upstream and flow.mode is not Mode.ONCE:
         return FlowStep(flow, Decision.START, f"reads {_listed(upstream)}, updated first", conditional=True)
-    return FlowStep(flow, Decision.UP_TO_DATE, news.reason)
+    if any(isinstance(e.predicate, Fresh) for e in graph.by_name[flow.target].dataset.expectations):
+        reason = "how fresh its table is, is looked at in each update"
+        return FlowStep(flow, Decision.START, reason, conditional=True, waits=True)
+    return FlowStep(flow, Decision.UP_TO_DATE, reason)
 
 
 def _stuck(

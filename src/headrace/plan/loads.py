@@ -75,7 +75,8 @@ class Replay:
     that broke one of them. ``changes`` are columns that get new values first, each with an expression of SQL.
     ``judged`` is false for rows that are let through whatever the rules say. ``failing`` are the ids of rows that the
     flow's query has failed with, and with which it is called once more; None where rows that broke rules are meant. An
-    empty one takes those with which it does not fail any more.
+    empty one takes those with which it does not fail any more. ``from_source`` means that rows are made anew, by the
+    query of today, of the records that they came from.
     """
 
     dataset: QualifiedName
@@ -84,6 +85,7 @@ class Replay:
     changes: tuple[tuple[str, str], ...] = ()
     judged: bool = True
     failing: tuple[str, ...] | None = None
+    from_source: bool = False
 
     def describe(self) -> str:
         """For the reader."""
@@ -92,7 +94,8 @@ class Replay:
             broken = f" as {', '.join(self.rules)}"
         changed = "".join(f", {column} being {text}" for column, text in self.changes)
         through = "" if self.judged else ", whatever its rules say"
-        return f'rows set aside of "{self.dataset}"{broken}{changed}{through}'
+        rows = "what was read for rows" if self.from_source else "rows"
+        return f'{rows} set aside of "{self.dataset}"{broken}{changed}{through}'
 
     def to_json(self) -> dict[str, Any]:
         """The replay as stored."""
@@ -103,6 +106,7 @@ class Replay:
             "changes": list(map(list, self.changes)),
             "judged": self.judged,
             "failing": None if self.failing is None else list(self.failing),
+            "from_source": self.from_source,
         }
 
 
@@ -147,7 +151,7 @@ class Load:
 
 def unreplayable(flow: ResolvedFlow) -> PipelineError | None:
     """Why rows that were set aside of a flow cannot go through its rules again; None when they can."""
-    if flow.mode in (Mode.APPEND, Mode.ONCE, Mode.MERGE):
+    if flow.mode in (Mode.APPEND, Mode.ONCE, Mode.MERGE, Mode.UPDATE):
         return None
     place = flow.flow.location
     return PipelineError("REPLAY.NOT_KEPT", location=place, flow=flow.name, name=flow.target, mode=flow.mode.value)
@@ -185,7 +189,7 @@ class Replayed:
     """What the user asks for: whose rows, of these those that broke one of some rules, with new values, judged or not.
 
     ``changes`` are texts such as ``amount=0``. ``abandon`` gives up a replay that was interrupted before its rows were
-    in the table.
+    in the table. ``from_source`` reads again what the rows came from, in place of the rows.
     """
 
     name: str
@@ -193,3 +197,4 @@ class Replayed:
     changes: tuple[str, ...] = ()
     judged: bool = True
     abandon: bool = False
+    from_source: bool = False

@@ -19,7 +19,7 @@ from headrace.model.rows import Rows
 from headrace.model.views import ViewDefinition
 from headrace.settings.settings import Settings
 from headrace.spark.catalog import Catalog
-from headrace.spark.session import with_confs
+from headrace.spark.in_force import with_confs
 from headrace.sql.readonly import check_readonly
 
 

@@ -12,9 +12,9 @@ from pathlib import Path
 
 from headrace.errors import PipelineError, Problems
 from headrace.model.location import Location, cell_name, split_cell
+from headrace.notebooks import JSON_SUFFIX, Cell, Language, Magic, read_notebook
 from headrace.pipelines.registry import Registry
 from headrace.project.loaded import Needs
-from headrace.project.notebooks import JSON_SUFFIX, Cell, Language, Magic, read_notebook
 from headrace.sql.load import load_statements
 from headrace.sql.state import FileState
 

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import psutil
+from pyspark.sql import SparkSession
 
 from headrace.connectors.class_archive import archive_file, making
 from headrace.connectors.fetch import jars
@@ -21,7 +22,7 @@ from headrace.connectors.java import check_java
 from headrace.connectors.spark_home import spark_home
 from headrace.errors import PipelineError
 from headrace.project.open import Project
-from headrace.spark.session import ALWAYS_THERE, jvm_pid, spark_session
+from headrace.spark.session import ALWAYS_THERE, jvm_pid
 
 _PATIENCE_S = 300.0
 _FILES: Mapping[str, str] = {
@@ -108,7 +109,7 @@ def _update(archive: Path) -> None:
         project.run()
         project.run()
         project.sql("SELECT * FROM joined ORDER BY name")
-        print(jvm_pid(spark_session()))  # noqa: T201 - for its parent
+        print(jvm_pid(SparkSession.builder.getOrCreate()))  # noqa: T201 - for its parent
 
 
 if __name__ == "__main__":

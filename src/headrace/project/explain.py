@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any
 
 from headrace.cdc.feed import MergePath
@@ -79,7 +80,8 @@ class FlowExplanation:
     """One flow of the dataset.
 
     ``positions`` has a source and where its reading stands, for each source; ``merged`` is the last batch of a flow
-    that applies changes. ``delivers`` is true for one into a sink.
+    that applies changes. ``delivers`` is true for one into a sink. ``state_bytes`` is about how much each operator
+    keeps between batches.
     """
 
     flow: ResolvedFlow
@@ -90,6 +92,7 @@ class FlowExplanation:
     positions: tuple[tuple[str, str], ...] = ()
     merged: MergedBatch | None = None
     delivers: bool = False
+    state_bytes: tuple[int, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """The flow for programs."""
@@ -102,6 +105,7 @@ class FlowExplanation:
             "inputs": [{"name": str(i.name), "streaming": i.streaming} for i in analysis.inputs],
             "external": list(analysis.external),
             "stateful": [operator.description for operator in analysis.operators],
+            "state_bytes": list(self.state_bytes),
             "unrepeatable": analysis.unrepeatable,
             "merge": self._merge(),
             "epoch": self.epoch,
@@ -240,7 +244,7 @@ def _flow_lines(flow: FlowExplanation) -> Iterator[str]:
     yield f"  flow {said['flow']} ({said['mode']}, {said['language']})"
     reads = [f"{given['name']}{' (stream)' if given['streaming'] else ''}" for given in said["inputs"]]
     yield f"    reads        {', '.join([*reads, *said['external']]) or 'nothing'}"
-    yield from (f"    keeps state  {operator}" for operator in said["stateful"])
+    yield from (f"    keeps state  {operator}{size}" for operator, size in _state(said))
     if said["checkpoint"]:
         yield f"    checkpoint   {said['checkpoint']} (epoch {said['epoch']})"
     yield from (f"    stands at    {source}: {position}" for source, position in flow.positions)
@@ -253,6 +257,12 @@ def _flow_lines(flow: FlowExplanation) -> Iterator[str]:
         yield f"    trigger      {said['trigger']}"
     yield f"    refresh      {said['refresh']}"
     yield f"    next update  {said['next_update']}"
+
+
+def _state(said: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """What each operator keeps, and about how much of it there is where a batch was done with these operators."""
+    sizes = said["state_bytes"] if len(said["state_bytes"]) == len(said["stateful"]) else ()
+    return zip_longest(said["stateful"], (f" (about {_size(size)})" for size in sizes), fillvalue="")
 
 
 def _size(size_bytes: int) -> str:

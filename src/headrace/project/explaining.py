@@ -11,6 +11,7 @@ from headrace.checkpoints.delta_log import committed_transaction, open_table, ro
 from headrace.checkpoints.freshness import StoredState
 from headrace.checkpoints.offsets import files_seen, read_progress
 from headrace.checkpoints.positions import described
+from headrace.checkpoints.state_size import state_sizes
 from headrace.errors import Problems
 from headrace.graph.resolved import Mode, ResolvedDataset, ResolvedFlow, ResolvedGraph, Source, SourceKind
 from headrace.graph.select import Selection
@@ -68,7 +69,8 @@ def _flow(
         return FlowExplanation(flow, epoch, None, coming, trigger, merged=merged)
     checkpoint = state.checkpoint(flow, epoch)
     positions = tuple(_positions(flow, state, checkpoint, settings.naming))
-    return FlowExplanation(flow, epoch, str(checkpoint), coming, trigger, positions, merged)
+    sizes = state_sizes(checkpoint)
+    return FlowExplanation(flow, epoch, str(checkpoint), coming, trigger, positions, merged, state_bytes=sizes)
 
 
 def _merged(flow: ResolvedFlow, state: StoredState) -> MergedBatch | None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 
 from headrace.checkpoints.inventory import stored_tables
 from headrace.events.reader import EventReader
+from headrace.model.lateness import PASSED_OVER, Lateness
 from headrace.model.outcome import FilesBacklog, Outcome
 from headrace.model.rows import Rows
 from headrace.project.asking import hidden_tables
-from headrace.project.stored import quarantined, quarantines, row_count
+from headrace.project.stored import lateness, quarantined, quarantines, row_count
 from headrace.project.taken import files_to_read, taken_files
 from headrace.settings.settings import Settings
 
@@ -39,6 +41,21 @@ class StoredProject:
             PipelineError: QUARANTINE.NONE.
         """
         return quarantined(self.settings.layout, self.settings.naming, name, rows)
+
+    def lateness(self, name: str, column: str, *, commits: int = 1000, passed_over: float = PASSED_OVER) -> Lateness:
+        """How far rows of a table came behind the newest one of the commits before their own.
+
+        Args:
+            name: of the table.
+            column: of the time.
+            commits: the last ones are looked at, so many at most.
+            passed_over: the share of rows that the watermark which is suggested may do without.
+
+        Raises:
+            PipelineError: LATENESS.NO_TABLE, LATENESS.NO_TIME.
+        """
+        settings = self.settings
+        return lateness(settings.layout, settings.naming, name, column, commits, passed_over, time.time())
 
     def files(self, name: str) -> Rows:
         """The files that Auto Loader has seen for a dataset, in the order in which they are read.

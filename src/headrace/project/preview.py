@@ -23,7 +23,7 @@ from headrace.spark.catalog import Catalog
 from headrace.spark.delta_tables import empty_frame
 from headrace.spark.failures import failed
 from headrace.spark.frames import alone, flow_frame, register_views
-from headrace.spark.session import with_confs
+from headrace.spark.in_force import with_confs
 from headrace.spark.table_rules import TableRules
 
 # How many rows of each flow are looked at, at least: enough to see what expectations do, and soon done.

@@ -13,7 +13,7 @@ from headrace.model.names import QualifiedName
 from headrace.model.rows import Rows
 from headrace.spark.catalog import Catalog
 from headrace.spark.frames import flow_frame, passing, register_views
-from headrace.spark.session import with_confs
+from headrace.spark.in_force import with_confs
 from headrace.spark.twin import Part, as_batch
 
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from headrace.checkpoints.aside import set_aside
 from headrace.checkpoints.failing_rows import QUERY_FAILED, SINK_REFUSED, failing_rows_kept, stored_failing_rows
+from headrace.checkpoints.flow_records import unfinished_batch
 from headrace.checkpoints.freshness import StoredState
 from headrace.checkpoints.loads import loads_of, next_number
-from headrace.checkpoints.offsets import read_progress
 from headrace.checkpoints.waiting import waiting_batches
 from headrace.errors import PipelineError
 from headrace.graph.resolved import ResolvedFlow, ResolvedGraph
@@ -68,11 +68,17 @@ def _waiting(
     refused, unless they are named.
     """
     flows = graph.flows_into(name)
+    if wanted.from_source and wanted.changes:
+        raise PipelineError("REPLAY.SET_FROM_SOURCE", change=wanted.changes[0])
     folders = {flow.name: state.record_file(flow).parent for flow in flows}
-    failing = {flow: stored_failing_rows(folder) for flow, folder in folders.items()}
+    open_batches = {flow.name: unfinished_batch(state, flow) for flow in flows}
+    failing = {flow: stored_failing_rows(folder, but=open_batches[flow]) for flow, folder in folders.items()}
     cause = QUERY_FAILED
     if wanted.rules == (SINK_REFUSED,) or (not wanted.rules and not any(failing.values())):
-        failing, cause = {flow: stored_failing_rows(f, refused=True) for flow, f in folders.items()}, SINK_REFUSED
+        cause = SINK_REFUSED
+        failing = {
+            flow: stored_failing_rows(folder, refused=True, but=open_batches[flow]) for flow, folder in folders.items()
+        }
     if len(wanted.rules) > 1 and {QUERY_FAILED, SINK_REFUSED}.intersection(wanted.rules):
         raise PipelineError("REPLAY.ONE_CAUSE", name=wanted.name, causes=", ".join(wanted.rules))
     of_rules = wanted.rules not in ((QUERY_FAILED,), (SINK_REFUSED,))
@@ -81,10 +87,11 @@ def _waiting(
         rows = {flow.name: aside.rows.get(state.progress_of(flow).identity, 0) for flow in flows}
         if wanted.rules or any(rows.values()) or not any(failing.values()):
             changes = tuple(_change(text, aside.columns) for text in wanted.changes)
-            return rows, Replay(name, aside.version, wanted.rules, changes, wanted.judged)
+            asked = Replay(name, aside.version, wanted.rules, changes, wanted.judged, from_source=wanted.from_source)
+            return rows, asked
     elif not any(failing.values()) and not any(map(failing_rows_kept, folders.values())):
         raise PipelineError("QUARANTINE.NONE", name=wanted.name, suggestion="")
-    if of_rules and wanted.rules:
+    if (of_rules and wanted.rules) or wanted.from_source:
         failing = {}
     columns = dict.fromkeys(column for rows in failing.values() for row in rows for column in json.loads(row.row))
     changes = tuple(_change(text, tuple(columns)) for text in wanted.changes)
@@ -102,8 +109,8 @@ def _not_now(
     place, name = flow.flow.location, flow.target
     if reset:
         return PipelineError("REPLAY.NOT_NOW", location=place, flow=flow.name, name=name, reason="it is to be cleared")
-    progress = read_progress(state.checkpoint(flow, state.progress_of(flow).epoch)) if flow.mode.streams else None
-    if (progress is not None and not progress.completed) or not state.ran(flow):
+    # Of rows that were set aside without a rule it is known which batch they are of.
+    if asked.failing is None and (unfinished_batch(state, flow) is not None or not state.ran(flow)):
         reason = "a batch that has set rows aside is not in it yet"
         return PipelineError("REPLAY.NOT_NOW", location=place, flow=flow.name, name=name, reason=reason)
     if any(map(waiting_batches, state.waiting(graph, flow).values())):

@@ -12,6 +12,7 @@ from typing import TypeAlias
 from pyspark.sql import SparkSession
 
 from headrace.cdc.snapshots import Taken
+from headrace.checkpoints.inventory import tables_of_others
 from headrace.errors import PipelineError, Problems
 from headrace.graph.build import build
 from headrace.graph.resolve import Kept, resolve
@@ -29,11 +30,13 @@ from headrace.settings.dbutils import DbUtils
 from headrace.settings.secrets import Secrets
 from headrace.settings.settings import Settings
 from headrace.settings.sources import source_files
+from headrace.settings.vendor_confs import in_open_words
 from headrace.spark import auto_loader
 from headrace.spark.analyzer import StubAnalyzer
 from headrace.spark.catalog import Catalog
 from headrace.spark.entries import adopting_views, clear
 from headrace.spark.listeners import remove_listeners
+from headrace.spark.ready.state import let_go
 from headrace.spark.session import open_session
 
 # Which datasets of a project lose their rows.
@@ -89,6 +92,7 @@ class Resolver:
             confs["spark.master"] = settings.master
         configuration = settings.resolved_configuration(self._secrets, self._environ)
         confs |= {key: value for key, value in configuration.items() if not key.startswith("pipelines.")}
+        confs = in_open_words(confs)
         confs[auto_loader.PATHS] = json.dumps(dict(settings.paths))
         session = open_session(
             name=f"headrace {settings.name}",
@@ -98,6 +102,7 @@ class Resolver:
             environ=self._environ,
             folder=settings.root,
         )
+        let_go()
         catalog = Catalog(session, settings.layout, settings.naming, scratch("stubs"))
         clear(session)
         remove_listeners()
@@ -142,6 +147,11 @@ class Resolver:
         views = [dataset.name for dataset in definitions.datasets if dataset.kind.is_view]
         catalog.cleared = wanted.cleared(definitions)
         catalog.know([dataset.name for dataset in definitions.datasets], views)
+        for name, path in tables_of_others(settings.layout, settings.naming):
+            # A table that the session has under the name is not ours to take out.
+            there = catalog.session.catalog.tableExists(catalog.names.of(name).text)
+            if name not in graph.datasets and not there:
+                catalog.register_path(name, path)
         modules = sorted({*source_modules(settings.root_path), *loaded.notebooks})
         analyzer = StubAnalyzer(catalog, definitions, settings.root, modules, self._parameters(), wanted.taken)
         try:

@@ -9,14 +9,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-from deltalake import DeltaTable, QueryBuilder
+from deltalake import DeltaTable
 
-from headrace.checkpoints.delta_log import open_table, rows_in
+from headrace.checkpoints.delta_log import open_table, queried, rows_in
 from headrace.checkpoints.failing_rows import QUERY_FAILED, SINK_REFUSED, failing_rows_table
 from headrace.checkpoints.inventory import stored_flows, stored_tables
+from headrace.checkpoints.lateness import measured
 from headrace.errors import PipelineError
 from headrace.graph.build import QUARANTINE_SUFFIX, did_you_mean
+from headrace.model.lateness import Lateness
 from headrace.model.location import Location
 from headrace.model.names import InvalidName, Naming, quoted
 from headrace.model.rows import Rows
@@ -67,17 +68,35 @@ def row_count(path: str) -> int | None:
     return None if table is None else rows_in(table)
 
 
+def lateness(
+    layout: StorageLayout, naming: Naming, text: str, column: str, commits: int, passed_over: float, now_s: float
+) -> Lateness:
+    """How late the rows of a table came, in its last commits.
+
+    Raises:
+        PipelineError: LATENESS.NO_TABLE, LATENESS.NO_TIME.
+    """
+    tables = {str(name): path for name, path in stored_tables(layout, naming)}
+    try:
+        name = str(naming.canonical(text))
+    except InvalidName:
+        name = text
+    if name not in tables:
+        raise PipelineError("LATENESS.NO_TABLE", name=text, suggestion=did_you_mean(text, sorted(tables)))
+    return measured(tables[name], name, column, commits, passed_over, now_s)
+
+
 def quarantines(layout: StorageLayout, naming: Naming) -> tuple[tuple[str, int, Mapping[str, int]], ...]:
     """For each dataset with a quarantine: rows that wait in it, and how many of them broke each rule."""
     rows: Counter[str] = Counter()
     rules: defaultdict[str, dict[str, int]] = defaultdict(dict)
     for name, path in _quarantine_tables(layout, naming).items():
         table = DeltaTable(path)
-        rows[name] += int(_query(table, _OPEN)[0]["n"])
-        rules[name] |= {row["rule"]: row["n"] for row in _query(table, _BY_RULE)}
+        rows[name] += int(queried(table, _OPEN)[0]["n"])
+        rules[name] |= {row["rule"]: row["n"] for row in queried(table, _BY_RULE)}
     for name, paths in _failing_tables(layout, naming).items():
         for path in paths:
-            for found in _query(DeltaTable(path), _BY_CAUSE):
+            for found in queried(DeltaTable(path), _BY_CAUSE):
                 rows[name] += found["n"]
                 rules[name][found["rule"]] = rules[name].get(found["rule"], 0) + found["n"]
     return tuple((name, rows[name], rules[name]) for name in sorted(rows))
@@ -104,12 +123,12 @@ def quarantined(layout: StorageLayout, naming: Naming, text: str, rows: int) -> 
         columns |= dict.fromkeys(("row", "broken", "error"))
         found += [
             {**row, "broken": [SINK_REFUSED if row["sink"] else QUERY_FAILED]}
-            for row in _query(DeltaTable(path), query)
+            for row in queried(DeltaTable(path), query)
         ]
         columns |= dict.fromkeys(field.name for field in DeltaTable(path).schema().fields)
     if wanted in tables:
         try:
-            found += _query(DeltaTable(tables[wanted]), query)
+            found += queried(DeltaTable(tables[wanted]), query)
         except Exception as error:
             # Spark writes texts that are not UTF-8 as they are, and Arrow does not read them.
             table = f"{wanted}{QUARANTINE_SUFFIX}"
@@ -134,9 +153,3 @@ def _failing_tables(layout: StorageLayout, naming: Naming) -> dict[str, list[str
         if open_table(path) is not None:
             found[str(flow.dataset)].append(path)
     return found
-
-
-def _query(table: DeltaTable, query: str) -> list[dict[str, Any]]:
-    result: Any = QueryBuilder().register("q", table).execute(query)
-    rows: list[dict[str, Any]] = pa.table(result.read_all()).to_pylist()
-    return rows

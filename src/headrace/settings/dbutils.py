@@ -74,7 +74,7 @@ class SecretsUtils:
         return [SecretScope(name) for name in self._secrets.scopes()]
 
     def __getattr__(self, name: str) -> NoReturn:
-        _refuse(f"secrets.{name}", _SECRETS_ONLY)
+        refuse(f"secrets.{name}", _SECRETS_ONLY)
 
     def __repr__(self) -> str:
         return "dbutils.secrets"
@@ -87,7 +87,7 @@ class LibraryUtils:
         """Nothing: an update installs no package, so there is none that Python would have to be started again for."""
 
     def __getattr__(self, name: str) -> NoReturn:
-        _refuse(f"library.{name}", _INSTEAD["library"])
+        refuse(f"library.{name}", _INSTEAD["library"])
 
     def __repr__(self) -> str:
         return "dbutils.library"
@@ -104,13 +104,18 @@ class DbUtils:
         self.library = LibraryUtils()
 
     def __getattr__(self, name: str) -> NoReturn:
-        _refuse(name, _INSTEAD.get(name, _SECRETS_ONLY))
+        refuse(name, _INSTEAD.get(name, _SECRETS_ONLY))
 
     def __repr__(self) -> str:
         return "dbutils"
 
 
-def _refuse(name: str, instead: str) -> NoReturn:
+def refuse(name: str, instead: str) -> NoReturn:
+    """Say that something of ``dbutils`` is not there.
+
+    Raises:
+        PipelineError: UNSUPPORTED.DBUTILS; AttributeError for what Python itself asks for.
+    """
     # Python itself asks objects for special names, and must hear that they are not there.
     if name.rpartition(".")[2].startswith("_"):
         raise AttributeError(name)

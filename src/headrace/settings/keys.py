@@ -110,8 +110,10 @@ _PIPELINE = (
         "what their rows cannot tell (172800 seconds unless it is said), and "
         "`pipelines.applyChanges.tombstoneGCFrequencyInSeconds` how often they forget (3600). `headrace.cdc.on_tie` is "
         "`resolve`, `fail` or `quarantine`, for tables that do not say so themselves. For flows that do not say so "
-        "themselves, `headrace.failing_rows` is `fail` or `quarantine`, and `headrace.failing_rows.share` the share of "
-        "their rows that may be set aside (0.01).",
+        "themselves, `headrace.failing_rows` and `headrace.failing_batches` are `fail` or `quarantine`, and "
+        "`headrace.failing_rows.share` is the share of their rows that may be set aside (0.01), and "
+        "`headrace.static_inputs` says which rows of tables and files streams are joined with: `newest`, `start`, or "
+        "how often folders of files are listed anew.",
         "empty",
         in_profile=True,
     ),

@@ -16,6 +16,7 @@ from headrace.model.failing_rows import FAILING_ROWS_KEYS, FAILS, InvalidFailing
 from headrace.model.location import Location
 from headrace.model.names import InvalidName, check_part
 from headrace.model.retention import DEFAULT_RETENTION, RETENTION_KEYS, Retention, is_seconds
+from headrace.model.static_inputs import STATIC_INPUTS_KEY, InvalidStaticInputs, StaticInputs
 from headrace.model.ties import ON_TIE_KEY, OnTie
 from headrace.model.triggers import INTERVAL_KEY, InvalidInterval, parse_interval_s
 from headrace.settings.check import Checker, Section, nearest
@@ -119,6 +120,7 @@ class _Loader:
         development = section.flag("development") or False
         clusters = spark_conf_of(section.sections("clusters"), self._problem)
         retention, on_tie = _of_changes(configuration, partial(self._wrong, section))
+        _check_static_inputs(configuration, partial(self._wrong, section))
         return Settings(
             file=self.file,
             root=self.file.parent,
@@ -245,6 +247,14 @@ def _vendor_confs(configuration: Mapping[str, str]) -> Iterator[tuple[str, str]]
 def _absolute(paths: Mapping[str, str], folder: Path) -> Mapping[str, str]:
     """What beginnings of paths stand for; where that has no scheme, it is below *folder*."""
     return MappingProxyType({begin: place if "://" in place else str(folder / place) for begin, place in paths.items()})
+
+
+def _check_static_inputs(configuration: Mapping[str, str], wrong: Callable[[str, str, str], None]) -> None:
+    try:
+        StaticInputs.of(configuration.get(STATIC_INPUTS_KEY))
+    except InvalidStaticInputs as invalid:
+        key = f"configuration.{STATIC_INPUTS_KEY}"
+        wrong(key, str(invalid), 'Write newest, start, or an interval such as "10 minutes".')
 
 
 def _on_failing_rows(configuration: Mapping[str, str], wrong: Callable[[str, str, str], None]) -> OnFailingRows:

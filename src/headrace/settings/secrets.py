@@ -1,10 +1,10 @@
-"""Secrets by scope and key, from the environment or from files, and the texts that refer to them."""
+"""Secrets by scope and key, from the environment, files or a keyring, and the texts that refer to them."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from urllib.parse import quote
 
@@ -20,16 +20,27 @@ _SAFE_PART = re.compile(r"[\w@-][\w.@-]*")
 _REFERENCE = re.compile(r"\$\{(?P<kind>secret|env):(?P<name>[^}]*)\}|\{\{\s*secrets/(?P<vendor>[^}]*?)\s*\}\}")
 
 
+def _no_keyring(_scope: str, _key: str) -> str | None:
+    return None
+
+
 class Secrets:
     """Looks secrets up, and knows every value that it has handed out so that it can be kept out of texts.
 
     A secret is the variable ``HEADRACE_SECRET_<SCOPE>_<KEY>`` or the file ``<directory>/<scope>/<key>``; the variable
-    goes first. Safe to use from several threads.
+    goes first. What neither has may be in a keyring, which does not tell what it holds. Safe to use from several
+    threads.
     """
 
-    def __init__(self, environ: Mapping[str, str], directory: Path | None = None) -> None:
+    def __init__(
+        self,
+        environ: Mapping[str, str],
+        directory: Path | None = None,
+        keyring: Callable[[str, str], str | None] = _no_keyring,
+    ) -> None:
         self._environ = environ
         self._directory = directory
+        self._keyring = keyring
         self._handed_out: dict[str, None] = {}
 
     def __repr__(self) -> str:
@@ -39,11 +50,13 @@ class Secrets:
         """The value of a secret; one line break at the end of a file does not count.
 
         Raises:
-            PipelineError: SECRET.NOT_FOUND, which names both places where the value could be.
+            PipelineError: SECRET.NOT_FOUND, which names the places where the value could be.
         """
         value = self._environ.get(variable_name(scope, key))
         if value is None:
             value = self._from_file(scope, key)
+        if value is None:
+            value = self._keyring(scope, key)
         if value is None:
             file = f"{self._directory or f'<{DIRECTORY_VARIABLE}>'}/{scope}/{key}"
             variable = variable_name(scope, key)

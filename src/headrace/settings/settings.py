@@ -13,6 +13,7 @@ from headrace.model.location import Location
 from headrace.model.names import Naming, QualifiedName
 from headrace.model.retention import DEFAULT_RETENTION, Retention
 from headrace.model.ties import OnTie
+from headrace.settings.keyring import from_keyring
 from headrace.settings.secrets import DIRECTORY_VARIABLE, Secrets, resolve
 from headrace.settings.storage import StorageLayout
 
@@ -114,7 +115,7 @@ class Settings:
     def open_secrets(self, environ: Mapping[str, str]) -> Secrets:
         """The secrets that this pipeline can see."""
         named = environ.get(DIRECTORY_VARIABLE)
-        return Secrets(environ, self.root / named if named else self.secrets_directory)
+        return Secrets(environ, self.root / named if named else self.secrets_directory, from_keyring)
 
     def resolved_configuration(self, secrets: Secrets, environ: Mapping[str, str]) -> Mapping[str, str]:
         """``configuration`` with its references replaced; never print it.

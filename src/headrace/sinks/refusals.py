@@ -24,9 +24,16 @@ class Refusals:
     Args:
         most: how many rows a batch may do without.
         keep: stores them, and may raise; gets how many rows the batch has, where that is known.
+        forgotten: is told when they are set aside as a part of their whole batch.
     """
 
-    def __init__(self, most: int, keep: Callable[[Sequence[RefusedRow], int | None], None]) -> None:
+    def __init__(
+        self,
+        most: int,
+        keep: Callable[[Sequence[RefusedRow], int | None], None],
+        forgotten: Callable[[], object] = lambda: None,
+    ) -> None:
+        self._forgotten = forgotten
         self._most = most
         self._keep = keep
         self._lock = Lock()
@@ -52,6 +59,12 @@ class Refusals:
         """Take other texts for rows, by those that were added."""
         with self._lock:
             self._rows = [replace(refused, row=wholes.get(refused.row, refused.row)) for refused in self._rows]
+
+    def forget(self) -> None:
+        """Count them no longer: the whole batch is set aside."""
+        with self._lock:
+            self._rows = []
+        self._forgotten()
 
     def settle(self, count: int | None) -> None:
         """Store them, in the place of those that the sink has refused when the batch came before.

@@ -17,16 +17,17 @@ _CREDENTIALS = ("sharedaccesskeyname", "sharedaccesskey", "sharedaccesssignature
 
 @dataclass(frozen=True)
 class Connection:
-    """The host of a namespace, the hub, and how to log in."""
+    """The host of a namespace, the hub, how to log in, and the port; an emulator's string names one."""
 
     host: str
     hub: str
     text: str = field(repr=False)
+    port: int = _KAFKA_PORT
 
     @property
     def servers(self) -> str:
         """Where the namespace speaks Kafka."""
-        return f"{self.host}:{_KAFKA_PORT}"
+        return f"{self.host}:{self.port}"
 
     @property
     def login(self) -> str:
@@ -51,6 +52,7 @@ def parse_connection(text: str) -> Connection:
         parts[name.strip().casefold()] = value.strip()
     try:
         endpoint = urlsplit(parts.pop("endpoint", ""))
+        port = endpoint.port or _KAFKA_PORT
     except ValueError:
         # Its text may repeat a part of it.
         raise _wrong("its Endpoint is no address") from None
@@ -65,7 +67,7 @@ def parse_connection(text: str) -> Connection:
     key = parts.get("sharedaccesskeyname") and parts.get("sharedaccesskey")
     if not key and not parts.get("sharedaccesssignature"):
         raise _wrong("it has neither SharedAccessKeyName and SharedAccessKey nor SharedAccessSignature")
-    return Connection(endpoint.hostname, hub, text.strip())
+    return Connection(endpoint.hostname, hub, text.strip(), port)
 
 
 def _wrong(reason: str) -> PipelineError:

@@ -30,10 +30,10 @@ from headrace.spark.catalog import Catalog
 from headrace.spark.cdc.feed import feed_of, snapshot_feed, target_schema
 from headrace.spark.delta_tables import empty_frame, struct_type
 from headrace.spark.failures import definition_problem, first_line, user_location
+from headrace.spark.in_force import with_confs
 from headrace.spark.input_file import check_input_file
 from headrace.spark.plans import Reading, fingerprint, needs_complete_mode, read_plan
 from headrace.spark.queries import call
-from headrace.spark.session import with_confs
 from headrace.spark.sinks.known import unknown_format
 from headrace.spark.snapshots import Snapshot, asked
 from headrace.spark.stateful import stateful_operators

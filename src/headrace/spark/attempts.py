@@ -18,6 +18,7 @@ from headrace.spark.changed_inputs import name_of, with_schema_change
 from headrace.spark.execution import Execution
 from headrace.spark.failures import failed, whole_text
 from headrace.spark.preparation import Preparation
+from headrace.spark.staleness import Staleness
 from headrace.spark.surroundings import Surroundings
 
 # However short its interval is, a view that has nothing to compute does not keep a core busy with looking.
@@ -70,6 +71,7 @@ class Attempt:
         self._table = table
         self._report = report
         self._signals = signals
+        self._staleness = Staleness(around, step.flow)
         self._execution = Execution(
             around,
             preparation,
@@ -80,6 +82,7 @@ class Attempt:
             current=lambda: report(Current(step.flow.name)),
             patience_s=signals.patience_s,
             tidy=lambda: tidy(step.flow.target),
+            looks=self._staleness.look,
         )
 
     def run(self) -> None:
@@ -94,6 +97,7 @@ class Attempt:
         if step.conditional:
             news = around.state.news(around.graph, flow)
             if not news.started:
+                self._staleness.judge()
                 return NothingNew(flow.name, news.reason)
         self._preparation.prepare(flow, self._table)
         if step.load is not None:
@@ -104,7 +108,10 @@ class Attempt:
             self._preparation.restart(flow, step.restart)
         if step.trigger.kind is TriggerKind.INTERVAL and flow.mode in (Mode.REPLACE, Mode.SNAPSHOT):
             return self._keep_fresh(due=step.reset or self._table is not None)
-        return self._execution.run()
+        report = self._execution.run()
+        if isinstance(report, Completed) and not step.trigger.kind.goes_on:
+            self._staleness.judge()
+        return report
 
     def _keep_fresh(self, *, due: bool) -> Report:
         """Compute a view when it is *due*, then whenever its inputs have changed, until the update is stopped.
@@ -124,6 +131,7 @@ class Attempt:
                 due = False
             self._report(Current(flow.name))
             self._report(Idle(flow.name))
+            self._staleness.look()
             signals.stop.wait(max(self._step.trigger.interval_s or 0.0, _LOOK_AT_INPUTS_EVERY_S))
         return Completed(flow.name)
 

@@ -7,14 +7,14 @@ says nothing of where its rows come from, but the query's last execution is that
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from headrace.spark.in_force import with_confs
 from headrace.spark.raising import Raising
-from headrace.spark.session import with_confs
 
 # Of the thread that calls a function of foreachBatch; the id is that of the checkpoint.
 # Source: Spark's ``StreamExecution.QUERY_ID_KEY``.
@@ -68,6 +68,18 @@ class BatchPlan:
         only while it reads them.
         """
         return bool(self._plan.deterministic())
+
+    def is_made_of(self, kinds: Collection[str]) -> bool:
+        """True where everything between the sources and the result is a step of one of these kinds of Spark's."""
+        return all(node.nodeName() in kinds for node in _steps(self._plan))
+
+    def options_of(self, number: int, provider: str) -> dict[str, str] | None:
+        """The options that a source was given; None where it is none of a provider's."""
+        leaf = self._sources[number]
+        if leaf.nodeName() != "StreamingRelationV2" or leaf.sourceName() != provider:
+            return None
+        given = leaf.extraOptions().asCaseSensitiveMap()
+        return {str(key): str(given.get(key)) for key in given}
 
     def sources(self) -> list[DataFrame]:
         """The rows of the batch as its sources give them, a frame for each source that streams."""
@@ -148,6 +160,15 @@ class BatchPlan:
 
 def _analyzed(frame: DataFrame) -> Any:
     return frame._jdf.queryExecution().analyzed()  # noqa: SLF001 - the same
+
+
+def _steps(plan: Any) -> Iterator[Any]:
+    """The nodes of a plan that are no leaves."""
+    children = plan.children()
+    if children.size():
+        yield plan
+    for number in range(children.size()):
+        yield from _steps(children.apply(number))
 
 
 def _columns(node: Any) -> list[int]:

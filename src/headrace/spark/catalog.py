@@ -14,9 +14,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from headrace.checkpoints.delta_log import is_made
 from headrace.events.views import VIEWS
+from headrace.graph.new_tables import as_made
 from headrace.graph.resolved import ResolvedDataset
 from headrace.graph.session_names import SessionName
-from headrace.graph.vectors import as_made
 from headrace.model.names import Naming, QualifiedName, quoted
 from headrace.model.schema import Schema
 from headrace.settings.storage import StorageLayout
@@ -47,8 +47,17 @@ class Catalog:
         session.catalog.setCurrentDatabase(naming.schema)
 
     def know(self, names: Iterable[QualifiedName], views: Iterable[QualifiedName]) -> None:
-        """Make the pipeline's names known, so that every spelling finds them."""
+        """Make the pipeline's names known, so that every spelling finds them and nothing else.
+
+        A temporary view that the session has under the name of one of the *views* is taken out: a query that reads the
+        pipeline's before it is resolved would be resolved with the other one.
+        """
+        views = tuple(views)
         self.names.know(names, views)
+        taken = {self.names.of(name).table.casefold() for name in views}
+        for view in entries.temporary_views(self.session):
+            if view.casefold() in taken:
+                self.session.catalog.dropTempView(view)
         for database in self.names.databases:
             self._make_database(database)
 
@@ -141,9 +150,11 @@ class Catalog:
                 entries.note(self.session, SessionName(None, view))
 
     def register_path(self, name: QualifiedName, path: str) -> None:
-        """A Delta table that is there, under the dataset's name."""
+        """A Delta table that is there, under its name, be it a dataset of the pipeline or not."""
         with self._lock:
             session_name = self.names.of(name)
+            if session_name.database not in (None, *self.names.databases):
+                self._make_database(str(session_name.database))
             if self._registered.get(session_name.key) == path:
                 return
             self._drop(session_name)

@@ -6,11 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-import pyarrow.compute as pc
-
 from headrace.cdc.feed import MergePath
 from headrace.cdc.merged import WritePath, merged_of
-from headrace.checkpoints.delta_log import commit_actions, open_table
+from headrace.checkpoints.delta_log import commit_actions, literal, open_table, queried
 from headrace.model.outcome import ChangeCounts
 from headrace.spark.rescued import rows_with
 
@@ -112,8 +110,9 @@ def quarantined_rows(path: str, flow: str, epoch: int, batch_id: int) -> int:
     table = open_table(path)
     if table is None:
         return 0
-    mine = (pc.field("flow") == flow) & (pc.field("epoch") == epoch) & (pc.field("batch_id") == batch_id)
-    return int(table.to_pyarrow_dataset().count_rows(filter=mine))
+    mine = f"flow = {literal(flow)} AND epoch = {int(epoch)} AND batch_id = {int(batch_id)}"
+    (found,) = queried(table, f"SELECT count(*) AS n FROM q WHERE {mine}")  # noqa: S608 - numbers and a quoted text
+    return int(found["n"])
 
 
 def _is_transaction(action: dict[str, Any], app_id: str, txn_version: int) -> bool:

@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 
 from headrace.model.names import quoted
 from headrace.spark.delta_tables import delta_table
-from headrace.spark.session import with_confs
+from headrace.spark.in_force import with_confs
 
 _VERSIONS = ("4.4.",)
 # No column should be called so.

@@ -62,11 +62,11 @@ def clear(session: SparkSession) -> None:
 @contextmanager
 def adopting_views(session: SparkSession) -> Iterator[None]:
     """Count the temporary views that a pipeline's code makes inside the block as the pipeline's."""
-    before = _temporary_views(session)
+    before = temporary_views(session)
     try:
         yield
     finally:
-        _of(session).update(SessionName(None, view) for view in _temporary_views(session) - before)
+        _of(session).update(SessionName(None, view) for view in temporary_views(session) - before)
 
 
 def _of(session: SparkSession) -> set[SessionName]:
@@ -86,6 +86,7 @@ def _lies_in(session: SparkSession, name: SessionName, folders: tuple[Path, Path
     return place.is_relative_to(storage) or place.name.startswith(stubs.name.rpartition("-")[0])
 
 
-def _temporary_views(session: SparkSession) -> frozenset[str]:
+def temporary_views(session: SparkSession) -> frozenset[str]:
+    """The names of the session's temporary views, whoever made them."""
     names: Any = session._jsparkSession.sessionState().catalog().getTempViewNames()  # noqa: SLF001 - all at once
     return frozenset(str(names.mkString("\n")).split("\n")) - {""}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
@@ -11,10 +11,8 @@ from typing import Protocol
 from pyspark.sql.streaming.query import StreamingQuery
 
 from headrace.checkpoints.delta_log import committed_transaction, table_state
-from headrace.checkpoints.failing_rows import SINK_REFUSED
 from headrace.checkpoints.first_reads import reads_commits
-from headrace.checkpoints.freshness import has_closed_results
-from headrace.checkpoints.loads import loads_of, store_load
+from headrace.checkpoints.freshness import goes_by_clock, has_closed_results
 from headrace.checkpoints.offsets import (
     Progress,
     clear_drafts_of_batches,
@@ -23,32 +21,35 @@ from headrace.checkpoints.offsets import (
     reopen_batch,
 )
 from headrace.checkpoints.records import FlowRecord, write_record
+from headrace.checkpoints.state_formats import format_of
 from headrace.graph.resolved import Mode, ResolvedDataset, ResolvedFlow
 from headrace.model.datasets import Kind
+from headrace.model.static_inputs import STATIC_INPUTS_KEY, StaticInputs
 from headrace.model.triggers import Trigger, TriggerKind
 from headrace.plan.loads import Load
 from headrace.runtime.ports import Canceled, Completed, Report
 from headrace.runtime.seam import Point
+from headrace.sources.kafka_offsets import Told
 from headrace.spark.commit_counter import CommitCounter
-from headrace.spark.confs import CHECKPOINT_CONFS
-from headrace.spark.failing_again import with_rows_that_pass
 from headrace.spark.failing_rows import spares, sparing
+from headrace.spark.in_force import with_confs
 from headrace.spark.lag import LagTeller
-from headrace.spark.loading import complete_load
+from headrace.spark.load_run import LoadRun
 from headrace.spark.lost_offsets import LossTeller
 from headrace.spark.maintenance import COMPACT_ABOVE_FILES
 from headrace.spark.patches import READS_COMMITS
 from headrace.spark.preparation import Preparation
 from headrace.spark.query_calls import storing
 from headrace.spark.real_time import check_real_time
-from headrace.spark.refused_again import deliver_refused
-from headrace.spark.replaying import frame_of, settle, take_back
-from headrace.spark.session import on_clone, with_confs
+from headrace.spark.session import on_clone
 from headrace.spark.sinks.making import deliveries, passes_over, with_delivery
 from headrace.spark.sinks.progress_counter import ProgressCounter
 from headrace.spark.sinks.resuming import resumed
 from headrace.spark.sinks.target import SinkTarget
 from headrace.spark.starting import BatchWriter, Calls, Counter, start_query
+from headrace.spark.state_formats import new_format
+from headrace.spark.state_teller import StateTeller
+from headrace.spark.static_inputs import FolderListings, pinned
 from headrace.spark.surroundings import Surroundings
 from headrace.spark.taking import Taking
 from headrace.spark.target import Target
@@ -99,8 +100,10 @@ class Execution:
         current: Callable[[], None],
         patience_s: Callable[[], float | None],
         tidy: Callable[[], None],
+        looks: Callable[[], None],
     ) -> None:
         self._around = around
+        self._looks = looks
         self._preparation = preparation
         self._flow = flow
         self._trigger = trigger
@@ -110,6 +113,8 @@ class Execution:
         self._current = current
         self._patience_s = patience_s
         self._tidy = tidy
+        # The batch that is computed once more; what comes behind it is new.
+        self._repeated = -1
         # True when a batch was done before the attempt failed.
         self.progressed = False
 
@@ -136,43 +141,8 @@ class Execution:
 
     def load(self, load: Load) -> Report:
         """Run a stream's query as a batch over a range; raises what made it fail."""
-        around, flow = self._around, self._flow
-        record = around.state.progress_of(flow)
-        folder = around.state.record_file(flow).parent
-        stored = next((one for one in loads_of(folder, around.naming.canonical) if one.number == load.number), None)
-        if stored is not None and not stored.pending:
-            # By an attempt before, which failed in the stream that follows.
-            return Completed(flow.name)
-        if load.retired:
-            around.fence()
-            store_load(folder, load)
-            return Completed(flow.name)
-        if stored is not None:
-            # Which rows a replay means was found by its first try.
-            load = replace(load, replay=stored.replay)
-        if load.replay is not None and load.replay.rules == (SINK_REFUSED,):
-            self._started()
-            deliver_refused(around, self._preparation, flow, record, load, load.replay, self._attempt)
-            return Completed(flow.name)
-        if load.replay is not None and load.replay.failing is not None:
-            load = with_rows_that_pass(around, self._preparation, flow, load, load.replay)
-        frame = frame_of(around, self._preparation, flow, record, load)
-        self._started()
-        # Only a load that can be read is one that has to be finished.
-        around.fence()
-        store_load(folder, load)
-        if load.replay is not None:
-            take_back(around, flow, record, load)
-        judged = load.replay is None or load.replay.judged
-        # A sink takes what is replayed as a delivery of its own.
-        own = replace(record, epoch=load.epoch, delivery=f"{record.delivery}:{load.number}")
-        taker = deliveries(around, flow, own, self._attempt, once=True)
-        (taker or self._targets.table(flow, own, replaces=False, judged=judged)).write(frame, 0)
-        if load.replay is not None:
-            settle(around, flow, record, load, load.replay)
-        else:
-            complete_load(around, flow, load)
-        return Completed(flow.name)
+        run = LoadRun(self._around, self._preparation, self._flow, self._targets, self._attempt, self._started)
+        return run.complete(load)
 
     def _batch(self, flow: ResolvedFlow) -> Report:
         """A materialized view, or a flow that runs once."""
@@ -243,11 +213,13 @@ class Execution:
         own_sink = not delivers and (merges or self._needs_own_sink(dataset, checkpoint, record))
         if own_sink and broken_off:
             record = self._counted(record, query_id_of(checkpoint))
-        confs = {**record.confs, **flow.flow.spark_conf}
+        confs = {**flow.flow.spark_conf, **record.confs}
         with self._preparation.loading, self._from_first_commits(checkpoint), storing():
             self._preparation.register_inputs(flow)
             with with_confs(around.session, confs):
                 frame = self._preparation.frame(flow)
+                beside = StaticInputs.of(around.session.conf.get(STATIC_INPUTS_KEY, None))
+                frame = pinned(frame, flow.name) if beside.pinned else frame
                 # From here on the schema grows, also when this attempt fails.
                 around.catalog.inferred.add(flow.name)
                 sources = topic_sources(frame)
@@ -276,28 +248,44 @@ class Execution:
         with self._preparation.loading, with_confs(around.session, confs):
             query = start_query(around, flow, frame, trigger, checkpoint, target)
         self._started()
+        tell = self._teller(query, sources, told, beside)
+        try:
+            return self._followed(query, record, target, began_at, tell)
+        except Exception as error:
+            # What failed is to be told, and not that nothing can be told of it.
+            with suppress(Exception):
+                tell(last=True)
+            explain_failure(around, flow, sources, checkpoint, error)
+            raise
+
+    def _teller(
+        self, query: StreamingQuery, sources: tuple[TopicSource, ...], told: Mapping[int, Told], beside: StaticInputs
+    ) -> Tell:
+        """What says how a running query gets on, and what it does without."""
+        around, flow, kind = self._around, self._flow, self._trigger.kind
         # In real time the newest offsets that Spark knows are older than what was read.
-        lag = LagTeller(around, flow, query, reads_topics=bool(sources) and not real_time)
+        reads_topics = bool(sources) and kind is not TriggerKind.REAL_TIME
+        lag = LagTeller(around, flow, query, reads_topics=reads_topics)
         losses = LossTeller(around, flow, query, sources, told)
+        state = StateTeller(around, flow, query)
+        listings = FolderListings(query, beside.listed_every_s or float("inf"), around.now)
 
         def tell(*, last: bool = False) -> None:
             lag.tell(last=last)
             losses.tell()
+            state.tell(last=last)
+            listings.look()
+            if kind.goes_on and not last:
+                self._looks()
 
-        try:
-            return self._followed(query, record, target, began_at, tell)
-        except Exception as error:
-            losses.tell()
-            explain_failure(around, flow, sources, checkpoint, error)
-            raise
+        return tell
 
     def _opening(self, record: FlowRecord, checkpoint: Path) -> FlowRecord:
         """The record with what a checkpoint is opened with, and a new one is made with."""
         if not record.confs:
             # A checkpoint that is there without a record was not made here, and opens with what it was made with.
-            session = self._around.session
-            made_now = {key: str(session.conf.get(key)) for key in CHECKPOINT_CONFS}
-            record = replace(record, confs={} if (checkpoint / "offsets").is_dir() else made_now)
+            own = self._flow.flow.spark_conf
+            record = replace(record, confs=format_of(checkpoint) or new_format(self._around.session, own))
         if read_progress(checkpoint) is None:
             record = replace(record, made_with=self._flow.made_with)
         return record
@@ -305,13 +293,20 @@ class Execution:
     def _trigger_after(self, progress: Progress | None, checkpoint: Path, sources: tuple[TopicSource, ...]) -> Trigger:
         """The trigger of a query that goes on; one that has results to write, closed by its last batch, writes them.
 
-        Spark writes them with one more batch, which it plans only after a batch that the same query has computed
-        (``MicroBatchExecution.constructNextBatch``), or with what comes next. So it computes the last batch again, of
-        which the sink writes nothing, and goes on from there, which takes more than one batch. Where a broker no longer
-        has what that batch has read, its state would be computed without: the results wait for what comes next.
+        So does one whose timers may be due by the clock. Spark writes them with one more batch, which it plans only
+        after a batch that the same query has computed (``MicroBatchExecution.constructNextBatch``), or with what comes
+        next. So it computes the last batch again, of which the sink writes nothing, and goes on from there, which takes
+        more than one batch. Where a broker no longer has what that batch has read, its state would be computed without:
+        the results wait for what comes next.
         """
         around, flow = self._around, self._flow
-        if progress is None or not has_closed_results(flow, progress) or self._trigger.kind is TriggerKind.REAL_TIME:
+        if progress is not None and not progress.completed:
+            # Spark computes it first.
+            self._repeated = progress.batch_id
+        due = progress is not None and (
+            has_closed_results(flow, progress) or (goes_by_clock(flow) and progress.completed)
+        )
+        if progress is None or not due or self._trigger.kind is TriggerKind.REAL_TIME:
             return self._trigger
         if around.graph.by_name[flow.target].kind is Kind.SINK and not passes_over(around, flow):
             # Spark's own writer would get the batch again.
@@ -320,6 +315,7 @@ class Execution:
             return self._trigger
         around.fence()
         reopen_batch(checkpoint, progress.batch_id)
+        self._repeated = progress.batch_id
         return Trigger() if self._trigger.kind is TriggerKind.ONCE else self._trigger
 
     @contextmanager
@@ -345,7 +341,15 @@ class Execution:
         around, flow = self._around, self._flow
         counter = _counter(around, flow, record, query) if target is None else None
         look = _Look(around, flow, record, target, counter, self._tidy, tell)
-        watch = QueryWatch(query, look=look, current=self._current, patience_s=self._patience_of_query, now=around.now)
+        ends = goes_by_clock(flow) and not self._trigger.kind.goes_on
+        watch = QueryWatch(
+            query,
+            look=look,
+            current=self._current,
+            patience_s=self._patience_of_query,
+            now=around.now,
+            drains_behind=self._repeated if ends else None,
+        )
         try:
             end = watch.until_end()
         except Exception as error:
@@ -357,6 +361,7 @@ class Execution:
             raise
         tell(last=True)
         counted_version = record.counted_version
+        checkpoint = around.state.checkpoint(flow, record.epoch)
         if counter is not None:
             around.at(Point.WRITTEN)
             counter.count()
@@ -370,7 +375,7 @@ class Execution:
             sources=tuple(source.digest for source in flow.analysis.sources),
             started_at=began_at,
             counted_version=counted_version,
-            running=end is End.WITHIN_BATCH,
+            running=end is End.WITHIN_BATCH or (end is End.DRAINED and _is_unfinished(checkpoint)),
             made_with=flow.made_with,
         )
         around.fence()
@@ -378,7 +383,7 @@ class Execution:
         if _batches(target, counter):
             self._tidy()
         # A stream without end has done all that it should whenever it is stopped; another may have left input unread.
-        whole = end is End.BY_ITSELF or self._trigger.kind.goes_on
+        whole = end in (End.BY_ITSELF, End.DRAINED) or self._trigger.kind.goes_on
         return Completed(flow.name) if whole else Canceled(flow.name)
 
     def _patience_of_query(self) -> float | None:

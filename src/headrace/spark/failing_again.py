@@ -10,18 +10,22 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from headrace.checkpoints.failing_rows import StoredRow, mark_failing, stored_failing_rows
+from headrace.checkpoints.flow_records import unfinished_batch
 from headrace.checkpoints.loads import finished, store_load
 from headrace.errors import PipelineError
 from headrace.events.types import Warned
 from headrace.graph.resolved import ResolvedFlow
+from headrace.model.failing_rows import MOST_OF_A_BATCH
 from headrace.plan.loads import Load, Replay
-from headrace.runtime.halving import NoSingleRowFails, failing
+from headrace.runtime.halving import NoSingleRowFails, TooManyFail, failing
 from headrace.runtime.seam import Point
 from headrace.spark.batch_plan import BatchPlan
-from headrace.spark.numbered_rows import JSON_OPTIONS, NumberedRows, numbered
+from headrace.spark.in_force import with_confs
+from headrace.spark.numbered_rows import NumberedRows, numbered
 from headrace.spark.preparation import Preparation
 from headrace.spark.row_failures import RowFailures
-from headrace.spark.session import on_clone, with_confs
+from headrace.spark.session import on_clone
+from headrace.spark.stored_rows import from_json
 from headrace.spark.surroundings import Surroundings
 
 _REPLAYED = "replayed"
@@ -41,17 +45,16 @@ def with_rows_that_pass(
     place = flow.flow.location
     if flow.analysis.operators:
         raise PipelineError("REPLAY.KEEPS_STATE", location=place, flow=flow.name, name=flow.target)
-    stored = stored_failing_rows(around.state.record_file(flow).parent)
-    plan = _plan(around, preparation, flow)
+    stored = stored_failing_rows(around.state.record_file(flow).parent, but=unfinished_batch(around.state, flow))
+    plan = plan_of(around, preparation, flow)
     # In the order of their sources, as they are numbered.
     ordered = sorted(stored, key=lambda row: row.input)
     failures = RowFailures(around, flow)
     with numbered(plan, _sources(flow, plan, asked, ordered), {}) as rows:
         error = failures.of_rows(rows.why(0, rows.count))
-        found = {} if error is None else _still_failing(rows, failures, error)
-    if found:
-        first = next(iter(found.values()))
-        reason, at = failures.reason(first), failures.report(first).error.location
+        found = frozenset() if error is None else _still_failing(flow, rows, failures, error)
+    if error is not None:
+        reason, at = failures.reason(error), failures.report(error).error.location
         if len(found) == len(ordered):
             raise PipelineError("REPLAY.STILL_FAIL", location=at, flow=flow.name, count=len(found), reason=reason)
         message = f'flow "{flow.name}": its query still fails with {len(found)} of {len(ordered)} rows: {reason}'
@@ -60,19 +63,29 @@ def with_rows_that_pass(
     return replace(load, replay=replace(asked, failing=passing))
 
 
-def _still_failing(rows: NumberedRows, failures: RowFailures, error: Exception) -> dict[int, Exception]:
-    """The rows that fail, by their positions, and what each raises; *error* is what all of them do."""
+def _still_failing(flow: ResolvedFlow, rows: NumberedRows, failures: RowFailures, error: Exception) -> frozenset[int]:
+    """The positions of the rows that fail.
+
+    Raises:
+        PipelineError: REPLAY.MANY_FAIL: they are many, and it cannot be told which.
+    """
+    suspects = rows.suspects(rows.count)
+    if suspects and failures.of_rows(rows.why_without(suspects)) is None:
+        return frozenset(suspects)
     try:
-        return failing(rows.count, lambda first, last: failures.of_rows(rows.why(first, last)), rows.count)
-    except NoSingleRowFails:
-        raise error from None
+        found = failing(rows.count, lambda first, last: failures.of_rows(rows.why(first, last)), MOST_OF_A_BATCH)
+    except (NoSingleRowFails, TooManyFail):
+        reason, at = failures.reason(error), failures.report(error).error.location
+        said = {"flow": flow.name, "count": rows.count, "most": MOST_OF_A_BATCH, "reason": reason}
+        raise PipelineError("REPLAY.MANY_FAIL", location=at, **said) from error
+    return frozenset(found)
 
 
 def frame_of_failing(
     around: Surroundings, preparation: Preparation, flow: ResolvedFlow, asked: Replay, ids: Sequence[str]
 ) -> DataFrame:
     """What the query returns over rows that it has failed with."""
-    plan = _plan(around, preparation, flow)
+    plan = plan_of(around, preparation, flow)
     sources = _sources(flow, plan, asked, stored_failing_rows(around.state.record_file(flow).parent, ids))
     return plan.over(lambda number: sources[number])
 
@@ -87,7 +100,17 @@ def settle_failing(around: Surroundings, flow: ResolvedFlow, load: Load, ids: Se
     store_load(folder, finished(load))
 
 
-def _plan(around: Surroundings, preparation: Preparation, flow: ResolvedFlow) -> BatchPlan:
+def give_up(around: Surroundings, flow: ResolvedFlow, load: Load, there: Sequence[str]) -> None:
+    """Let a replay be one that nothing is left to do of; but for rows that are *there*, its rows wait as before."""
+    folder = around.state.record_file(flow).parent
+    around.fence()
+    mark_failing(folder, there, _REPLAYED)
+    around.fence()
+    store_load(folder, replace(load, retired=True))
+
+
+def plan_of(around: Surroundings, preparation: Preparation, flow: ResolvedFlow) -> BatchPlan:
+    """What the query of a flow computes, for other rows than those that its sources have."""
     with preparation.loading:
         preparation.register_inputs(flow)
         with with_confs(around.session, flow.flow.spark_conf):
@@ -112,8 +135,7 @@ def _sources(flow: ResolvedFlow, plan: BatchPlan, asked: Replay, stored: Sequenc
     for number, schema in enumerate(schemas):
         texts = [(row.row,) for row in stored if row.input == number]
         rows = plan.session.createDataFrame(texts, "row STRING")
-        rows = rows.select(F.from_json("row", schema, {**JSON_OPTIONS, "mode": "FAILFAST"}).alias("row"))
-        rows = rows.select("row.*")
+        rows = from_json(rows, "row", schema)
         for column, text in asked.changes:
             if column in rows.columns:
                 rows = rows.withColumn(column, F.expr(text).cast(rows.schema[column].dataType))

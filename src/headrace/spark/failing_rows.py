@@ -1,4 +1,7 @@
-"""Lets a stream go on without the rows that its query fails with: they are found, set aside, and the rest is taken."""
+"""Lets a stream go on without the rows that its query fails with: they are found, set aside, and the rest is taken.
+
+Where none are found, or too many, the whole batch is set aside, if the flow wants that.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from typing import Any, Protocol
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from headrace.checkpoints.failing_rows import (
@@ -22,18 +25,26 @@ from headrace.checkpoints.failing_rows import (
     failing_rows_kept,
     keep_failing,
     stored_failing_rows,
+    whole_batches,
 )
 from headrace.checkpoints.records import FlowRecord
 from headrace.errors import PipelineError
 from headrace.graph.resolved import ResolvedFlow
-from headrace.model.failing_rows import FEW, MOST_OF_A_BATCH, OnFailingRows
+from headrace.model.failing_rows import (
+    FEW,
+    MOST_OF_A_BATCH,
+    MOST_OF_A_WHOLE_BATCH,
+    OnFailingRows,
+    too_many_batches,
+)
 from headrace.runtime.halving import NoSingleRowFails, TooManyFail, failing
 from headrace.runtime.retry import retryable
 from headrace.runtime.seam import Point
 from headrace.spark.batch_plan import BatchPlan
-from headrace.spark.numbered_rows import WHOLE, NumberedRows, as_json, numbered
+from headrace.spark.numbered_rows import WHOLE, NumberedRows, numbered
 from headrace.spark.row_failures import RowFailures
 from headrace.spark.starting import BatchWriter
+from headrace.spark.stored_rows import as_json
 from headrace.spark.surroundings import Surroundings
 
 _FILE = "headrace_file"
@@ -118,7 +129,7 @@ class WithoutFailingRows:
             target.write(frame, batch_id)
         # What Spark's tasks raise; the rest is ours.
         except (PySparkException, Py4JJavaError) as error:
-            if not place.policy.set_aside or not self._failures.may_be_a_row(error):
+            if not place.policy.goes_on or not self._failures.may_be_a_row(error):
                 raise
             if fresh and target.tell_taken(batch_id, 0):
                 # It is there, and the code of today only counts it.
@@ -128,28 +139,69 @@ class WithoutFailingRows:
                     raise
                 raise self._failures.stateful(place.epoch, batch_id, error) from error
             with self._rows(frame, error) as rows:
+                # A query that gives other values each time fails as well as before.
                 if (
                     self._failures.of_rows(rows.why_without_any()) is not None
                     or self._failures.of_rows(rows.why(0, rows.count)) is None
                 ):
                     # It fails without rows as well, or something else than the query does.
                     raise
-                self._take_the_rest(rows, batch_id, error)
+                self._take_what_passes(rows, batch_id, error)
         self._count_in(target.rows)
 
     def _deliver_again(self, frame: DataFrame, batch_id: int) -> None:
         """Take a batch that a sink may have without the rows that were set aside: it does not get them now either."""
         place = self._place
+        if batch_id in whole_batches(place.folder, place.epoch, None):
+            self._target.write(frame.limit(0), batch_id, aside=failing_of_batch(place.folder, place.epoch, batch_id))
+            return
         stored = [row.row for row in stored_failing_rows(place.folder, batch=(place.epoch, batch_id))]
         with self._rows(frame, None) as rows:
             known = rows.positions_of(stored)
             self._target.write(rows.without(known), batch_id, aside=len(known))
 
-    def _take_the_rest(self, rows: NumberedRows, batch_id: int, error: Exception) -> None:
+    def _take_what_passes(self, rows: NumberedRows, batch_id: int, error: Exception) -> None:
+        policy = self._place.policy
+        try:
+            found = self._found(rows, error) if policy.set_aside and rows.repeatable else {}
+        except (PySparkException, Py4JJavaError, PipelineError):
+            if not policy.whole_batches or retryable(self._failures.report(error)):
+                raise
+            found = {}
+        if found:
+            self._take_the_rest(rows, batch_id, found)
+        elif retryable(self._failures.report(error)):
+            # A batch is not to blame for what passes by itself.
+            raise error
+        else:
+            self._leave_out(rows, batch_id, error)
+
+    def _leave_out(self, rows: NumberedRows, batch_id: int, error: Exception) -> None:
+        """Set aside a batch as a whole; it is none without rows then."""
+        place = self._place
+        many = too_many_batches(whole_batches(place.folder, place.epoch, None), batch_id)
+        if many is not None:
+            raise self._failures.too_many_batches(many, error) from error
+        if rows.count > MOST_OF_A_WHOLE_BATCH:
+            raise self._failures.too_large(batch_id, rows.count, error) from error
+        reason, condition = self._failures.reason(error), self._failures.report(error).condition
+        told = [
+            FailingRow(row["row"], reason, condition, _place(json.loads(row["row"]), row[_FILE]), source)
+            for source, row in rows.all_rows(_looked_at())
+        ]
+        self._keep(batch_id, told, whole=True)
+        self._around.emit(self._failures.batch_warning(batch_id, rows.count, error))
+        self._target.write(rows.none(), batch_id, aside=rows.count)
+
+    def _found(self, rows: NumberedRows, error: Exception) -> dict[int, Exception]:
+        """The rows that fail, by their positions, and what each raises."""
         allowed = self._allowed(rows.count)
         found = self._suspected(rows, allowed)
         if not found or self._failures.of_rows(rows.why_without(list(found))) is not None:
             found = self._searched(rows, allowed, error)
+        return found
+
+    def _take_the_rest(self, rows: NumberedRows, batch_id: int, found: Mapping[int, Exception]) -> None:
         self._keep(batch_id, self._told(rows, found))
         self._aside += len(found)
         self._around.emit(self._failures.warning(batch_id, found))
@@ -165,7 +217,7 @@ class WithoutFailingRows:
     def _rows(self, frame: DataFrame, error: Exception | None) -> AbstractContextManager[NumberedRows]:
         """The rows that the sources of the query give for a batch, which has ended with an error if any."""
         plan = BatchPlan.of(frame, self._around.session)
-        if not plan.repeatable:
+        if not plan.repeatable and (error is None or not self._place.policy.whole_batches):
             if error is not None and retryable(self._failures.report(error)):
                 raise error
             flow = self._place.flow
@@ -175,9 +227,8 @@ class WithoutFailingRows:
 
     def _told(self, rows: NumberedRows, found: Mapping[int, Exception]) -> list[FailingRow]:
         """Failing rows as they are set aside."""
-        looked_at = [as_json(F.col(WHOLE)).alias("row"), F.col(_FILE)]
         told = []
-        for position, (source, row) in rows.rows(list(found), looked_at).items():
+        for position, (source, row) in rows.rows(list(found), _looked_at()).items():
             error, place = found[position], _place(json.loads(row["row"]), row[_FILE])
             condition = self._failures.report(error).condition
             told.append(FailingRow(row["row"], self._failures.reason(error), condition, place, source))
@@ -206,11 +257,11 @@ class WithoutFailingRows:
         """How many rows of a batch of *count* may be set aside."""
         return min(max(int(self._place.policy.share * (self._read + count)), FEW) - self._aside, MOST_OF_A_BATCH)
 
-    def _keep(self, batch_id: int, rows: Sequence[FailingRow]) -> None:
+    def _keep(self, batch_id: int, rows: Sequence[FailingRow], *, whole: bool = False) -> None:
         around, place = self._around, self._place
         at = datetime.fromtimestamp(around.now(), timezone.utc)
         around.at(Point.TO_SET_ASIDE)
-        of_batch = OfBatch(place.identity, place.epoch, batch_id, around.update_id, at)
+        of_batch = OfBatch(place.identity, place.epoch, batch_id, around.update_id, at, whole=whole)
         keep_failing(place.folder, of_batch, rows, around.fence)
         around.at(Point.QUARANTINED)
 
@@ -229,7 +280,12 @@ def sparing(
 def spares(around: Surroundings, flow: ResolvedFlow) -> bool:
     """True when rows of a flow are set aside where its query fails with them, or were: a batch may come again."""
     policy = around.on_failing_rows.with_confs(flow.flow.spark_conf)
-    return policy.set_aside or failing_rows_kept(around.state.record_file(flow).parent)
+    return policy.goes_on or failing_rows_kept(around.state.record_file(flow).parent)
+
+
+def _looked_at() -> list[Column]:
+    """Of a row: all of it as JSON, and its file."""
+    return [as_json(F.col(WHOLE)).alias("row"), F.col(_FILE)]
 
 
 def _place(row: Mapping[str, Any], file: str) -> dict[str, Any]:

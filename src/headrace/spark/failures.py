@@ -32,7 +32,7 @@ from headrace.spark.changed_inputs import CHANGES, changed_input
 from headrace.spark.kafka_failures import kafka_problem
 
 # Conditions that wrap another one.
-_WRAPPERS = frozenset(
+WRAPPERS = frozenset(
     {
         "STREAM_FAILED",
         "FOREACH_BATCH_USER_FUNCTION_ERROR",
@@ -133,7 +133,7 @@ def failed(
         return told
     inner = innermost(causes)
     place = user_location(error, root) or flow.location
-    worker = next((c.message for c in reversed(causes) if _from_worker(c)), None)
+    worker = next((c.message for c in reversed(causes) if from_worker(c)), None)
     if worker is not None:
         place = _place_in_text(_WORKER_FRAME, worker, root) or place
         problem = PipelineError("FLOW.USER_CODE", location=place, flow=flow.name, reason=_raised_text(worker))
@@ -243,7 +243,7 @@ def whole_text(error: BaseException) -> str:
 
 def innermost(causes: tuple[Cause, ...]) -> Cause:
     """The innermost cause that carries a condition of its own, otherwise the innermost with a message."""
-    with_condition = [c for c in causes if c.condition and c.condition.split(".")[0] not in _WRAPPERS]
+    with_condition = [c for c in causes if c.condition and c.condition.split(".")[0] not in WRAPPERS]
     if with_condition:
         return with_condition[-1]
     return next((c for c in reversed(causes) if c.message), causes[-1])
@@ -317,7 +317,7 @@ def _new_fields(flow: Flow, new: NewFields) -> Failed:
     return Failed(flow.name, problem, condition=code, growth=growth)
 
 
-def _from_worker(cause: Cause) -> bool:
+def from_worker(cause: Cause) -> bool:
     """True for what a Python worker sent: the traceback of the user's function."""
     return cause.type_name == "PythonException" or cause.type_name.endswith("PythonUserException")
 

@@ -14,13 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from headrace.checkpoints.delta_log import commit_file
+from headrace.graph.new_tables import SPECIAL
 from headrace.graph.resolved import ResolvedDataset
 
 _TYPES = frozenset(
     ("boolean", "byte", "short", "integer", "long", "float", "double", "string", "binary", "date", "timestamp")
 )
-# Delta refuses columns with these in their names, unless they are mapped.
-_SPECIAL = frozenset(" ,;{}()\n\t=")
 # What our own sessions give to every table.
 _KNOWN_DEFAULTS = frozenset({"delta.checkpointInterval"})
 
@@ -93,7 +92,7 @@ def make_plain_table(
 
 
 def _plain_field(field: Mapping[str, Any]) -> bool:
-    known = field["nullable"] and not _SPECIAL & set(field["name"]) and set(field["metadata"]) <= {"comment"}
+    known = field["nullable"] and not SPECIAL & set(field["name"]) and set(field["metadata"]) <= {"comment"}
     return bool(known) and _plain_type(field["type"])
 
 

@@ -21,8 +21,8 @@ from headrace.model.schema import Schema
 from headrace.model.type_changes import schema_change
 from headrace.spark.catalog import Catalog
 from headrace.spark.delta_tables import struct_type
+from headrace.spark.in_force import with_confs
 from headrace.spark.queries import call
-from headrace.spark.session import with_confs
 from headrace.spark.table_rules import TableRules
 
 

@@ -10,6 +10,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from headrace.errors import PipelineError
 from headrace.graph.resolved import ResolvedFlow
 from headrace.sources.kafka_offsets import Lost, Told, gone_between, lost_between, spans_of
+from headrace.spark.computed_batches import ComputedBatches
 from headrace.spark.surroundings import Surroundings
 from headrace.spark.topics import TopicSource, first_left, tell_lost
 
@@ -37,19 +38,13 @@ class LossTeller:
     ) -> None:
         self._around = around
         self._flow = flow
-        self._query = query
+        self._batches = ComputedBatches(query)
         self._sources = [source for source in sources if not source.fails_on_loss]
         self._told = told
-        self._seen = -1
 
     def tell(self) -> None:
         """Warn of what the batches since the last call have lost."""
-        last: Any = self._query.lastProgress if self._sources else None
-        if last is None or int(last["batchId"]) <= self._seen:
-            return
-        batches: list[Any] = [batch for batch in self._query.recentProgress if int(batch["batchId"]) > self._seen]
-        for batch in batches:
-            self._seen = max(self._seen, int(batch["batchId"]))
+        for batch in self._batches.new() if self._sources else ():
             for source in self._sources:
                 tell_lost(self._around, self._flow, self._lost(source, batch["sources"][source.number]))
 

@@ -40,8 +40,8 @@ class Names:
         self._known.pop(name, None)
 
     def of(self, name: QualifiedName) -> SessionName:
-        """The session's name of a dataset that is known."""
-        return self._known[name]
+        """The session's name of a dataset, or of a table that is none."""
+        return self._known.get(name) or session_name(self._naming, name, view=False)
 
     @property
     def databases(self) -> frozenset[str]:

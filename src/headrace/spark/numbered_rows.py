@@ -15,8 +15,9 @@ from pyspark.storagelevel import StorageLevel
 
 from headrace.model.names import quoted
 from headrace.spark.batch_plan import BatchPlan
+from headrace.spark.in_force import with_confs
 from headrace.spark.raising import Unmarked
-from headrace.spark.session import with_confs
+from headrace.spark.stored_rows import as_json, whole_row
 
 # The columns of a row as its source has them, in one.
 WHOLE = "headrace_whole"
@@ -41,6 +42,7 @@ class NumberedRows:
     """
 
     def __init__(self, plan: BatchPlan, sources: Sequence[DataFrame], told: Sequence[str]) -> None:
+        self.repeatable = plan.repeatable
         self._plan = plan
         self._sources = sources
         self._beside = (_ID, *told)
@@ -63,6 +65,18 @@ class NumberedRows:
         nothing = F.col(_ID) < 0
         with with_confs(self._plan.session, {"spark.sql.adaptive.enabled": "false"}):
             return _raised(self._plan.over(lambda number: self._sources[number].where(nothing).drop(*self._beside)))
+
+    def none(self) -> DataFrame:
+        """What the query returns over no rows."""
+        return self._plan.over(lambda number: self._sources[number].limit(0).drop(*self._beside))
+
+    def all_rows(self, looked_at: Sequence[Column]) -> list[tuple[int, Row]]:
+        """For each row, in order, the number of its source, and what is looked at of it, as :meth:`rows` has it."""
+        return [
+            (number, row["seen"])
+            for number, source in enumerate(self._sources)
+            for row in self._with_whole(source).sort(_ID).select(F.struct(*looked_at).alias("seen")).collect()
+        ]
 
     def why_without(self, positions: Sequence[int]) -> Exception | None:
         """What the query raises over all rows but some; None when it does not."""
@@ -91,8 +105,7 @@ class NumberedRows:
         for number, source in enumerate(self._sources):
             ids = [row for row in wanted if row >> _SOURCE_BITS == number]
             if ids:
-                names = [quoted(name) for name in source.columns if name not in self._beside]
-                rows = source.where(F.col(_ID).isin(ids)).withColumn(WHOLE, F.struct(*names))
+                rows = self._with_whole(source.where(F.col(_ID).isin(ids)))
                 for row in rows.select(_ID, F.struct(*looked_at).alias("seen")).collect():
                     found[wanted[row[_ID]]] = (number, row["seen"])
         return found
@@ -101,7 +114,7 @@ class NumberedRows:
         """The positions of rows that are, as JSON, among some."""
         found = []
         for source in self._sources:
-            whole = as_json(F.struct(*(quoted(name) for name in source.columns if name not in self._beside)))
+            whole = as_json(whole_row(source, [name for name in source.columns if name not in self._beside]))
             found += [self._position(row[0]) for row in source.where(whole.isin(list(stored))).select(_ID).collect()]
         return sorted(found)
 
@@ -123,6 +136,10 @@ class NumberedRows:
             # Functions of Python raise all the same; of other queries it cannot be told.
             return []
         return sorted(self._position(row) for row in ids)
+
+    def _with_whole(self, source: DataFrame) -> DataFrame:
+        names = [name for name in source.columns if name not in self._beside]
+        return source.withColumn(WHOLE, whole_row(source, names))
 
     def _between(self, number: int, first: int, last: int) -> DataFrame:
         source = self._sources[number]
@@ -170,16 +187,3 @@ def numbered(plan: BatchPlan, sources: Sequence[DataFrame], told: dict[str, Colu
     finally:
         for source in found:
             source.unpersist()
-
-
-# Times to the microsecond, as Spark has them, and what is NULL.
-JSON_OPTIONS = {
-    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
-    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
-    "ignoreNullFields": "false",
-}
-
-
-def as_json(row: Column) -> Column:
-    """A row as JSON, of which Spark makes the same row again with :data:`JSON_OPTIONS`; binary columns in base64."""
-    return F.to_json(row, JSON_OPTIONS)

@@ -35,7 +35,9 @@ from contextvars import ContextVar
 from functools import wraps
 from typing import Any
 
+from pyspark.sql.catalog import Catalog
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
+from pyspark.sql.conf import RuntimeConfig
 from pyspark.sql.group import GroupedData
 from pyspark.sql.readwriter import DataFrameReader, DataFrameWriter
 from pyspark.sql.session import SparkSession
@@ -48,6 +50,7 @@ from headrace.spark import auto_loader, input_file, source_formats
 from headrace.spark.delta_reader import reading_delta, with_feed_columns
 from headrace.spark.kafka_reader import reading_topics
 from headrace.spark.listeners import noted
+from headrace.spark.ready import confs, functions, grouping, listening, reading, writing
 from headrace.spark.resolving import RESOLVING
 from headrace.sql.readonly import check_readonly
 from headrace.sql.rewrite import without_streams
@@ -94,6 +97,36 @@ _ACTIONS = (
 )
 _WRITES = ("save", "saveAsTable", "insertInto", "csv", "jdbc", "json", "orc", "parquet", "text", "xml")
 _READS = ("csv", "json", "load", "orc", "parquet", "text", "xml")
+# What takes effect in a ready session alone, when a script calls it: classes, methods, what is wrapped around each.
+_TABLES_READ = ("tableExists", "getTable", "listColumns", "refreshTable", "isCached", "cacheTable", "uncacheTable")
+_PATHS_WRITTEN = ("save", "csv", "json", "orc", "parquet", "text", "xml")
+_PATHS_READ = tuple(name for name in _READS if name != "parquet")
+_IN_READY: tuple[tuple[type, tuple[str, ...], Callable[[Any], Any]], ...] = (
+    *((owner, ("table",), reading.named_for_reading) for owner in (SparkSession, DataFrameReader, DataStreamReader)),
+    (Catalog, _TABLES_READ, reading.named_for_reading),
+    (Catalog, ("databaseExists", "getDatabase", "listTables"), reading.named_schema),
+    (Catalog, ("setCurrentDatabase",), reading.using_schema),
+    (Catalog, ("setCurrentCatalog",), reading.using_catalog),
+    (SparkSession, ("sql",), reading.running),
+    (SparkSession.Builder, ("getOrCreate",), confs.building),
+    (RuntimeConfig, ("set",), confs.setting),
+    (StreamingQueryManager, ("addListener", "removeListener"), listening.adapting),
+    *(
+        (owner, (method,), wrapping)
+        for owner in (DataFrameReader, DataStreamReader, DataFrameWriter, DataStreamWriter)
+        for method, wrapping in (("option", writing.placing_option), ("options", writing.placing_options))
+    ),
+    *((owner, _PATHS_READ, writing.placing_path) for owner in (DataFrameReader, DataStreamReader)),
+    *((owner, ("parquet",), writing.placing_paths) for owner in (DataFrameReader, DataStreamReader)),
+    (DataFrameWriter, _PATHS_WRITTEN, writing.placing_path),
+    (DataFrameWriter, ("saveAsTable", "insertInto"), writing.named_for_writing),
+    (DataFrameWriter, ("save", "saveAsTable", "insertInto"), writing.with_options_as_confs),
+    (ClassicDataFrame, ("writeTo",), writing.named_for_writing),
+    (ClassicDataFrame, ("writeStream",), writing.counting),
+    (DataStreamWriter, ("trigger",), writing.hurrying),
+    (DataStreamWriter, ("start",), writing.starting),
+    (DataStreamWriter, ("toTable",), writing.starting_table),
+)
 _MARK = "_headrace_patched"
 # By these a query says itself what a stream of a table begins with, or what it reads of it.
 _SAYS_WHERE = {"startingversion", "startingtimestamp", "witheventtimeorder", "readchangefeed", "readchangedata"}
@@ -138,6 +171,20 @@ def install() -> None:
     for start in ("start", "toTable"):
         _wrap(DataStreamWriter, start, input_file.refusing_to_start)
         _wrap(DataStreamWriter, start, _refused(f"writeStream.{start}"))
+    _install_ready()
+
+
+def _install_ready() -> None:
+    """The patches of ready sessions (``ready/state.py``)."""
+    for owner, methods, wrapping in _IN_READY:
+        for method in methods:
+            _wrap(owner, method, wrapping)
+    for told in ("format", "queryName", "foreach", "foreachBatch"):
+        _wrap(DataStreamWriter, told, writing.noting(told))
+    functions.install()
+    # Names that Spark's classes lack.
+    DataStreamWriter.table = writing.table  # type: ignore[attr-defined]  # the vendor's
+    ClassicDataFrame.groupByKey = grouping.group_by_key  # type: ignore[attr-defined]  # Scala's
 
 
 def _wrap(owner: type, name: str, wrapping: Callable[[Any], Any]) -> None:

@@ -8,18 +8,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import IntegerType, LongType, StringType, StructType
 
 from headrace.expectations.apply import set_aside
 from headrace.expectations.compile import Rules
+from headrace.graph.new_tables import MAPPING, has_special_names
 from headrace.model.names import sql_text
+from headrace.model.schema import Schema
 from headrace.runtime.seam import Point, Seam
 from headrace.spark.conflicts import tried_again
 from headrace.spark.target_place import TargetPlace, transaction_version
 from headrace.spark.term_guard import of_term
 
-_SOURCE_TYPE = "struct<file:string,topic:string,partition:int,offset:bigint,version:bigint>"
+_SOURCE_COLUMNS = "file string, topic string, partition int, offset bigint, version bigint"
 
 
 @dataclass(frozen=True)
@@ -41,10 +44,13 @@ class Quarantining:
     def __call__(self, rows: DataFrame, batch_id: int, *, again: bool) -> None:
         """Set aside what is to be, of judged rows, in place of what another attempt has left if it comes *again*."""
         place = self.place
-        broken = set_aside(rows, self.rules).select(
+        found = set_aside(rows, self.rules)
+        row = found.schema["row"].dataType
+        assert isinstance(row, StructType)  # noqa: S101 - it is made as one
+        broken = found.withColumn("source", _source(row)).select(
             "row",
             "broken",
-            F.lit(None).cast(_SOURCE_TYPE).alias("source"),
+            "source",
             F.lit(place.update_id).alias("update_id"),
             F.lit(place.identity).alias("flow"),
             F.lit(place.epoch).alias("epoch"),
@@ -75,16 +81,39 @@ class Quarantining:
         writer.save(place.quarantine)
 
 
+def _source(row: StructType) -> Column:
+    """Where a row comes from, as far as its columns say it under the names that its sources give them; else NULL.
+
+    Of a record of Kafka all three of its columns have to be there.
+    """
+    types = {field.name: field.dataType for field in row}
+    record = ("topic", "partition", "offset")
+    found: dict[str, Column] = {}
+    if [types.get(name) for name in record] == [StringType(), IntegerType(), LongType()]:
+        found = {name: F.col(f"row.{name}") for name in record}
+    files = types.get("_metadata")
+    if isinstance(files, StructType) and "file_path" in files.names:
+        found["file"] = F.col("row._metadata.file_path")
+    if types.get("_commit_version") == LongType():
+        found["version"] = F.col("row._commit_version")
+    columns = (column.split() for column in _SOURCE_COLUMNS.split(", "))
+    given = [found.get(name, F.lit(None)).cast(kind).alias(name) for name, kind in columns]
+    known = F.coalesce(*(column.cast("string") for column in found.values())) if found else F.lit(None)
+    return F.when(known.isNotNull(), F.struct(*given))
+
+
 def make_quarantine(session: SparkSession, path: str, empty: DataFrame, term: int | None) -> None:
     """An empty quarantine table for rows like those of *empty*; what was there is gone.
 
     Nothing is done once a holder of the lease with a number above *term* has done it.
     """
     columns = (
-        f"broken array<string>, source {_SOURCE_TYPE}, update_id string, flow string, epoch int, batch_id bigint, "
-        "quarantined_at timestamp, status string"
+        f"broken array<string>, source struct<{_SOURCE_COLUMNS}>, update_id string, flow string, epoch int, "
+        "batch_id bigint, quarantined_at timestamp, status string"
     )
     frame = session.createDataFrame([], columns).crossJoin(empty.select(F.struct("*").alias("row")))
     frame = frame.select("row", *[name for name in frame.columns if name != "row"])
     writer = frame.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
+    if has_special_names(Schema.from_json(empty.schema.json())):
+        writer = writer.options(**MAPPING)
     writer.options(**of_term(term, "clearing")).partitionBy("flow").save(path)

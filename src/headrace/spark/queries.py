@@ -20,6 +20,7 @@ from headrace.spark.active import make_current
 from headrace.spark.auto_loader import ANEW, FOLDERS, folders_below
 from headrace.spark.catalog import Catalog
 from headrace.spark.debezium import opened
+from headrace.spark.distinct_counts import counting_distinct
 from headrace.spark.input_file import IN_METADATA
 from headrace.spark.names import Names
 from headrace.spark.patches import CHECK_PATH, QUERIES_ONLY, SPELL_NAME, SPELL_QUERY
@@ -66,6 +67,7 @@ def call(flow: Flow, catalog: Catalog, *, resolving: bool = False, columns: tupl
             frame = query.function() if isinstance(query, PythonQuery) else catalog.session.sql(query.text)
     if not isinstance(frame, DataFrame):
         raise PipelineError("FLOW.NO_FRAME", location=flow.location, flow=flow.name, type=type(frame).__name__)
+    frame = counting_distinct(frame)
     return _placed(frame, query, columns, flow) if isinstance(query, SqlQuery) else frame
 
 

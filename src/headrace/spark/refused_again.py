@@ -10,17 +10,20 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from headrace.checkpoints.failing_rows import StoredRow, stored_failing_rows
-from headrace.checkpoints.loads import store_load
+from headrace.checkpoints.flow_records import unfinished_batch
+from headrace.checkpoints.loads import loads_of, next_number, store_load
 from headrace.checkpoints.records import FlowRecord
 from headrace.errors import PipelineError
 from headrace.graph.resolved import ResolvedFlow
 from headrace.plan.loads import Load, Replay
 from headrace.spark.delta_tables import struct_type
-from headrace.spark.failing_again import settle_failing
-from headrace.spark.numbered_rows import JSON_OPTIONS
+from headrace.spark.failing_again import give_up, settle_failing
+from headrace.spark.in_force import with_confs
 from headrace.spark.preparation import Preparation
-from headrace.spark.session import on_clone, with_confs
+from headrace.spark.session import on_clone
+from headrace.spark.sinks.failed_batches import StillFails
 from headrace.spark.sinks.making import deliveries
+from headrace.spark.stored_rows import from_json
 from headrace.spark.surroundings import Surroundings
 
 
@@ -33,9 +36,10 @@ def deliver_refused(
     asked: Replay,
     attempt: int,
 ) -> None:
-    """Hand rows to the sinks that have refused them; what they refuse again is set aside anew.
+    """Hand rows to the sinks that have refused them, batch by batch; what they refuse again is set aside anew.
 
-    Which rows they are is stored before, so that each is delivered as one batch of its own however often it is tried.
+    A batch that a sink fails with as a whole stays where it is, and those behind it are delivered, in a load of their
+    own. Which rows a load has is stored before, so that each batch of it is delivered once however often it is tried.
 
     Args:
         around: the pipeline.
@@ -45,25 +49,63 @@ def deliver_refused(
         load: the replay.
         asked: what it is to do.
         attempt: the how manieth try of the flow.
+
+    Raises:
+        Exception: what the first sink has raised that still fails; the others have their rows.
     """
     folder = around.state.record_file(flow).parent
-    rows = stored_failing_rows(folder, asked.failing or (), refused=True)
+    rows = stored_failing_rows(folder, asked.failing or (), refused=True, but=unfinished_batch(around.state, flow))
     members = around.graph.by_name[flow.target].members or (flow.target,)
     # A sink that is no longer in the code gets nothing; its rows stay.
-    rows = [row for row in rows if row.sink in set(map(str, members))]
-    sinks = sorted({str(row.sink) for row in rows})
-    with preparation.loading, with_confs(around.session, {**record.confs, **flow.flow.spark_conf}):
-        frames = {sink: _frame(around, flow, asked, [row for row in rows if row.sink == sink]) for sink in sinks}
-    # Only a load that can be read is one that has to be finished.
-    load = replace(load, replay=replace(asked, failing=tuple(row.id for row in rows)))
-    around.fence()
-    store_load(folder, load)
-    own = replace(record, epoch=load.epoch, delivery=f"{record.delivery}:{load.number}")
-    for number, sink in enumerate(sinks):
-        target = deliveries(around, flow, own, attempt, once=True, only=sink)
+    rest = _by_batch([row for row in rows if row.sink in set(map(str, members))])
+    first: BaseException | None = None
+    while rest:
+        ids = tuple(row.id for batch in rest for row in batch)
+        load = replace(load, replay=replace(asked, failing=ids))
+        # Only a load that can be read is one that has to be finished.
+        with preparation.loading, with_confs(around.session, {**flow.flow.spark_conf, **record.confs}):
+            frames = [_frame(around, flow, asked, batch) for batch in rest]
+        around.fence()
+        store_load(folder, load)
+        own = replace(record, epoch=load.epoch, delivery=f"{record.delivery}:{load.number}")
+        done, error = _delivered(around, flow, own, attempt, list(zip(rest, frames, strict=True)))
+        there = [row.id for batch in rest[:done] for row in batch]
+        if error is None:
+            settle_failing(around, flow, load, there)
+            break
+        give_up(around, flow, load, there)
+        first = first or error
+        rest = rest[done + 1 :]
+        load = replace(load, number=next_number(loads_of(folder, around.naming.canonical)), begun=False)
+    if first is not None:
+        raise first
+
+
+def _by_batch(rows: Sequence[StoredRow]) -> list[list[StoredRow]]:
+    """The rows of each sink and batch, in the order in which the batches came."""
+    found: dict[tuple[str, int, int], list[StoredRow]] = {}
+    for row in rows:
+        found.setdefault((str(row.sink), row.epoch, row.batch_id), []).append(row)
+    return [found[key] for key in sorted(found)]
+
+
+def _delivered(
+    around: Surroundings,
+    flow: ResolvedFlow,
+    record: FlowRecord,
+    attempt: int,
+    batches: Sequence[tuple[Sequence[StoredRow], DataFrame]],
+) -> tuple[int, BaseException | None]:
+    """How many of the batches were delivered, and what the sink of the next one has raised that is to blame itself."""
+    for number, (batch, frame) in enumerate(batches):
+        sink = str(batch[0].sink)
+        target = deliveries(around, flow, record, attempt, once=True, only=sink)
         assert target is not None  # noqa: S101 - a sink has refused them
-        target.write(frames[sink], number)
-    settle_failing(around, flow, load, [row.id for row in rows])
+        try:
+            target.write(frame, number)
+        except StillFails as still:
+            return number, still.__cause__
+    return len(batches), None
 
 
 def _frame(around: Surroundings, flow: ResolvedFlow, asked: Replay, rows: Sequence[StoredRow]) -> DataFrame:
@@ -76,8 +118,7 @@ def _frame(around: Surroundings, flow: ResolvedFlow, asked: Replay, rows: Sequen
             named = ", ".join(sorted(columns))
             raise PipelineError("REPLAY.OTHER_SOURCE", location=flow.flow.location, flow=flow.name, columns=named)
     frame = around.session.createDataFrame([(row.row,) for row in rows], "row STRING")
-    options = {**JSON_OPTIONS, "mode": "FAILFAST"}
-    frame = frame.select(F.from_json("row", schema, options).alias("row")).select("row.*")
+    frame = from_json(frame, "row", schema)
     for column, text in asked.changes:
         frame = frame.withColumn(column, F.expr(text).cast(frame.schema[column].dataType))
     return on_clone(frame, around.work_group(flow.name))

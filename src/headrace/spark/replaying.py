@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from headrace.checkpoints.delta_log import table_state
@@ -18,13 +18,14 @@ from headrace.runtime.seam import Point
 from headrace.spark.delta_tables import delta_table
 from headrace.spark.failing_again import frame_of_failing, settle_failing
 from headrace.spark.frames import shaped
+from headrace.spark.in_force import with_confs
 from headrace.spark.loading import part_of
 from headrace.spark.preparation import Preparation
-from headrace.spark.session import on_clone, with_confs
+from headrace.spark.session import on_clone
+from headrace.spark.set_aside import RELEASED, REPLAYED, meant
+from headrace.spark.source_again import frame_from_source
 from headrace.spark.surroundings import Surroundings
 from headrace.spark.twin import as_batch
-
-OPEN, REPLAYED, RELEASED = "open", "replayed", "released"
 
 
 def frame_of(
@@ -34,6 +35,9 @@ def frame_of(
     group = around.work_group(flow.name)
     if load.replay is not None and load.replay.failing is not None:
         return frame_of_failing(around, preparation, flow, load.replay, load.replay.failing)
+    if load.replay is not None and load.replay.from_source:
+        written = around.state.load_is_in_table(flow, load)
+        return frame_from_source(around, preparation, flow, record, load.replay, written=written)
     if load.replay is not None:
         with preparation.loading, with_confs(around.session, flow.flow.spark_conf):
             return on_clone(set_aside_rows(around, flow, record, load.replay), group)
@@ -47,7 +51,7 @@ def set_aside_rows(around: Surroundings, flow: ResolvedFlow, record: FlowRecord,
     """The rows of a flow that are open in quarantine, as its function returned them, with their new values."""
     path = around.layout.quarantine(around.naming, flow.target)
     stored = around.session.read.format("delta").option("versionAsOf", replay.version).load(path)
-    rows = stored.where(_meant(record, replay)).select("row.*")
+    rows = stored.where(meant(record, replay)).select("row.*")
     for column, text in replay.changes:
         # The type stays, so that a number that is given as one is a text in a column of texts.
         rows = rows.withColumn(column, F.expr(text).cast(rows.schema[column].dataType))
@@ -78,23 +82,16 @@ def settle(around: Surroundings, flow: ResolvedFlow, record: FlowRecord, load: L
         return
     path = around.layout.quarantine(around.naming, flow.target)
     stored = around.session.read.format("delta").option("versionAsOf", replay.version).load(path)
-    batches = stored.where(_meant(record, replay)).select("epoch", "batch_id").distinct().collect()
+    batches = stored.where(meant(record, replay)).select("epoch", "batch_id").distinct().collect()
     # Whoever is stopped here, and goes on after another update, marks nothing that was set aside since.
     among = F.struct("epoch", "batch_id").isin(*(F.struct(F.lit(e), F.lit(b).cast("bigint")) for e, b in batches))
-    meant = _meant(record, replay) & (F.col("epoch") != load.epoch) & among
+    rows = meant(record, replay) & (F.col("epoch") != load.epoch) & among
     status = REPLAYED if replay.judged else RELEASED
     around.fence()
     jvm: Any = around.session._jvm  # noqa: SLF001 - Delta's API for columns is Java's
     values = jvm.java.util.HashMap()
     values.put("status", F.lit(status)._jc)  # noqa: SLF001 - the same
-    delta_table(around.session, path).update(meant._jc, values)  # noqa: SLF001 - the same
+    delta_table(around.session, path).update(rows._jc, values)  # noqa: SLF001 - the same
     around.at(Point.MARKED)
     around.fence()
     store_load(around.state.record_file(flow).parent, finished(load))
-
-
-def _meant(record: FlowRecord, replay: Replay) -> Column:
-    meant = (F.col("status") == OPEN) & (F.col("flow") == record.identity)
-    if replay.rules:
-        meant &= F.arrays_overlap("broken", F.array(*map(F.lit, replay.rules)))
-    return meant

@@ -28,7 +28,7 @@ from headrace.graph.resolved import ResolvedFlow
 from headrace.plan.reach import Restart
 from headrace.runtime.seam import Point
 from headrace.spark.commit_counter import CommitCounter
-from headrace.spark.confs import CHECKPOINT_CONFS
+from headrace.spark.state_formats import new_format
 from headrace.spark.surroundings import Surroundings
 
 _POSITIONS = (DeltaPosition, FilesPosition, UnreadFiles)
@@ -55,7 +55,7 @@ def begin_epoch(around: Surroundings, flow: ResolvedFlow, restart: Restart) -> N
         checkpoint = around.state.checkpoint(flow, epoch)
         metadata = batch_metadata(around.session, int(around.now() * 1000))
         seed_checkpoint(checkpoint, str(uuid.uuid4()), known, metadata=metadata)
-        confs = {key: str(around.session.conf.get(key)) for key in CHECKPOINT_CONFS}
+        confs = new_format(around.session, flow.flow.spark_conf)
         fresh = replace(fresh, confs=confs, made_with=flow.made_with)
     around.at(Point.SEEDED)
     around.fence()

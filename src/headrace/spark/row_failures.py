@@ -11,6 +11,7 @@ from headrace.checkpoints.offsets import first_offsets
 from headrace.errors import PipelineError
 from headrace.events.types import Warned
 from headrace.graph.resolved import ResolvedFlow
+from headrace.model.failing_rows import MOST_OF_A_WHOLE_BATCH
 from headrace.runtime.ports import Failed
 from headrace.runtime.retry import retryable
 from headrace.spark.failures import failed
@@ -57,6 +58,25 @@ class RowFailures:
         reason = self.reason(next(iter(found.values())))
         message = f'flow "{flow.name}": its query fails with {count}, set aside: {reason}'
         return Warned("ROWS.SET_ASIDE", message, flow.name, str(flow.target))
+
+    def batch_warning(self, batch_id: int, count: int, error: Exception) -> Warned:
+        """That a whole batch was set aside."""
+        flow, rows = self.flow, f"{count} row{'' if count == 1 else 's'}"
+        message = f'flow "{flow.name}": its query fails with batch {batch_id}, set aside with all of its {rows}: '
+        return Warned("ROWS.BATCH_SET_ASIDE", message + self.reason(error), flow.name, str(flow.target))
+
+    def too_many_batches(self, count: str, error: Exception) -> PipelineError:
+        """That one batch after the other fails."""
+        location, flow = self.report(error).error.location, self.flow.name
+        return PipelineError("ROWS.BATCHES_FAIL", location=location, flow=flow, count=count, reason=self.reason(error))
+
+    def too_large(self, batch_id: int, count: int, error: Exception) -> PipelineError:
+        """That a batch has more rows than are set aside at a time."""
+        location, most = self.report(error).error.location, MOST_OF_A_WHOLE_BATCH
+        flow, reason = self.flow.name, self.reason(error)
+        return PipelineError(
+            "ROWS.BATCH_TOO_LARGE", location=location, flow=flow, batch=batch_id, count=count, most=most, reason=reason
+        )
 
     def too_many(self, count: int, allowed: int, aside: int, error: Exception) -> PipelineError:
         """That more rows fail than may be set aside."""

@@ -1,4 +1,4 @@
-"""The Spark session of a pipeline, and the ready one for scripts."""
+"""The Spark session of a pipeline or a script."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import logging
 import os
 import re
 import sys
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,6 +21,7 @@ from headrace.connectors.java import check_java
 from headrace.connectors.spark_home import spark_home
 from headrace.spark import patches
 from headrace.spark.confs import DEFAULT_MASTER, cores_of, session_confs, static_confs, with_own
+from headrace.spark.in_force import settable
 from headrace.spark.java_names import look_up_once
 
 ALWAYS_THERE = "delta"
@@ -88,46 +88,10 @@ def session_there() -> SparkSession | None:
     return SparkSession._instantiatedSession  # noqa: SLF001 - it has no public form
 
 
-def spark_session(connectors: Iterable[str] = (), confs: Mapping[str, str] | None = None) -> SparkSession:
-    """A session for scripts, with Delta and the named connectors ready.
-
-    Args:
-        connectors: such as ``kafka``; Delta is always there.
-        confs: Spark settings, which win over the defaults.
-    """
-    folder = Path(tempfile.mkdtemp(prefix="headrace-"))
-    return open_session(
-        name="headrace", connectors=connectors, confs=confs or {}, log_folder=folder, environ=os.environ
-    )
-
-
 def jvm_pid(session: SparkSession) -> int:
     """The process id of the session's JVM."""
     jvm: Any = session._jvm  # noqa: SLF001 - has no public form
     return int(jvm.java.lang.ProcessHandle.current().pid())
-
-
-def settable(session: SparkSession, key: str) -> bool:
-    """True for a setting that a session that is there already takes: Spark's own while it runs, and all of a user's."""
-    return bool(session.conf.isModifiable(key)) or not key.startswith("spark.")
-
-
-@contextmanager
-def with_confs(session: SparkSession, confs: Mapping[str, str]) -> Iterator[None]:
-    """Settings for the queries that are started inside the block; each keeps a copy of its own."""
-    before: dict[str, str | None] = {key: session.conf.get(key, None) for key in confs}
-    try:
-        for key, wanted in confs.items():
-            session.conf.set(key, wanted)
-        yield
-    finally:
-        for key, value in before.items():
-            if not settable(session, key):
-                continue
-            if value is None:
-                session.conf.unset(key)
-            else:
-                session.conf.set(key, value)
 
 
 def on_clone(frame: DataFrame, work_group: str) -> DataFrame:

@@ -1,20 +1,32 @@
-"""Keeps the quarantine table of a dataset in step with the dataset's types."""
+"""The quarantine table of a dataset: which of its rows a replay means, and its types in step with the dataset's."""
 
 from __future__ import annotations
 
-from pyspark.sql import SparkSession
+from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
 from headrace.checkpoints.delta_log import table_state
 from headrace.checkpoints.layouts import table_layout
+from headrace.checkpoints.records import FlowRecord
 from headrace.model.names import quoted
 from headrace.model.properties import needed_features
 from headrace.model.schema import Schema
 from headrace.model.type_changes import schema_change
+from headrace.plan.loads import Replay
 from headrace.spark.alterations import describe_table
 from headrace.spark.delta_tables import struct_type
 from headrace.spark.frames import brought
 from headrace.spark.term_guard import of_term
+
+OPEN, REPLAYED, RELEASED = "open", "replayed", "released"
+
+
+def meant(record: FlowRecord, replay: Replay) -> Column:
+    """True for rows of a quarantine that a replay of a flow is about, in the version in which they are open."""
+    found = (F.col("status") == OPEN) & (F.col("flow") == record.identity)
+    if replay.rules:
+        found &= F.arrays_overlap("broken", F.array(*map(F.lit, replay.rules)))
+    return found
 
 
 def widen_quarantine(session: SparkSession, path: str, schema: Schema, term: int | None) -> None:

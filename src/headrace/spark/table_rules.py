@@ -23,11 +23,20 @@ from headrace.expectations.compile import Rules, masks
 from headrace.model.expectations import Action, Expectation, ExpectationCount
 from headrace.model.names import QualifiedName, quoted
 from headrace.model.outcome import FlowCounts
-from headrace.model.table_rules import ROW_RULES, ForeignKey, OnTime, RowCount, RowRule, Unique, columns_of
+from headrace.model.table_rules import (
+    ROW_RULES,
+    WHOLE_RULES,
+    ForeignKey,
+    OnTime,
+    RowCount,
+    RowRule,
+    Unique,
+    columns_of,
+)
 
 _PREFIX = "__headrace_beyond_"
 _POSITION, _REJECTED = "__headrace_position", "__headrace_rejected"
-_OWN, _KEY, _OTHERS = "__headrace_own_", "__headrace_key_", "__headrace_others_"
+_OWN, _KEY = "__headrace_own_", "__headrace_key_"
 # Delta keeps what it knows of a column under another name where columns can be renamed.
 _RENAMES = re.compile("name|id", re.IGNORECASE)
 Reads = Callable[[SparkSession, QualifiedName], DataFrame]
@@ -53,7 +62,7 @@ class TableRules:
     def rules(self) -> Rules:
         """The expectations over rows with the columns of :meth:`beside`."""
         told = {e.name: replace(e, predicate=F.col(self._column(e))) for e in self._of_rows}
-        judging = tuple(told.get(e.name, e) for e in self.declared if not isinstance(e.predicate, RowCount))
+        judging = tuple(told.get(e.name, e) for e in self.declared if not isinstance(e.predicate, WHOLE_RULES))
         return Rules(judging, tuple(map(self._column, self._of_rows)), tuple(told.values()))
 
     @property
@@ -68,8 +77,9 @@ class TableRules:
 
     @property
     def refers(self) -> bool:
-        """True where rows are judged by other tables too, which may be others the next time."""
-        return any(isinstance(e.predicate, ForeignKey) for e in self.declared)
+        """True where rows are judged by what may be otherwise the next time: other tables, and the clock."""
+        rules = [e.predicate for e in self.declared]
+        return any(isinstance(rule, ForeignKey) or (isinstance(rule, OnTime) and rule.ahead_s) for rule in rules)
 
     @property
     def _of_rows(self) -> tuple[Expectation, ...]:
@@ -167,11 +177,15 @@ class TableRules:
     def _holds(self, rule: RowRule, session: SparkSession, version: int | None) -> Column:
         if isinstance(rule, OnTime):
             joins = self.table is not None and not self.replaces
-            newest = _newest(session, str(self.table), rule.column, version) if joins else None
+            newest = newest_micros(session, str(self.table), rule.column, version) if joins else None
             there = F.col(quoted(rule.column))
-            # In microseconds: tables have times that Python has not.
+            # In microseconds: tables have times that Python has not. A watermark drops what is as late as its delay.
             behind = round(rule.within_s * 1e6)
-            return there.isNotNull() if newest is None else F.unix_micros(there) >= F.lit(newest - behind)
+            holds = there.isNotNull() if newest is None else F.unix_micros(there) > F.lit(newest - behind)
+            if rule.ahead_s is not None:
+                latest = F.unix_micros(F.current_timestamp()) + F.lit(round(rule.ahead_s * 1e6))
+                holds &= F.unix_micros(there) <= latest
+            return holds
         assert isinstance(rule, ForeignKey)  # noqa: S101 - those of keys are judged after the others
         return _is_missing(rule.columns) | _among(self.reads(session, rule.dataset), rule.columns, rule.referenced)
 
@@ -212,7 +226,7 @@ def _rows_of(session: SparkSession, path: str, version: int | None) -> DataFrame
     return (reader if version is None else reader.option("versionAsOf", version)).load(path)
 
 
-def _newest(session: SparkSession, path: str, column: str, version: int | None) -> int | None:
+def newest_micros(session: SparkSession, path: str, column: str, version: int | None = None) -> int | None:
     """The greatest time in a column of a table, in microseconds since 1970; None of no times.
 
     It is that of the table's log, to the millisecond, where it is there.
@@ -223,6 +237,8 @@ def _newest(session: SparkSession, path: str, column: str, version: int | None) 
     files = pa.table(table.get_add_actions(flatten=True))
     if not files.num_rows:
         return None
+    # Statistics are under the names as the table has them.
+    column = next((field.name for field in table.schema().fields if field.name.casefold() == column.casefold()), column)
     greatest, missing = f"max.{column}", f"null_count.{column}"
     renames = _RENAMES.fullmatch(table.metadata().configuration.get("delta.columnMapping.mode", "") or "")
     if "." not in column and not renames and {greatest, missing, "num_records"} <= set(files.column_names):

@@ -19,8 +19,9 @@ from headrace.model.type_changes import schema_change
 from headrace.runtime.ports import Canceled, Completed, Failed, Growth, Report
 from headrace.spark.cdc.comparing import Comparing
 from headrace.spark.frames import shaped
+from headrace.spark.in_force import with_confs
 from headrace.spark.preparation import Preparation
-from headrace.spark.session import on_clone, with_confs
+from headrace.spark.session import on_clone
 from headrace.spark.snapshots import Snapshot, asked, check_order, version_of_update
 from headrace.spark.surroundings import Surroundings
 from headrace.spark.target import Target

@@ -16,6 +16,8 @@ class End(Enum):
     BY_ITSELF = "by itself"
     BETWEEN_BATCHES = "between batches"
     WITHIN_BATCH = "within a batch"
+    # It would have gone on with timers of the clock for ever.
+    DRAINED = "with its input"
 
 
 class QueryWatch:
@@ -26,6 +28,7 @@ class QueryWatch:
         look: called at each look, about twice a second.
         current: called once, when a first batch is done or the query waits for input.
         patience_s: how long the running batch may still take once the query should end early, None before that.
+        drains_behind: end it once a batch behind this one has brought nothing new; None: never.
         now: seconds.
     """
 
@@ -37,12 +40,14 @@ class QueryWatch:
         current: Callable[[], None],
         patience_s: Callable[[], float | None],
         now: Callable[[], float],
+        drains_behind: int | None = None,
     ) -> None:
         self._query = query
         self._look = look
         self._current = current
         self._patience_s = patience_s
         self._now = now
+        self._drains_behind = drains_behind
         self._said_current = False
         self._deadline: float | None = None
         self._last_batch: int | None = None
@@ -64,6 +69,9 @@ class QueryWatch:
             if not self._said_current and self._is_current():
                 self._said_current = True
                 self._current()
+            if self._drains_behind is not None and self._is_drained(self._drains_behind):
+                self._query.stop()
+                return End.DRAINED
             patience_s = self._patience_s()
             if patience_s is None:
                 continue
@@ -74,6 +82,12 @@ class QueryWatch:
                 self._query.stop()
                 return End.BETWEEN_BATCHES if between_batches else End.WITHIN_BATCH
         return End.BY_ITSELF
+
+    def _is_drained(self, behind: int) -> bool:
+        progress = self._query.lastProgress
+        if progress is None or int(progress["batchId"]) <= behind:
+            return False
+        return all(source["startOffset"] == source["endOffset"] for source in progress["sources"])
 
     def _is_current(self) -> bool:
         return self._batch() is not None or str(self._query.status["message"]).startswith("Waiting")

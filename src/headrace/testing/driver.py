@@ -140,13 +140,15 @@ class Pipeline(ProjectFolder):
         changes: Sequence[str] = (),
         release: bool = False,
         abandon: bool = False,
+        from_source: bool = False,
     ) -> Result:
         """Rows that were set aside, through the rules of today; see ``Project.replay``.
 
         Raises:
             Crashed: it died where :meth:`crash_at` said.
         """
-        wanted = Replayed(name, tuple(rules), tuple(changes), judged=not release, abandon=abandon)
+        given = tuple(rules), tuple(changes)
+        wanted = Replayed(name, *given, judged=not release, abandon=abandon, from_source=from_source)
         outcome = self._opened(()).replay(wanted)
         self._fuse.check()
         return Result(outcome, self.settings.layout, self.settings.naming)

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
+from headrace.checkpoints.delta_log import queried
 from headrace.checkpoints.offsets import local_path
 from headrace.model.names import Naming
 from headrace.model.outcome import FlowCounts, FlowOutcome, FlowState, Outcome, UpdateState
@@ -98,6 +99,8 @@ def rows_at(path: str) -> SortedRows:
         return SortedRows(rows.cast(pa.schema(table.schema().to_arrow())).to_pylist())
     if features - {_MAPPED}:
         return SortedRows(_rows_by_file(table))
+    if (table.metadata().configuration.get("delta.columnMapping.mode") or "none") != "none":
+        return SortedRows(queried(table, "SELECT * FROM q"))
     return SortedRows(pa.table(table.to_pyarrow_table()).to_pylist())
 
 

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from headrace.spark.session import open_session, session_there, settable
+from headrace.spark.in_force import settable
+from headrace.spark.session import open_session, session_there
 from headrace.testing.java import FIRST_COMPILER
 
 _SMALL = {

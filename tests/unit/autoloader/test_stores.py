@@ -415,6 +415,22 @@ def test_the_longest_beginning_of_a_path_is_replaced(path, whole):
     assert mapped(path, paths) == whole
 
 
+@pytest.mark.parametrize("begin", ["/mnt/raw", "/mnt/raw/", "dbfs:/mnt/raw", "/dbfs/mnt/raw", "dbfs:///mnt/raw"])
+@pytest.mark.parametrize("path", ["/mnt/raw/in", "dbfs:/mnt/raw/in", "/dbfs/mnt/raw/in", "dbfs:///mnt/raw/in"])
+def test_what_is_said_of_one_spelling_of_a_mount_holds_for_all(begin, path):
+    assert mapped(path, {"dbfs:/": "/data/dbfs", "/mnt/": "/data/mnt", begin: "/raw"}) == "/raw/in"
+
+
+def test_a_mount_of_this_machine_is_in_the_vendors_file_system_only_when_it_is_said():
+    paths = {"dbfs:/": "/data/dbfs"}
+
+    assert [mapped(path, paths) for path in ("/mnt/x", "/dbfs/x", "dbfs:x")] == ["/mnt/x", "/data/dbfs/x", "dbfs:x"]
+
+
+def test_the_last_spelling_of_one_place_counts():
+    assert mapped("/mnt/x", {"/mnt/": "/default", "dbfs:/mnt": "/settings", "/mnt": "/option"}) == "/option/x"
+
+
 def test_a_store_that_nothing_reads_is_refused_with_the_setting_that_maps_it():
     with pytest.raises(PipelineError) as raised:
         whole_path("dbfs:/landing")

@@ -146,7 +146,9 @@ def test_a_view_whose_source_is_away_is_in_the_code_and_its_definition_stays_as_
 
 def test_a_table_in_whose_place_there_is_a_view_is_inactive_also_while_the_source_of_the_view_is_away(make, tmp_path):
     layout = StorageLayout(str(tmp_path))
-    (Path(layout.table(Naming(), V)) / "_delta_log").mkdir(parents=True)
+    log = Path(layout.table(Naming(), V)) / "_delta_log"
+    log.mkdir(parents=True)
+    (log / f"{0:020d}.json").touch()
     past = StoredPast(layout, Naming(), StoredState(layout, Naming(), "p", lambda: 0.0, lambda _f, _d: None))
 
     (left,) = past.inactive(make.graph(away=(make.away("v", Kind.PERSISTED_VIEW),)))

@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 from headrace.errors import PipelineError, Problems
 from headrace.model.location import Location
 from headrace.model.names import Naming
+from headrace.notebooks import read_notebook
 from headrace.project.files import load_files
-from headrace.project.notebooks import read_notebook
 
 CASES = sorted((Path(__file__).parent / "cases").glob("*.md"))
 BLOCK = re.compile(r"^```(\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -30,6 +30,14 @@ def test_the_variable_wins_when_a_file_has_the_secret_too(secrets):
     assert secrets.get("db-prod", "pass.word") == "from variable"
 
 
+def test_a_secret_is_in_the_keyring_when_no_variable_and_no_file_has_it(tmp_path):
+    secrets = Secrets(ENVIRON, tmp_path, lambda scope, key: f"{key} of {scope}")
+
+    assert secrets.get("mail", "token") == "token of mail"
+    assert secrets.get("db-prod", "pass.word") == "from variable"
+    assert secrets.redact("token of mail") == "[REDACTED]"
+
+
 def test_a_file_s_last_line_break_is_no_part_of_the_secret(secrets):
     assert secrets.get("db-prod", "user") == "alice"
 

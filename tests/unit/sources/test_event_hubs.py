@@ -199,3 +199,10 @@ def test_what_has_no_effect_goes_along_with_the_source_and_so_does_its_name():
 
 def test_a_reader_does_not_show_its_key():
     assert KEY not in repr(read())
+
+
+def test_a_connection_string_of_an_emulator_names_a_port_and_others_mean_that_of_the_service():
+    ported = CONNECTION.replace("servicebus.windows.net", "servicebus.windows.net:41000")
+
+    assert parse_connection(ported).servers.endswith(".servicebus.windows.net:41000")
+    assert parse_connection(CONNECTION).servers.endswith(".servicebus.windows.net:9093")

@@ -19,16 +19,34 @@ _AUTHORITIES = {
     "abfss": re.compile(r"[^@:\s]+@[^@:\s]+"),
     "hdfs": re.compile(r"[^@:\s]*(:\d+)?"),
 }
+# The vendor's file system as it is named, and where it is mounted; its mounts go without it.
+_DBFS = re.compile(r"^(dbfs:|/dbfs)(?=/|$)")
+_DBFS_ROOT = re.compile(r"^dbfs:/+")
+_MOUNT = re.compile(r"/mnt(?=/|$)")
 _LOCAL = LocalStore()
 
 
 def mapped(path: str, paths: Mapping[str, str]) -> str:
-    """A path with its beginning replaced, where *paths* says by what: the longest that ends at a slash counts."""
-    for prefix in sorted(paths, key=len, reverse=True):
-        begin = prefix.rstrip("/")
-        if path == begin or path.startswith(begin + "/"):
-            return paths[prefix].rstrip("/") + path[len(begin) :] or "/"
+    """A path with its beginning replaced, where *paths* says by what: the longest that ends at a slash counts.
+
+    The vendor's file system has several spellings; what is said of one (``/mnt/x``) holds for all of them
+    (``dbfs:/mnt/x``, ``/dbfs/mnt/x``), the last one said if there are several.
+    """
+    places = {begin: place for prefix, place in paths.items() for begin in _spellings(prefix.rstrip("/"))}
+    spelled = _DBFS_ROOT.sub("dbfs:/", path)
+    for begin in sorted(places, key=len, reverse=True):
+        if spelled == begin or spelled.startswith(begin + "/"):
+            return places[begin].rstrip("/") + spelled[len(begin) :] or "/"
     return path
+
+
+def _spellings(begin: str) -> tuple[str, ...]:
+    """All spellings of a beginning; a mount has one without the file system's name."""
+    below = _DBFS.sub("", _DBFS_ROOT.sub("dbfs:/", begin))
+    if below == begin and not _MOUNT.match(begin):
+        return (begin,)
+    named = f"dbfs:{below}", f"/dbfs{below}"
+    return (*named, below) if _MOUNT.match(below) else named
 
 
 def whole_path(path: str) -> str:

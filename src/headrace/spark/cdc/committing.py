@@ -13,7 +13,7 @@ from headrace.spark.cdc.merge import Merge
 from headrace.spark.cdc.replacing import replaced, write_path
 from headrace.spark.conflicts import Outdated, tried_again
 from headrace.spark.delta_transaction import delta_transaction
-from headrace.spark.session import with_confs
+from headrace.spark.in_force import with_confs
 
 _TRANSACTION, _VERSION = "spark.databricks.delta.write.txnAppId", "spark.databricks.delta.write.txnVersion"
 _METADATA = "spark.databricks.delta.commitInfo.userMetadata"

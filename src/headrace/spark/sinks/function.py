@@ -34,6 +34,9 @@ class FunctionSink:
         context.setLocalProperty(DELIVERY_PROPERTY, batch.transaction)
         try:
             self.function(rows, batch.number)
+        except Exception as error:
+            batch.failed(error)
+            raise
         finally:
             context.setLocalProperty(DELIVERY_PROPERTY, None)  # type: ignore[arg-type]  # takes it away
         self.guard.at(Point.WRITTEN)

@@ -11,8 +11,8 @@ from pyspark.sql import functions as F
 from headrace.model.names import quoted
 from headrace.runtime.seam import Point
 from headrace.sinks.http import HttpSender
-from headrace.spark.numbered_rows import as_json
 from headrace.spark.sinks.sink import Batch, Guard
+from headrace.spark.stored_rows import as_json, whole_row
 
 _BODY, _LANE, _WHOLE = "headrace_body", "headrace_lane", "headrace_whole"
 
@@ -42,7 +42,7 @@ class HttpSink:
         body = F.to_json(F.struct(*(F.col(quoted(name)) for name in rows.columns)), {"ignoreNullFields": "false"})
         lane = F.pmod(F.xxhash64(*map(quoted, self.keys)), F.lit(self.lanes)) if self.keys else F.lit(0)
         order = [F.col(quoted(name)).alias(f"headrace_order_{n}") for n, name in enumerate(self.order_by)]
-        whole = as_json(F.struct(*map(quoted, rows.columns))).alias(_WHOLE)
+        whole = as_json(whole_row(rows)).alias(_WHOLE)
         found = rows.select(body.alias(_BODY), whole, lane.cast("int").alias(_LANE), *order)
         found = found.sort(*(f"headrace_order_{n}" for n in range(len(order))), _BODY)
         self.guard.before(Point.TO_WRITE)

@@ -24,8 +24,8 @@ from headrace.sinks.database import WHOLE, WRITE_FAILED, Staged, TableWriter
 from headrace.sinks.database_types import column_types, is_nested
 from headrace.sinks.refusals import RefusedRow
 from headrace.sources.told import telling
-from headrace.spark.numbered_rows import as_json
 from headrace.spark.sinks.sink import Batch, Guard
+from headrace.spark.stored_rows import as_json, whole_row
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
@@ -103,7 +103,7 @@ class JdbcSink:
         pairs = zip(schema.columns, names, strict=True)
         columns = [_as_text(column.name, column.json_type).alias(stored) for column, stored in pairs]
         if apart:
-            columns.append(as_json(F.struct(*map(quoted, rows.columns))).alias(WHOLE))
+            columns.append(as_json(whole_row(rows)).alias(WHOLE))
         found = (_newest(rows, writer) if writer.keys else rows).select(*columns)
         if self.tasks is not None:
             found = found.coalesce(self.tasks)

@@ -9,9 +9,11 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from threading import Lock
 from types import MappingProxyType
 
 from headrace.autoloader.stores.paths import mapped
+from headrace.checkpoints.failing_rows import failing_rows_kept
 from headrace.checkpoints.records import FlowRecord
 from headrace.graph.resolved import ResolvedFlow
 from headrace.model.datasets import Kind
@@ -25,8 +27,10 @@ from headrace.sinks.retrying import Clock, Patience
 from headrace.sources.jdbc_connection import database_of
 from headrace.sources.option_reading import GivenOptions
 from headrace.spark.auto_loader import PATHS
+from headrace.spark.row_failures import RowFailures
 from headrace.spark.sinks.console import ConsoleSink
 from headrace.spark.sinks.delta import DeltaSink
+from headrace.spark.sinks.failed_batches import AsidePlace, SettingBatchesAside
 from headrace.spark.sinks.fallback import WaitingPlace
 from headrace.spark.sinks.files import FilesSink
 from headrace.spark.sinks.function import FunctionSink
@@ -45,6 +49,10 @@ def with_delivery(around: Surroundings, flow: ResolvedFlow, record: FlowRecord) 
     if record.delivery or around.graph.by_name[flow.target].kind is not Kind.SINK:
         return record
     return replace(record, delivery=uuid.uuid4().hex)
+
+
+# Sinks that have nothing of a batch that they fail with, or whose owner says what a repeat is.
+_WHOLE = (FunctionSink, JdbcSink, FormatSink)
 
 
 def passes_over(around: Surroundings, flow: ResolvedFlow) -> bool:
@@ -80,24 +88,59 @@ def deliveries(
     if sink is None or not (once or passes_over(around, flow)):
         return None
     guard = Guard(around.at, around.fence)
+    folder = around.state.record_file(flow).parent
+    policy = around.on_failing_rows.with_confs(flow.flow.spark_conf)
     members = {str(name): around.graph.by_name[name].dataset.sink for name in dataset.members or (dataset.name,)}
     wanted = {name: member for name, member in members.items() if only in (None, name)}
     sinks = {name: _made(around, name, member, guard) for name, member in wanted.items() if member is not None}
+    storing = Lock()
+    if policy.whole_batches or failing_rows_kept(folder):
+        aside = _aside_place(around, flow, record, guard, storing)
+        goes_on = policy.whole_batches
+        sinks = {name: _sparing(sink, name, aside, goes_on=goes_on) for name, sink in sinks.items()}
     place = DeliveryPlace(
         flow=flow.name,
         dataset=str(flow.target),
         delivery=record.delivery,
         epoch=record.epoch,
         attempt=transaction_version(0, around.term, attempt),
-        folder=around.state.record_file(flow).parent,
+        folder=folder,
         stateful=bool(flow.analysis.operators),
         identity=record.identity,
         update_id=around.update_id,
-        policy=around.on_failing_rows.with_confs(flow.flow.spark_conf),
+        policy=policy,
         fallbacks=fallbacks,
         redact=around.redact,
+        # Spark's writer runs the plan by itself, so that no observation is told (``KafkaSourceProvider``).
+        counts_first=policy.whole_batches
+        or any(member is not None and member.format.casefold() == KAFKA for member in wanted.values()),
+        storing=storing,
     )
     return SinkTarget(place, sinks, around.emit, around.known_counts, guard, around.now)
+
+
+def _sparing(sink: Sink, name: str, aside: AsidePlace, *, goes_on: bool) -> Sink:
+    """The sink without batches that it fails with; one that may have a part of such a batch fails as ever."""
+    if not isinstance(sink, _WHOLE):
+        return sink
+    return SettingBatchesAside(sink, name, aside, goes_on=goes_on)
+
+
+def _aside_place(
+    around: Surroundings, flow: ResolvedFlow, record: FlowRecord, guard: Guard, storing: Lock
+) -> AsidePlace:
+    return AsidePlace(
+        folder=around.state.record_file(flow).parent,
+        identity=record.identity,
+        update_id=around.update_id,
+        dataset=str(flow.target),
+        report=RowFailures(around, flow).report,
+        guard=guard,
+        emit=around.emit,
+        now=around.now,
+        redact=around.redact,
+        storing=storing,
+    )
 
 
 def _made(around: Surroundings, name: str, definition: SinkDefinition, guard: Guard) -> Sink:

@@ -15,7 +15,8 @@ from headrace.sinks.checks import options_of
 from headrace.sinks.formats import NO_FALLBACK
 from headrace.sinks.outages import is_outage
 from headrace.spark.failures import failed
-from headrace.spark.session import clone_of, with_confs
+from headrace.spark.in_force import with_confs
+from headrace.spark.session import clone_of
 from headrace.spark.sinks.fallback import WaitingPlace
 from headrace.spark.sinks.making import deliveries
 from headrace.spark.sinks.target import SinkTarget

@@ -23,6 +23,8 @@ class Batch:
         number: of the batch in its epoch; the same batch has the same number however often it comes.
         attempt: grows with every try of the batch.
         refusals: gets rows that the sink refuses, where it can tell which they are; None where none may be.
+        failed: is told what a function of the user's has raised.
+        waited: whether it has waited for the sink, and others come behind it.
     """
 
     transaction: str
@@ -31,6 +33,8 @@ class Batch:
     number: int
     attempt: int
     refusals: Refusals | None = None
+    failed: Callable[[Exception], None] = lambda _error: None
+    waited: bool = False
 
 
 class Sink(Protocol):

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pyspark.sql import DataFrame
 
 from headrace.runtime.seam import Point
+from headrace.spark.active import while_active
 from headrace.spark.sinks.sink import Batch, Guard
 
 
@@ -28,6 +29,7 @@ class FormatSink:
     def deliver(self, rows: DataFrame, batch: Batch) -> int | None:  # noqa: ARG002 - the writer is told no number
         """Append a batch."""
         self.guard.before(Point.TO_WRITE)
-        rows.write.format(self.format).mode("append").options(**self.options).save()
+        with while_active(rows.sparkSession):
+            rows.write.format(self.format).mode("append").options(**self.options).save()
         self.guard.at(Point.WRITTEN)
         return None

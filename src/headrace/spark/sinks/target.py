@@ -53,6 +53,9 @@ class DeliveryPlace:
         policy: whether sinks may do without rows that they refuse.
         fallbacks: by the names of sinks that may be down, where their batches wait.
         redact: takes secrets out of a text.
+        counts_first: rows are kept and counted before they are delivered, because nobody tells how many were, or they
+            may have to be set aside.
+        storing: held by who stores rows that are set aside.
     """
 
     flow: str
@@ -67,6 +70,8 @@ class DeliveryPlace:
     policy: OnFailingRows = FAILS
     fallbacks: Mapping[str, WaitingPlace] = field(default_factory=dict)
     redact: Callable[[str], str] = str
+    counts_first: bool = False
+    storing: Lock = field(default_factory=Lock)
 
 
 class SinkTarget:
@@ -130,12 +135,12 @@ class SinkTarget:
                     return
                 counts = FlowCounts(rows_written=rows.count(), recovered=True)
         # A sink that passes over a batch which it has does not compute it, which state cannot do without.
-        elif len(self._sinks) > 1 or (place.stateful and (again or self._fallbacks)):
+        elif len(self._sinks) > 1 or place.counts_first or (place.stateful and (again or self._fallbacks)):
             counts = self._deliver_to_all(frame, batch_id, due)
         else:
             counts = self._deliver(frame, batch_id)
         duration_ms = int((time.monotonic() - began) * 1000)
-        refused = refused_of_batch(place.folder, place.epoch, batch_id) if place.policy.set_aside else 0
+        refused = refused_of_batch(place.folder, place.epoch, batch_id) if place.policy.goes_on else 0
         counts = replace(counts, rows_written=max(counts.rows_written - refused, 0), rows_quarantined=aside + refused)
         self._emit(BatchDone(place.flow, place.dataset, place.epoch, batch_id, counts, duration_ms))
         self._fresh = False
@@ -163,7 +168,8 @@ class SinkTarget:
         place = self._place
         # A replay may have as many as were ever refused.
         most = MOST_OF_A_BATCH if place.epoch >= 0 else sys.maxsize
-        refusals = Refusals(most, partial(self._keep_refused, name, place.epoch, batch_id))
+        forget = partial(self._refused.pop, (name, place.epoch, batch_id), None)
+        refusals = Refusals(most, partial(self._keep_refused, name, place.epoch, batch_id), forget)
         return self._tried(f"headrace:{place.delivery}:{name}", place.epoch, batch_id, refusals)
 
     def _kept_batch(self, name: str, kept: WaitingBatch) -> Batch:
@@ -176,7 +182,8 @@ class SinkTarget:
                 with self._noting:
                     self._waited[kept.epoch, kept.number] = rows
 
-        return self._tried(kept.transaction(), kept.epoch, kept.number, Refusals(MOST_OF_A_BATCH, keep))
+        batch = self._tried(kept.transaction(), kept.epoch, kept.number, Refusals(MOST_OF_A_BATCH, keep))
+        return replace(batch, waited=True)
 
     def _tried(self, transaction: str, epoch: int, batch_id: int, refusals: Refusals) -> Batch:
         place = self._place
@@ -194,7 +201,7 @@ class SinkTarget:
         if not refused and not refused_of_batch(place.folder, epoch, batch_id):
             return
         at = datetime.fromtimestamp(self._now(), timezone.utc)
-        with self._noting:
+        with place.storing:
             self._refused[name, epoch, batch_id] = len(refused)
             total = sum(self._refused.values())
             share = int(place.policy.share * (self.rows + sum(self._waited.values()) + (count or 0)))

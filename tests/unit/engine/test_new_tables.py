@@ -1,15 +1,21 @@
-"""Which tables get deletion vectors without having been told so."""
+"""What new tables get without having been told so."""
 
 from __future__ import annotations
+
+import json
+from dataclasses import replace
 
 import pytest
 
 from headrace.cdc.feed import Feed
 from headrace.cdc.shape import Shape
+from headrace.graph.new_tables import MAPPING, VECTORS_PROPERTY, as_made, marked_merged
 from headrace.graph.resolved import Mode
-from headrace.graph.vectors import VECTORS_PROPERTY, as_made, marked_merged
+from headrace.model.schema import Schema
 
 FEED = Feed(Shape(("id",), ("id", "version")), "version", '"integer"', "{}", told_by_rows=True, told_in_merge=True)
+
+FIELD = {"name": "n;m", "type": "long", "nullable": True, "metadata": {}}
 
 
 @pytest.mark.parametrize("mode", [Mode.MERGE, Mode.SNAPSHOT])
@@ -45,3 +51,23 @@ def made(make, mode, said=None, defaults=None):
     flow = make.flow("users", mode=mode, feed=None if mode is Mode.APPEND else FEED)
     graph = make.graph(flow, properties=said or {})
     return as_made(marked_merged(graph.by_name, [flow])[flow.target], defaults or {}).dataset
+
+
+@pytest.mark.parametrize(
+    ("columns", "mapped"),
+    [
+        ([("sum(amount)", "long")], True),
+        ([("a b", "long")], True),
+        ([("parts", {"type": "struct", "fields": [FIELD]})], True),
+        ([("total", "long"), ("größe", "decimal(10,2)")], False),
+    ],
+    ids=["an expression", "a space", "within a struct", "plain names"],
+)
+def test_a_new_table_whose_names_parquet_does_not_take_has_its_columns_mapped(make, columns, mapped):
+    fields = [{"name": name, "type": kind, "nullable": True, "metadata": {}} for name, kind in columns]
+    schema = Schema.from_json(json.dumps({"type": "struct", "fields": fields}))
+    dataset = replace(make.graph(make.flow("t")).by_name[make.flow("t").target], schema=schema)
+
+    assert as_made(dataset, {}).dataset.properties == (MAPPING if mapped else {})
+    said = {"delta.columnMapping.mode": "id"}
+    assert as_made(dataset, said).dataset.properties == {}

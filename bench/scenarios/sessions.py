@@ -1,0 +1,99 @@
+"""Sessions of a stream: ``headrace.patterns.sessionize`` against the same in applyInPandasWithState.
+
+Run by hand with `python bench/scenarios/sessions.py CONTESTANT FOLDER_OF_THE_DATA`, in an empty folder.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from by_hand import session
+from data import SCHEMA, write_events
+from deltalake import DeltaTable
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
+from scenario import Contestant, Scenario, Step
+
+from headrace.patterns import sessionize
+
+_OURS, _PANDAS = "sessionize", "applyInPandasWithState"
+_DEVICES, _EVENTS, _GAP_S = 1000, 10, 1800
+# Ten events of each device, a second apart, then two hours of silence.
+_AT = f"timestamp_seconds(1767225600 + id div {_DEVICES * _EVENTS} * 7200 + id div {_DEVICES} % {_EVENTS}) AS at"
+_RESULT = "device INT, session_start TIMESTAMP, session_end TIMESTAMP, events_in_session BIGINT"
+
+
+def _by_state(key: tuple[Any, ...], parts: Iterator[pd.DataFrame], state: GroupState) -> Iterator[pd.DataFrame]:
+    """What the guides show: the open session of a key in its state, closed by a timeout of the watermark."""
+    if state.hasTimedOut:
+        start, end, count = state.get
+        state.remove()
+        yield _session(key, start, end, count)
+        return
+    start, end, count = state.get if state.exists else (None, None, 0)
+    closed = []
+    for at in sorted(pd.concat(parts)["at"].astype("int64") // 1000):
+        if end is not None and at - end > _GAP_S * 1_000_000:
+            closed.append(_session(key, start, end, count))
+            start, count = None, 0
+        start, end, count = (at if start is None else start), at, count + 1
+    state.update((start, end, count))
+    state.setTimeoutTimestamp(max(end // 1000 + _GAP_S * 1000, state.getCurrentWatermarkMs() + 1))
+    yield from closed
+
+
+def _session(key: tuple[Any, ...], start: int, end: int, count: int) -> pd.DataFrame:
+    times = [pd.Timestamp(moment, unit="us") for moment in (start, end)]
+    return pd.DataFrame(
+        {"device": [key[0]], "session_start": times[:1], "session_end": times[1:], "events_in_session": [count]}
+    )
+
+
+def _sessions(rows: DataFrame, contestant: str) -> DataFrame:
+    if contestant == _OURS:
+        return sessionize(rows, "device", "at", f"{_GAP_S} seconds")
+    groups = rows.select("device", "at").groupBy("device")
+    state = "start BIGINT, end BIGINT, count BIGINT"
+    return groups.applyInPandasWithState(_by_state, _RESULT, state, "append", GroupStateTimeout.EventTimeTimeout)
+
+
+def _run(contestant: str, data: str) -> None:
+    spark = session(tuned=True)
+    for name, most in (("warm", 8), ("sessions", 1)):
+        began = time.monotonic()
+        rows = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", most).json(data)
+        rows = rows.selectExpr(f"CAST(id % {_DEVICES} AS INT) AS device", _AT).withWatermark("at", "10 minutes")
+        writer = _sessions(rows, contestant).writeStream.format("delta").option("checkpointLocation", f"c/{name}")
+        writer.trigger(availableNow=True).start(f"tables/{name}").awaitTermination()
+        if name != "warm":
+            print(f"measured {time.monotonic() - began} all batches")
+    spark.stop()
+
+
+def _contestant(name: str) -> Contestant:
+    def steps(_work: Path, data: Path) -> Sequence[Step]:
+        return (Step("", (sys.executable, __file__, name, str(data)), cold=False),)
+
+    def rows(work: Path) -> int:
+        return int(DeltaTable(str(work / "tables" / "sessions")).count())
+
+    return Contestant(name, lambda _work, _data: None, steps, rows)
+
+
+SCENARIO = Scenario(
+    about="sessions of 1,000 devices from a stream of JSON, eight batches, into Delta",
+    rows=1_000_000,
+    make_data=write_events,
+    # The last session of each device is still open.
+    expected_rows=lambda rows: rows // _EVENTS - _DEVICES,
+    contestants=(_contestant(_OURS), _contestant(_PANDAS)),
+    base=_OURS,
+)
+
+if __name__ == "__main__":
+    _run(sys.argv[1], sys.argv[2])

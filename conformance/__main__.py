@@ -1,0 +1,198 @@
+"""The command line of the conformance run."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from conformance.claims import PLAIN, READY, Kind, Replacement
+from conformance.editions import source_digest
+from conformance.faults import faults
+from conformance.loading import MAPPINGS, Document, documents_in, replacements_in, unmapped_in
+from conformance.page import enough, page, results, summary
+
+ROOT = Path(__file__).resolve().parents[1]
+WORK = ROOT / ".conformance"
+_VERDICTS = "verdicts.json"
+PAGE = ROOT / "docs" / "reference" / "conformance.md"
+
+
+# What runs the blocks of a session that have some names, and leaves their verdicts in the folder of the work.
+Worker = Callable[[str, str, argparse.Namespace, Sequence[str]], int]
+
+
+def run_apart(session: str, source: str, asked: argparse.Namespace, names: Sequence[str]) -> int:
+    """A process of its own for a session; its exit code."""
+    path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+    environ = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": path}
+    # Times that Python collects are those that Spark shows.
+    environ["TZ"] = "UTC"
+    folders = [str(folder.absolute()) for folder in (asked.work, asked.docs, asked.mappings)]
+    call = [sys.executable, "-m", "conformance.worker", session, source, *folders, *names]
+    return subprocess.run(call, cwd=ROOT, env=environ, check=False).returncode
+
+
+def main(words: Sequence[str], worker: Worker = run_apart) -> int:
+    """Run the blocks; 1 when one that was asked for does not reach its kind, or too few are of the first two.
+
+    Args:
+        words: of the command line.
+        worker: runs the blocks of a session.
+
+    Raises:
+        ValueError: no block is asked for, or a part of them is to be published.
+        FileNotFoundError: a mapping has no document.
+    """
+    asked = _parser().parse_args(words)
+    if not asked.docs.is_dir():
+        print(f"There is no folder {asked.docs}: no document was looked at.")
+        print("To run the examples of documents, say where they are: make conformance DOCS=folder")
+        return 0
+    documents = documents_in(asked.docs.absolute(), asked.mappings)
+    unmapped = unmapped_in(asked.docs, asked.mappings)
+    for name in unmapped:
+        print(f"{name} has no mapping in {asked.mappings}: none of its blocks is looked at.")
+    if asked.list:
+        return _list(documents)
+    replaced = replacements_in(asked.mappings)
+    wrong = _faults(documents, replaced)
+    if wrong:
+        print("\n".join(["The mapping is not that of the documents:", *(f"  {fault}" for fault in wrong)]))
+        return 1
+    names = asked.only.split(",") if asked.only else []
+    sessions = (asked.session,) if asked.session else (PLAIN, READY)
+    part = bool(names or asked.session)
+    if part and asked.publish:
+        raise ValueError("a part of the blocks is not published; leave --only and --session out")
+    wanted = wanted_of(documents, names, sessions)
+    began = time.monotonic()
+    found, ended_well = _found(documents, asked, _sessions_of(documents, wanted), worker)
+    _write(found, replaced, asked.work / "conformance.md", *([PAGE] if asked.publish and ended_well else []))
+    reached = [entry["block"] in wanted and entry["reached"] for entry in found["blocks"]].count(True)
+    told = f"{reached} of the {len(wanted)} blocks that were asked for reached their kinds" if part else summary(found)
+    minutes = (time.monotonic() - began) / 60
+    print(f"\n{told}\n{minutes:.1f} minutes; the table is {asked.work / 'conformance.md'}")
+    return int(not ended_well or reached < len(wanted) or (not part and (bool(unmapped) or not enough(found))))
+
+
+def _write(found: Mapping[str, Any], replaced: Mapping[int, Replacement], *files: Path) -> None:
+    for file in files:
+        file.write_text(page(found, replaced), encoding="utf-8")
+        file.with_suffix(".json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+
+
+def wanted_of(documents: Sequence[Document], names: Sequence[str], sessions: Sequence[str]) -> set[str]:
+    """The blocks that *names* ask for, all of them where there are none.
+
+    Args:
+        documents: all of them.
+        names: of blocks, documents and pipelines.
+        sessions: those that are run.
+
+    Raises:
+        ValueError: nothing has such a name, or what has it is not run in these sessions.
+    """
+    claims = [claim for document in documents for claim in document.said.claims]
+    called = {claim.name: {claim.name, claim.name.partition("-")[0], claim.pipeline} - {""} for claim in claims}
+    unknown = [name for name in names if not any(name in those for those in called.values())]
+    if unknown:
+        raise ValueError(f"no block, document or pipeline is called {', '.join(unknown)}")
+    found = {
+        claim.name
+        for claim in claims
+        if claim.session in sessions and (not names or not called[claim.name].isdisjoint(names))
+    }
+    if not found:
+        raise ValueError(f"none of these blocks is run in the {' and '.join(sessions)} session")
+    return found
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m conformance", description="The code examples of documents.")
+    parser.add_argument("docs", type=Path, help="the folder that has the documents")
+    parser.add_argument("--mappings", type=Path, default=MAPPINGS, help="what is claimed of the documents")
+    parser.add_argument("--work", type=Path, default=WORK, help="where the results go")
+    parser.add_argument("--only", metavar="A,B", help="these blocks (000-02), documents (000) or pipelines alone")
+    parser.add_argument("--session", choices=(PLAIN, READY), help="the blocks of one session alone")
+    parser.add_argument("--publish", action="store_true", help=f"write the results into {PAGE.relative_to(ROOT)}")
+    parser.add_argument("--list", action="store_true", help="list the blocks, and run nothing")
+    return parser
+
+
+def _sessions_of(documents: Sequence[Document], wanted: Collection[str]) -> list[str]:
+    """Those that something of it runs in."""
+    claims = [claim for document in documents for claim in document.said.claims if claim.kind is not Kind.NOT_CODE]
+    return [name for name in (PLAIN, READY) if any(claim.session == name and claim.name in wanted for claim in claims)]
+
+
+def _found(
+    documents: Sequence[Document], asked: argparse.Namespace, sessions: Sequence[str], worker: Worker
+) -> tuple[dict[str, Any], bool]:
+    """Run the sessions; their results, and whether all ended by themselves, of one program."""
+    names = asked.only.split(",") if asked.only else []
+    source = source_digest(ROOT)
+    asked.work.mkdir(parents=True, exist_ok=True)
+    # Blocks that are run by themselves are added to what an earlier call has found.
+    before = _stored(asked.work) if names or asked.session else {}
+    codes = [_run(session, source, asked, names, worker) for session in sessions]
+    verdicts = {**before, **_new(asked.work, sessions)}
+    (asked.work / _VERDICTS).write_text(json.dumps(verdicts, indent=1) + "\n", encoding="utf-8")
+    changed = source_digest(ROOT) != source
+    if changed:
+        print("The program has changed while its blocks ran: nobody knows which one has done what.")
+    return results(documents, verdicts, source), not changed and not any(codes)
+
+
+def _faults(documents: Sequence[Document], replaced: Mapping[int, Replacement]) -> list[str]:
+    found = [fault for document in documents for fault in faults(document.blocks, document.said, replaced)]
+    found += [
+        f"line {line} of document {document.said.document} looks like code and is in no block"
+        for document in documents
+        for line in document.outside
+    ]
+    return found
+
+
+def _list(documents: Sequence[Document]) -> int:
+    for document in documents:
+        claims = {claim.name: claim for claim in document.said.claims}
+        for block in document.blocks:
+            claim = claims.get(block.name)
+            said = f"{claim.kind.said}: {claim.what}" if claim else "in no kind"
+            print(f"{block.name}  line {block.line:<5} {block.digest}  {block.form:<5} {block.language:<8} {said}")
+    return 0
+
+
+def _run(session: str, source: str, asked: argparse.Namespace, names: Sequence[str], worker: Worker) -> int:
+    (asked.work / f"{session}.jsonl").unlink(missing_ok=True)
+    print(f"\nthe {session} session", flush=True)
+    code = worker(session, source, asked, names)
+    if code:
+        print(f"The session ended with {code}; see {asked.work / session}.log")
+    return code
+
+
+def _new(work: Path, sessions: Sequence[str]) -> dict[str, dict[str, Any]]:
+    files = [file for file in (work / f"{session}.jsonl" for session in sessions) if file.exists()]
+    lines = [line for file in files for line in file.read_text(encoding="utf-8").splitlines()]
+    return {found["name"]: found for found in map(json.loads, lines)}
+
+
+def _stored(work: Path) -> dict[str, dict[str, Any]]:
+    file = work / _VERDICTS
+    found: dict[str, dict[str, Any]] = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    return found
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except (FileNotFoundError, ValueError) as error:
+        sys.exit(f"error: {error}")

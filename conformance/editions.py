@@ -1,0 +1,29 @@
+"""What results depend on: with any of it changed, they are those of another program."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from hashlib import sha256
+from pathlib import Path
+
+from conformance.claims import DocumentClaims
+
+
+def source_digest(root: Path) -> str:
+    """What changes with the program, the harness, or a server of the tests."""
+    found = sha256()
+    for file in sorted(_sources(root)):
+        found.update(f"{file.relative_to(root).as_posix()}\n".encode())
+        found.update(sha256(file.read_bytes()).digest())
+    return found.hexdigest()[:12]
+
+
+def edition(said: DocumentClaims, source: str) -> str:
+    """What changes with the source, or with anything that the mapping of a document says."""
+    return sha256(f"{source} {said!r}".encode()).hexdigest()[:12]
+
+
+def _sources(root: Path) -> Iterator[Path]:
+    yield from (root / "conformance").glob("*.py")
+    for folder in ("src/headrace", "tests/servers"):
+        yield from (file for file in (root / folder).rglob("*") if file.is_file() and "__pycache__" not in file.parts)

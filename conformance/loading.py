@@ -1,0 +1,51 @@
+"""The documents of a folder, each with its mapping."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from conformance.claims import DocumentClaims, Replacement, read_claims, read_replacements
+from conformance.extract import Block, blocks_of, code_outside
+
+MAPPINGS = Path(__file__).with_name("documents")
+_DOCUMENTS = (".txt", ".md")
+
+
+@dataclass(frozen=True)
+class Document:
+    """A document and what is claimed of its blocks."""
+
+    said: DocumentClaims
+    blocks: tuple[Block, ...]
+    outside: tuple[int, ...]
+
+
+def documents_in(folder: Path, mappings: Path) -> list[Document]:
+    """Those that *mappings* has a file for, in the order of their numbers.
+
+    Raises:
+        FileNotFoundError: a mapping has no document.
+    """
+    return [_document(folder, read_claims(file)) for file in sorted(mappings.glob("[0-9]*.toml"))]
+
+
+def unmapped_in(folder: Path, mappings: Path) -> list[str]:
+    """The documents that *mappings* has no file for, by name."""
+    known = {file.stem for file in mappings.glob("[0-9]*.toml")}
+    files = (file for file in folder.iterdir() if file.suffix in _DOCUMENTS)
+    return sorted(file.name for file in files if not any(file.name.startswith(number) for number in known))
+
+
+def replacements_in(mappings: Path) -> dict[int, Replacement]:
+    """All replacements by number."""
+    return read_replacements(mappings / "replacements.toml")
+
+
+def _document(folder: Path, said: DocumentClaims) -> Document:
+    file = next(iter(sorted(folder.glob(f"{said.document}*"))), None)
+    if file is None:
+        raise FileNotFoundError(f"there is no document {said.document} in {folder}")
+    text = file.read_text(encoding="utf-8")
+    blocks = tuple(blocks_of(said.document, text, said.pieces))
+    return Document(said, blocks, tuple(code_outside(text, blocks)) if said.pieces else ())

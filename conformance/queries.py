@@ -1,0 +1,219 @@
+"""The streaming queries of a block: they take what is there, are given more, and end; the block's text is not changed.
+
+Two things of PySpark are changed while a block runs. Intervals of triggers are left out, so that nobody waits for the
+next one; and each query that is started is kept, with the trigger that it was given, so that its failure is seen.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import wraps
+from types import FrameType
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+_LOOK_EVERY_S = 0.1
+# A block that stands at the same line for so long waits for something; queries that go on without end are it.
+_SAME_LINE_S = 1.0
+_MOST_ROUNDS = 20
+_TRIGGER = "_conformance_trigger"
+_WAITING = ("awaitTermination", "awaitAnyTermination")
+
+
+class TookTooLong(Exception):
+    """A block did not end in its time."""
+
+
+@dataclass
+class Queries:
+    """The queries that were started since, by whomever.
+
+    Attributes:
+        session: theirs.
+        started: all of them.
+        triggers: what each was given, by the id of its run.
+        ended: names, or ids, of those that would have gone on.
+    """
+
+    session: SparkSession
+    started: list[StreamingQuery] = field(default_factory=list)
+    triggers: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    ended: list[str] = field(default_factory=list)
+
+    def drain(self) -> None:
+        """Return once no query finds anything more; those that read what others write come to rest as well."""
+        for _ in range(_MOST_ROUNDS):
+            before = self._batches()
+            for query in self._active():
+                # One without batches never has processed everything.
+                if "continuous" not in self.triggers.get(str(query.runId), {}):
+                    with suppress(Exception):
+                        query.processAllAvailable()
+            if before == self._batches():
+                return
+
+    def stop(self) -> None:
+        """End those that run."""
+        for query in self._active():
+            self.ended.append(query.name or str(query.id))
+            with suppress(Exception):
+                query.stop()
+
+    def triggers_by_name(self) -> dict[str, dict[str, Any]]:
+        """Of the queries that have a name."""
+        named = [(query.name, self.triggers[str(query.runId)]) for query in self.started if query.name]
+        return {name: dict(trigger) for name, trigger in named}
+
+    def failures(self) -> list[str]:
+        """What queries have failed with."""
+        found = [query.exception() for query in self.started if not query.isActive]
+        return [str(error) for error in found if error is not None]
+
+    def _active(self) -> list[StreamingQuery]:
+        return list(self.session.streams.active)
+
+    def _batches(self) -> list[object]:
+        found = [(query.id, query.lastProgress) for query in self._active()]
+        return [(id_, None if progress is None else progress["batchId"]) for id_, progress in found]
+
+
+@contextmanager
+def following(session: SparkSession) -> Iterator[Queries]:
+    """Keep the queries that are started inside the block, and end them with it."""
+    found = Queries(session)
+    kept, told = DataStreamWriter._sq, DataStreamWriter.trigger  # noqa: SLF001 - where all queries come from
+
+    def keeping(self: DataStreamWriter, query: Any) -> StreamingQuery:
+        found.started.append(kept(self, query))
+        found.triggers[str(found.started[-1].runId)] = vars(self).get(_TRIGGER, {})
+        return found.started[-1]
+
+    @wraps(told)
+    def hurrying(self: DataStreamWriter, **given: Any) -> DataStreamWriter:
+        # As it is given, for what Spark says of it.
+        told(self, **given)
+        vars(self)[_TRIGGER] = given
+        return told(self, **{**given, "processingTime": "0 seconds"}) if given.get("processingTime") else self
+
+    changed: Any = DataStreamWriter
+    changed._sq, changed.trigger = keeping, hurrying  # noqa: SLF001 - as above
+    try:
+        yield found
+    finally:
+        changed._sq, changed.trigger = kept, told  # noqa: SLF001 - as above
+        found.stop()
+
+
+def run_to_rest(
+    run: Callable[[], None],
+    feed: Callable[[], None],
+    rested: Callable[[], bool],
+    queries: Queries,
+    file: str,
+    limit_s: float,
+) -> None:
+    """Run a block, and its queries until they rest.
+
+    Args:
+        run: the block; what it waits for comes: its queries end once they rest.
+        feed: called once, when they do so for the first time.
+        rested: true once queries that never rest may end.
+        queries: its own.
+        file: what the block's frames are called.
+        limit_s: how long all of it may take.
+
+    Raises:
+        TookTooLong: it did not end.
+        Exception: whatever the block, or *feed*, raised.
+    """
+    watch = _Watch(feed, rested, queries, file, limit_s)
+    watch.thread.start()
+    watch.limit.start()
+    try:
+        run()
+        watch.settle()
+    except KeyboardInterrupt:
+        if not watch.late:
+            raise
+    finally:
+        watch.over.set()
+        watch.limit.cancel()
+        watch.thread.join()
+    if watch.late:
+        raise TookTooLong(f"it did not end within {limit_s:g} s")
+    if watch.failed is not None:
+        raise watch.failed
+
+
+class _Watch:
+    def __init__(
+        self, feed: Callable[[], None], rested: Callable[[], bool], queries: Queries, file: str, limit_s: float
+    ) -> None:
+        self._feed, self._rested, self._queries, self._file = feed, rested, queries, file
+        self._until = time.monotonic() + limit_s
+        self._line, self._since = ("", 0), time.monotonic()
+        self._main = threading.main_thread().ident or 0
+        self._fed = False
+        self.over = threading.Event()
+        self.late = False
+        self.failed: BaseException | None = None
+        self.thread = threading.Thread(target=self._look, name="conformance-watch", daemon=True)
+        # Of its own: the other one may wait for a query that never rests.
+        self.limit = threading.Timer(limit_s, self._end)
+
+    def settle(self) -> None:
+        """Let the queries take what is there, and what they are fed with, and end them."""
+        self._queries.drain()
+        if not self._fed:
+            self._fed = True
+            try:
+                self._feed()
+            except Exception as error:  # noqa: BLE001 - raised again in the block's own thread
+                self.failed = error
+            self._queries.drain()
+            self._wait()
+        self._queries.stop()
+
+    def _wait(self) -> None:
+        try:
+            while not self._rested():
+                if time.monotonic() > self._until:
+                    raise TookTooLong("what it is to do until its end has not come")  # noqa: TRY301 - kept below
+                time.sleep(_LOOK_EVERY_S)
+        except Exception as error:  # noqa: BLE001 - raised again in the block's own thread
+            self.failed = self.failed or error
+
+    def _look(self) -> None:
+        while not self.over.wait(_LOOK_EVERY_S):
+            if self._waits() and self._queries.session.streams.active and self._waits():
+                self.settle()
+
+    def _end(self) -> None:
+        self.late = True
+        self._queries.stop()
+        if not self.over.is_set():
+            os.kill(os.getpid(), signal.SIGINT)
+
+    def _waits(self) -> bool:
+        frame: FrameType | None = sys._current_frames().get(self._main)  # noqa: SLF001 - Python's own door
+        if frame is None:
+            return False
+        line = (frame.f_code.co_filename, frame.f_lineno)
+        if line != self._line:
+            self._line, self._since = line, time.monotonic()
+        stands = line[0] == self._file and time.monotonic() - self._since >= _SAME_LINE_S
+        while frame is not None:
+            if frame.f_code.co_name in _WAITING:
+                return True
+            frame = frame.f_back
+        return stands

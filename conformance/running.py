@@ -1,0 +1,304 @@
+"""Runs one block: what it is given, its text, what it is fed with, and the checks of what came of it."""
+
+from __future__ import annotations
+
+import io
+import linecache
+import re
+import subprocess
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import redirect_stdout, suppress
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from decimal import Decimal
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from conformance.claims import Check, Claim, DocumentClaims, Kind
+from conformance.extract import Block
+from conformance.queries import Queries, following, run_to_rest
+from conformance.sessions import Runs
+from conformance.surroundings import Here, Places, Servers
+from conformance.wording import as_run, less_replaced
+
+_LONGEST = 1500
+# In a query, the folder of the block.
+_ROOT = "{root}"
+_THREADS_END_S = 30.0
+
+
+@dataclass
+class Scene:
+    """What is there for the blocks of one document in one session.
+
+    Attributes:
+        runs: the session.
+        servers: those that are there.
+        base: where each block gets a folder.
+        edition: of the document's mapping and of the program.
+        names: what blocks have left behind, and take for granted.
+        folder: of the block that ran last.
+    """
+
+    runs: Runs
+    servers: Servers
+    base: Path
+    edition: str
+    names: dict[str, Any] = field(default_factory=dict)
+    folder: Path = Path()
+
+    def place(self, name: str, *, goes_on: bool = False) -> Places:
+        """Where something runs: in a folder of its own without tables, or where what ran before has left them."""
+        if not goes_on:
+            self.folder = self.base / name
+            self.folder.mkdir(parents=True)
+            self.names.clear()
+        self.names.update(self.runs.names(self.folder, fresh=not goes_on))
+        self.names["here"] = Here(self.runs.session, self.servers, self.folder)
+        return Places(self.servers, self.folder, self.names)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What came of a block; without faults it reached its kind.
+
+    Attributes:
+        name: of the block.
+        edition: of the mapping and of the program.
+        faults: why it did not reach it.
+        seconds: how long it took.
+    """
+
+    name: str
+    edition: str
+    faults: tuple[str, ...]
+    seconds: float
+
+    def to_json(self) -> dict[str, Any]:
+        """For the file of results."""
+        return {
+            "name": self.name,
+            "edition": self.edition,
+            "faults": list(self.faults),
+            "seconds": round(self.seconds, 1),
+        }
+
+
+def judged(block: Block, claim: Claim, said: DocumentClaims, scene: Scene) -> Verdict:
+    """Run a block, and look whether it reaches the kind that is claimed."""
+    began = time.monotonic()
+    try:
+        faults = _needless(block, claim, said, scene) if claim.kind is Kind.REPLACED else []
+        faults += _faults(block, claim, said, scene)
+    except Exception as error:  # noqa: BLE001 - whatever the block raises is its verdict
+        faults = [told(error, said)]
+    return Verdict(block.name, scene.edition, tuple(faults), time.monotonic() - began)
+
+
+def _faults(block: Block, claim: Claim, said: DocumentClaims, scene: Scene) -> list[str]:
+    places = scene.place(block.name, goes_on=bool(claim.goes_on))
+    printed = io.StringIO()
+    with scene.runs.settings(), following(scene.runs.session) as queries:
+        execute(said.prelude, f"<{said.document} prelude>", scene.names)
+        execute(claim.given, f"<{block.name} given>", scene.names)
+        faults = [
+            f"{question(check)} was answered before the block ran"
+            for check in claim.checks
+            if not check.printed and holds(check, scene.names, scene.runs, "")
+        ]
+        text = as_run(block, claim, said, places)
+        run_and_rest(claim, text, scene, queries, printed, "python" if claim.code else block.language)
+        faults += _unexpected(claim, queries.failures())
+        faults += wrong(claim.checks, scene.names, scene.runs, printed.getvalue())
+    return list(dict.fromkeys(fault[:_LONGEST] for fault in faults))
+
+
+def _needless(block: Block, claim: Claim, said: DocumentClaims, scene: Scene) -> list[str]:
+    """Nothing, when the block fails without what is replaced as the claim says; a replacement needs a reason."""
+    found = []
+    for way, pattern, text in less_replaced(block, claim, said):
+        places = scene.place(f"{block.name}-{way.replace(' ', '-')}", goes_on=bool(claim.goes_on))
+        failures = _failures(block, claim, said, scene, partial(text, places))
+        if not any(re.search(pattern, failure) for failure in failures):
+            found.append(f"{way} it should fail with {pattern!r}, and {failures or 'runs'}"[:_LONGEST])
+    return found
+
+
+def _failures(block: Block, claim: Claim, said: DocumentClaims, scene: Scene, text: Callable[[], str]) -> list[str]:
+    """What a text fails with in the place of the block, itself or one of its queries."""
+    with scene.runs.settings(), following(scene.runs.session) as queries:
+        try:
+            execute(said.prelude, f"<{said.document} prelude>", scene.names)
+            execute(claim.given, f"<{block.name} given>", scene.names)
+            run_and_rest(claim, text(), scene, queries, io.StringIO(), block.language)
+        except Exception as error:  # noqa: BLE001 - what is looked for
+            return [f"{type(error).__name__}: {error}"]
+        return queries.failures()
+
+
+def run_and_rest(
+    claim: Claim,
+    text: str,
+    scene: Scene,
+    queries: Queries,
+    printed: io.StringIO,
+    language: str,
+) -> None:
+    """Run a text in the scene's names, until its queries rest and the threads that it has started end.
+
+    Afterwards ``triggers`` has what its queries with a name were given, and ``ended_for_it`` those that went on until
+    they were ended here.
+    """
+    own = scene.names
+    file = f"<{claim.name}>"
+    before = set(threading.enumerate())
+
+    # For a mapping that runs a block twice, as a person does who starts it again.
+    own["again"] = partial(_in_language, language, text, file, own, scene)
+
+    def run() -> None:
+        own["again"]()
+        execute(claim.then, f"<{claim.name} then>", own)
+        _show(claim, own)
+
+    def feed() -> None:
+        execute(claim.feed, f"<{claim.name} feed>", own)
+
+    def rested() -> bool:
+        return not claim.until or bool(eval(claim.until, {**own, "printed": printed.getvalue()}))  # noqa: S307 - our own
+
+    with redirect_stdout(printed):
+        run_to_rest(run, feed, rested, queries, file, claim.limit_s)
+        for thread in set(threading.enumerate()) - before:
+            if not thread.daemon:
+                thread.join(_THREADS_END_S)
+    own["triggers"], own["ended_for_it"] = queries.triggers_by_name(), sorted(queries.ended)
+
+
+def wrong(checks: Sequence[Check], names: Mapping[str, Any], runs: Runs, printed: str) -> list[str]:
+    """What the checks find, where it is not the answer."""
+    found = []
+    for check in checks:
+        try:
+            if not holds(check, names, runs, printed):
+                found.append(f"{question(check)} is {_answered(check, names, runs, printed)!r}, not {check.answer!r}")
+        except Exception as error:  # noqa: BLE001 - a question that cannot be asked is not answered
+            found.append(f"{question(check)}: {type(error).__name__}: {str(error).splitlines()[0]}")
+    return found
+
+
+def holds(check: Check, names: Mapping[str, Any], runs: Runs, printed: str) -> bool:
+    """True when a check finds its answer; one that cannot be asked yet does not."""
+    with suppress(Exception):
+        answer = _answered(check, names, runs, printed)
+        if check.printed:
+            return re.search(check.printed, printed) is not None
+        return bool(answer == (in_order(check.answer) if check.rows_of else check.answer))
+    return False
+
+
+def question(check: Check) -> str:
+    """What a check asks, in a line."""
+    return " ".join((check.rows_of or check.value or f"printed {check.printed}").split())
+
+
+def in_order(rows: Iterable[Any]) -> list[Any]:
+    """Rows in an order that is always the same."""
+    return sorted((list(row) for row in rows), key=repr)
+
+
+def plain(value: Any) -> Any:
+    """A value as a mapping can say it."""
+    if isinstance(value, bool | int | float | str):
+        return value
+    if value is None:
+        return "null"
+    if isinstance(value, datetime | date | Decimal):
+        return str(value)
+    if isinstance(value, Mapping):
+        return {str(key): plain(one) for key, one in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [plain(one) for one in value]
+    return repr(value)
+
+
+def told(error: BaseException, said: DocumentClaims) -> str:
+    """An error, and the lines of blocks that it came through."""
+    frames = [
+        frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename.startswith(f"<{said.document}")
+    ]
+    where = " < ".join(f"{frame.filename}:{frame.lineno}" for frame in reversed(frames))
+    return f"{type(error).__name__}: {error}"[:_LONGEST] + (f" at {where}" if where else "")
+
+
+def execute(text: str, file: str, names: dict[str, Any]) -> None:
+    """Run a text in names, with its own lines in what Python says of it.
+
+    ``were`` has, for each name, all values that the text has given to it, in their order.
+    """
+    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+    # In one piece, as a script runs.
+    exec(compile(text, file, "exec"), names, _Noting(names))  # noqa: S102 - what this package is for
+
+
+class _Noting(dict[str, Any]):
+    """Names in which a text runs that are those of *names*; each value that one is given is kept."""
+
+    def __init__(self, names: dict[str, Any]) -> None:
+        super().__init__()
+        self._names = names
+        self._were: dict[str, list[Any]] = names.setdefault("were", {})
+
+    def __missing__(self, name: str) -> Any:
+        return self._names[name]
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        self._names[name] = value
+        self._were.setdefault(name, []).append(value)
+
+    def __delitem__(self, name: str) -> None:
+        del self._names[name]
+
+
+def _answered(check: Check, names: Mapping[str, Any], runs: Runs, printed: str) -> Any:
+    if check.printed:
+        return printed
+    if check.rows_of:
+        return in_order(
+            plain(row) for row in runs.session.sql(check.rows_of.replace(_ROOT, str(names["here"].folder))).collect()
+        )
+    return plain(eval(check.value, {**names, "printed": printed}))  # noqa: S307 - the mapping's own expression
+
+
+def _in_language(language: str, text: str, file: str, names: dict[str, Any], scene: Scene) -> None:
+    match language:
+        case "sql":
+            names["answers"] = [scene.runs.session.sql(one).collect() for one in text.split(";") if one.strip()]
+        case "bash":
+            subprocess.run(["bash", "-ec", text], check=True, capture_output=True, cwd=scene.folder)  # noqa: S607 - any
+        case "json":
+            (scene.folder / "pipeline.json").write_text(text, encoding="utf-8")
+        case _:
+            execute(text, file, names)
+
+
+def _show(claim: Claim, names: Mapping[str, Any]) -> None:
+    """Start the streams that the block has made and left to others to start."""
+    for view, text in claim.streams.items():
+        name, _, number = text.partition("#")
+        stream = names["were"][name][int(number) - 1] if number else names[name]
+        writer = stream if hasattr(stream, "queryName") else stream.writeStream.outputMode(claim.mode)
+        names["here"].shown[view] = writer.format("memory").queryName(view).start()
+
+
+def _unexpected(claim: Claim, failures: Sequence[str]) -> list[str]:
+    """Failures that the claim does not speak of, and what it speaks of and nobody failed with."""
+    if not claim.fails:
+        return list(failures)
+    expected = [failure for failure in failures if re.search(claim.fails, failure)]
+    missing = [] if expected else [f"a query should fail with {claim.fails!r}"]
+    return [failure for failure in failures if failure not in expected] + missing

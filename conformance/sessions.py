@@ -1,0 +1,142 @@
+"""The two sessions that blocks run in: Spark with Delta and Kafka as they come, and the ready one."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from conformance.claims import READY
+from conformance.surroundings import java_options
+from headrace.connectors.fetch import jars
+
+_CONNECTORS = ("delta", "kafka")
+# What fails is told by the verdict of its block.
+_NOISY_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger", "py4j")
+_SMALL = {
+    "spark.master": "local[2]",
+    "spark.driver.memory": "2g",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.databricks.delta.snapshotPartitions": "2",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.session.timeZone": "UTC",
+}
+
+
+class Runs(ABC):
+    """A session that serves one block after the other."""
+
+    session: SparkSession
+
+    @abstractmethod
+    def names(self, folder: Path, *, fresh: bool) -> dict[str, Any]:
+        """What a block finds without an import; without tables of earlier ones where it is *fresh*."""
+
+    def drop_all(self) -> None:
+        """Take every table and view out of the catalog, those of pipelines too; names stand for those of no schema."""
+        self.session.catalog.setCurrentDatabase("default")
+        java: Any = self.session._jsparkSession  # noqa: SLF001 - what Python sends is a script's
+        for (schema,) in self.session.sql("SHOW SCHEMAS").collect():
+            for _, table, temporary in self.session.sql(f"SHOW TABLES IN `{schema}`").collect():
+                if temporary:
+                    self.session.catalog.dropTempView(table)
+                else:
+                    java.sql(f"DROP TABLE IF EXISTS `{schema}`.`{table}`")
+
+    @contextmanager
+    def settings(self) -> Iterator[None]:
+        """Put the session's settings back after the block."""
+        before = dict(self.session.conf.getAll)
+        streams: Any = self.session._jsparkSession.streams()  # noqa: SLF001 - Python cannot list listeners
+        listening = set(streams.listListeners())
+        try:
+            yield
+        finally:
+            for listener in set(streams.listListeners()) - listening:
+                streams.removeListener(listener)
+            after = dict(self.session.conf.getAll)
+            for key in after.keys() | before.keys():
+                if after.get(key) == before.get(key):
+                    continue
+                if key in before:
+                    self.session.conf.set(key, before[key])
+                else:
+                    self.session.conf.unset(key)
+
+
+def opened(kind: str, folder: Path) -> Runs:
+    """One of the two, with its log in *folder*; a process has one."""
+    os.chdir(folder)
+    for logger in _NOISY_LOGGERS:
+        logging.getLogger(logger).setLevel(logging.CRITICAL + 1)
+    confs = {**_SMALL, "spark.driver.extraJavaOptions": java_options(folder)}
+    return _Ready(confs, folder) if kind == READY else _Plain(confs, folder)
+
+
+class _Plain(Runs):
+    """What ``pip install pyspark delta-spark`` gives, with the connector to Kafka."""
+
+    def __init__(self, confs: Mapping[str, str], folder: Path) -> None:
+        files = jars(_CONNECTORS, environ=os.environ)
+        # As --packages does: Delta's Python classes lie in its jar.
+        sys.path += [str(file) for file in files if file.name.startswith("delta-spark")]
+        builder: Any = SparkSession.builder
+        needed = {
+            "spark.jars": ",".join(map(str, files)),
+            "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+            "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+            "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        }
+        for key, value in {**confs, **needed}.items():
+            builder = builder.config(key, value)
+        self.session = builder.getOrCreate()
+        self.session.sparkContext.setLogLevel("ERROR")
+        self._warehouse = folder / "warehouse"
+
+    def names(self, folder: Path, *, fresh: bool) -> dict[str, Any]:
+        """``spark`` alone."""
+        del folder
+        if fresh:
+            self.drop_all()
+            for (schema,) in self.session.sql("SHOW SCHEMAS").collect():
+                if schema != "default":
+                    self.session.sql(f"DROP SCHEMA {schema} CASCADE")
+            shutil.rmtree(self._warehouse, ignore_errors=True)
+        return {"spark": self.session}
+
+
+class _Ready(Runs):
+    """What ``headrace.spark_session()`` gives, and the names beside ``spark`` that a script finds."""
+
+    def __init__(self, confs: Mapping[str, str], folder: Path) -> None:
+        self._confs, self._folder = confs, folder
+        self.session = self._open(folder / "storage")
+
+    def names(self, folder: Path, *, fresh: bool) -> dict[str, Any]:
+        """``spark``, ``dbutils`` and ``display``."""
+        if fresh:
+            # What pipelines have put into the catalog is theirs until they take it out.
+            import_module("headrace.spark.entries").clear(self.session)
+            self.drop_all()
+            self._open(folder / "storage")
+        state = import_module("headrace.spark.ready.state")
+        around = import_module("headrace.scripts.surroundings").surroundings_of(folder, os.environ)
+        namespace = import_module("headrace.scripts.namespace").Namespace(state.served(), around.secrets)
+        found: dict[str, Any] = namespace.of(folder / "block.py", {})
+        return found
+
+    def _open(self, storage: Path) -> SparkSession:
+        session: SparkSession = import_module("headrace").spark_session(("kafka",), self._confs, storage)
+        return session

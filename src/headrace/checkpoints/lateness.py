@@ -1,0 +1,125 @@
+"""Measures how late the rows of a table came, from its log and the column of their time alone."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from contextlib import suppress
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from deltalake import DeltaTable
+
+from headrace.checkpoints.delta_log import commit_actions
+from headrace.errors import PipelineError
+from headrace.model.lateness import Lateness
+
+_TIMES = ("timestamp", "timestamp_ntz", "date")
+_PHYSICAL_NAME = "delta.columnMapping.physicalName"
+
+
+def measured(path: str, table: str, column: str, commits: int, passed_over: float, now_s: float) -> Lateness:
+    """How far rows came behind the newest one of the commits before their own, in the last commits of a table.
+
+    Rows of the first commit that is looked at are not late. A commit that removes or changes rows says nothing of when
+    they came, nor does one whose files are gone.
+
+    Args:
+        path: of the table.
+        table: its name.
+        column: of the time, one of the table's own.
+        commits: how many are looked at, at most.
+        passed_over: the share of rows that a watermark may do without.
+        now_s: the time, in seconds since 1970.
+
+    Raises:
+        PipelineError: LATENESS.NO_TIME.
+    """
+    opened = DeltaTable(path)
+    partitions = opened.metadata().partition_columns
+    times = {field.name: field for field in opened.schema().fields if getattr(field.type, "type", "") in _TIMES}
+    field = next((times[name] for name in times if name.casefold() == column.casefold()), None)
+    if field is None or field.name in partitions:
+        known = ", ".join(name for name in times if name not in partitions) or "none"
+        raise PipelineError("LATENESS.NO_TIME", name=table, column=column, known=known)
+    stored = str(field.metadata.get(_PHYSICAL_NAME, field.name))
+    newest: int | None = None
+    late: Counter[float] = Counter()
+    looked_at = left_out = rows = without_time = compared = 0
+    for version in range(max(opened.version() - commits + 1, 0), opened.version() + 1):
+        files = _added(Path(path), version)
+        if files == []:
+            continue
+        if files is None:
+            left_out += 1
+            newest = _newest(newest, _newest_in_log(path, version, stored))
+            continue
+        looked_at += 1
+        compared += newest is not None
+        before = newest
+        for file in files:
+            here, missing = _millis(file, stored)
+            rows += len(here)
+            without_time += missing
+            if before is not None:
+                _count_late(before - here, late)
+            newest = _newest(newest, int(here.max()) if len(here) else None)
+    ahead_s = max(newest / 1000 - now_s, 0.0) if newest is not None else 0.0
+    return Lateness(
+        table, field.name, looked_at, left_out, rows, without_time, dict(late), passed_over, compared, ahead_s
+    )
+
+
+def _newest(one: int | None, other: int | None) -> int | None:
+    return max((time for time in (one, other) if time is not None), default=None)
+
+
+def _newest_in_log(path: str, version: int, column: str) -> int | None:
+    """The newest time of what a commit has added, in milliseconds, as far as its log tells; None where it does not."""
+    found = None
+    for action in commit_actions(path, version) or ():
+        stats = json.loads((action.get("add") or {}).get("stats") or "{}")
+        text = stats.get("maxValues", {}).get(column)
+        if isinstance(text, str):
+            with suppress(ValueError):
+                at = datetime.fromisoformat(text.replace("Z", "+00:00"))
+                at = at if at.tzinfo else at.replace(tzinfo=timezone.utc)
+                found = _newest(found, int(at.timestamp() * 1000))
+    return found
+
+
+def _added(table: Path, version: int) -> list[Path] | None:
+    """The files that a commit has added with new rows; None where it has removed some, or files or log are gone."""
+    actions = commit_actions(str(table), version)
+    if actions is None:
+        return None
+    if any("remove" in action and action["remove"].get("dataChange", True) for action in actions):
+        return None
+    added = [action["add"] for action in actions if "add" in action and action["add"].get("dataChange", True)]
+    files = [table / unquote(add["path"]) for add in added]
+    return files if all(file.is_file() for file in files) else None
+
+
+def _millis(file: Path, column: str) -> tuple[np.ndarray[Any, np.dtype[np.int64]], int]:
+    """The times of a file in milliseconds since 1970, and how many rows have none."""
+    # Spark's own type for times has years that nanoseconds have not.
+    found = pq.ParquetFile(file, coerce_int96_timestamp_unit="us")
+    if column not in found.schema_arrow.names:
+        return np.empty(0, np.int64), found.metadata.num_rows
+    values = found.read(columns=[column]).column(0)
+    times = values.drop_null().cast(pa.timestamp("us"), safe=False).cast(pa.int64()).to_numpy()
+    return times // 1000, values.null_count
+
+
+def _count_late(behind: np.ndarray[Any, np.dtype[np.int64]], late: Counter[float]) -> None:
+    """Count rows that are some milliseconds behind; rounded up to two digits, so that a delay is not too short."""
+    behind = behind[behind > 0]
+    unit = 10.0 ** np.maximum(np.floor(np.log10(np.maximum(behind, 1))) - 1, 0)
+    values, counts = np.unique(np.ceil(behind / unit) * unit, return_counts=True)
+    for millis, count in zip(values.tolist(), counts.tolist(), strict=True):
+        late[millis / 1000] += count

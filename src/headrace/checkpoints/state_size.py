@@ -1,0 +1,68 @@
+"""How much state a stream keeps, as its checkpoint has it: files of the newest version, and not those of earlier ones.
+
+Layout after Spark's ``HDFSBackedStateStoreProvider`` (``<version>.snapshot`` and ``.delta``) and ``RocksDBFileManager``
+(``<version>.zip``, which names the files of rows that belong to it, and ``.changelog``); in the second format of
+checkpoints ``_<id>`` follows the version.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import zipfile
+from collections.abc import Iterable
+from pathlib import Path
+
+_FILE = re.compile(r"(?P<version>\d+)(?:_[0-9a-f-]+)?\.(?P<kind>zip|snapshot|changelog|delta)")
+
+
+def state_sizes(checkpoint: Path) -> tuple[int, ...]:
+    """Bytes of each operator that keeps state, in the order in which Spark numbers them; none before the first batch.
+
+    An estimate: it is compressed, and what changes while it is looked at may be in it twice or not at all.
+    """
+    try:
+        operators = sorted((entry for entry in (checkpoint / "state").iterdir() if entry.name.isdigit()), key=_number)
+    except FileNotFoundError:
+        return ()
+    return tuple(sum(map(_store_size, _stores(operator))) for operator in operators)
+
+
+def _number(folder: Path) -> int:
+    return int(folder.name)
+
+
+def _stores(operator: Path) -> Iterable[Path]:
+    """Folders with the versions of a store: one of a partition, or several where an operator has several."""
+    return {file.parent for file in operator.rglob("*") if _FILE.fullmatch(file.name)}
+
+
+def _store_size(store: Path) -> int:
+    files = [(int(found["version"]), found["kind"], file) for file in store.iterdir() if (found := _match(file))]
+    whole = [(version, file) for version, kind, file in files if kind in ("zip", "snapshot")]
+    version, base = max(whole, default=(0, None))
+    later = {number: file for number, kind, file in files if kind in ("changelog", "delta") and number > version}
+    return (0 if base is None else _whole_size(base)) + sum(map(_bytes_of, later.values()))
+
+
+def _match(file: Path) -> re.Match[str] | None:
+    return _FILE.fullmatch(file.name)
+
+
+def _whole_size(file: Path) -> int:
+    if file.suffix != ".zip":
+        return _bytes_of(file)
+    try:
+        with zipfile.ZipFile(file) as archive:
+            said = archive.read("metadata").decode().partition("\n")[2]
+        return _bytes_of(file) + sum(int(rows["sizeBytes"]) for rows in json.loads(said)["sstFiles"])
+    except (OSError, ValueError, KeyError, zipfile.BadZipFile):
+        # It is being written, or was just taken away.
+        return 0
+
+
+def _bytes_of(file: Path) -> int:
+    try:
+        return file.stat().st_size
+    except FileNotFoundError:
+        return 0

@@ -1,0 +1,48 @@
+"""The verb that looks for what cannot work, or is a trap: lint."""
+
+from __future__ import annotations
+
+from enum import Enum
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from headrace.cli.invocation import Output, invocation_of
+from headrace.errors import PipelineError
+
+# Loaded by name, so that other verbs start without it.
+LINTING = "headrace.cli.linting"
+
+
+class LintFormat(str, Enum):
+    """How findings are printed."""
+
+    TEXT = "text"
+    JSON = "json"
+    SARIF = "sarif"
+
+
+def lint(
+    context: typer.Context,
+    files: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="FILES", help="Files and folders; in a project, by default, its transformations."),
+    ] = None,
+    form: Annotated[LintFormat | None, typer.Option("--format", help="How to print it.")] = None,
+    select: Annotated[
+        list[str] | None, typer.Option("--select", metavar="RULES", help="Look for these rules alone; may be repeated.")
+    ] = None,
+    ignore: Annotated[
+        list[str] | None, typer.Option("--ignore", metavar="RULES", help="Look for all rules but these.")
+    ] = None,
+) -> int:
+    """Find what cannot work on open-source Spark, or is a trap, with the replacement; runs nothing."""
+    invocation = invocation_of(context)
+    if form is LintFormat.JSON:
+        invocation.output = Output.JSON
+    elif form is not None and invocation.as_json:
+        raise PipelineError("CLI.CONFLICT", first="--output json", second=f"--format {form.value}")
+    chosen = LintFormat.JSON if invocation.as_json else form or LintFormat.TEXT
+    return int(import_module(LINTING).run(invocation, files or (), chosen, (select or (), ignore or ())))

@@ -1,0 +1,221 @@
+"""What the verb lint does; loaded by that verb alone, because reading SQL takes a moment to load."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import sys
+import tokenize
+from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from headrace import __version__
+from headrace.cli.arguments import names_in
+from headrace.cli.failures import DONE, FAILED, WRONG, show
+from headrace.cli.invocation import Invocation
+from headrace.cli.lint import LintFormat
+from headrace.cli.printable import printable
+from headrace.errors import PipelineError, Problems, raise_all
+from headrace.lint.catalog import rule_ids, rule_of
+from headrace.lint.linting import Finding, Linted, Selection, lint_text
+from headrace.lint.rules import Rule, Severity
+from headrace.lint.sarif import sarif_of
+from headrace.lint.texts import SUFFIXES
+from headrace.model.location import Location, split_cell
+from headrace.settings.sources import source_files
+
+_DEEPEST = 10_000
+_COLOURS = {Severity.ERROR: "bold red", Severity.WARNING: "bold yellow"}
+
+
+def run(invocation: Invocation, files: Sequence[Path], form: LintFormat, selection: tuple[Sequence[str], ...]) -> int:
+    """Look at files, print what is found, and return the exit code.
+
+    Args:
+        invocation: how to find the project, and how to speak.
+        files: files and folders; none for those of the project.
+        form: how to print it.
+        selection: the words behind ``--select`` and ``--ignore``.
+
+    Raises:
+        PipelineError, Problems: a rule or a file is not there, or the project cannot be read.
+    """
+    # A chain of some hundred calls, as programs write them, is as many levels deep.
+    sys.setrecursionlimit(max(sys.getrecursionlimit(), _DEEPEST))
+    wanted = Selection(*map(_rules, selection))
+    own = _own_files(invocation, required=not files)
+    found = [_linted(file, wanted, own) for file in (_walked(files) if files else own)]
+    findings = [finding for linted in found for finding in linted.findings]
+    problems = [problem for linted in found for problem in linted.problems]
+    if form is LintFormat.SARIF:
+        # Names of files need not be UTF-8, so that nothing but ASCII is sure to be written.
+        sys.stdout.write(json.dumps(sarif_of(findings, problems, __version__), indent=1) + "\n")
+    elif form is LintFormat.JSON:
+        invocation.result("", _document(findings, problems, len(found)))
+    else:
+        _print(findings, problems, len(found), invocation)
+    if problems:
+        return WRONG
+    return FAILED if findings else DONE
+
+
+def show_rule(name: str, invocation: Invocation) -> None:
+    """Print a rule.
+
+    Raises:
+        Problems: LINT.UNKNOWN_RULE.
+    """
+    _rules([name])
+    rule = rule_of(name)
+    if rule is not None:
+        invocation.result(_rule_text(rule), _rule_json(rule))
+
+
+def _rules(options: Sequence[str]) -> tuple[str, ...]:
+    names = names_in(options)
+    unknown = [name for name in names if name not in rule_ids()]
+    raise_all(
+        PipelineError("LINT.UNKNOWN_RULE", rule=name, near=get_close_matches(name, sorted(rule_ids()), 1, 0.0)[0])
+        for name in unknown
+    )
+    return names
+
+
+def _own_files(invocation: Invocation, *, required: bool) -> tuple[Path, ...]:
+    """The files of the project around the working directory."""
+    try:
+        return source_files(invocation.place.settings())
+    except (PipelineError, Problems):
+        if required:
+            raise
+        # Files were named, and need no project.
+        return ()
+
+
+def _walked(named: Sequence[Path]) -> tuple[Path, ...]:
+    """The files that were named, and those in the folders that were."""
+    problems: list[PipelineError] = []
+    found: dict[Path, None] = {}
+    for path in named:
+        if path.is_dir():
+            found.update(dict.fromkeys(_below(path)))
+        elif not path.exists():
+            problems.append(PipelineError("LINT.NO_FILE", file=path))
+        elif path.suffix not in SUFFIXES:
+            problems.append(PipelineError("LINT.FILE_KIND", file=path))
+        else:
+            found[path] = None
+    raise_all(problems)
+    # A file may have been named twice, or be in a folder that was.
+    once: dict[Path, Path] = {}
+    for path in found:
+        once.setdefault(path.resolve(), path)
+    return tuple(once.values())
+
+
+def _below(folder: Path) -> Iterator[Path]:
+    for directory, folders, names in os.walk(folder):
+        hidden = ("__pycache__", "node_modules")
+        folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in hidden)
+        for name in sorted(names):
+            if not name.startswith(".") and name.endswith(SUFFIXES):
+                yield Path(directory) / name
+
+
+def _linted(file: Path, selection: Selection, own: Sequence[Path]) -> Linted:
+    name = _shown(file)
+    try:
+        text = _read(file)
+    except (OSError, UnicodeDecodeError, SyntaxError) as error:
+        reason = getattr(error, "strerror", None) or error
+        return Linted(problems=(PipelineError("LINT.UNREADABLE", location=Location(name), file=name, reason=reason),))
+    in_project = any(file.resolve() == known.resolve() for known in own)
+    return lint_text(text, file.suffix, name, selection=selection, in_project=in_project)
+
+
+def _read(file: Path) -> str:
+    """The text of a file; Python says itself how it is encoded."""
+    raw = file.read_bytes()
+    encoding = tokenize.detect_encoding(io.BytesIO(raw).readline)[0] if file.suffix == ".py" else "utf-8"
+    return io.TextIOWrapper(io.BytesIO(raw), encoding=encoding).read()
+
+
+def _shown(file: Path) -> str:
+    """The path relative to the working directory, where the file is below it."""
+    absolute = Path(os.path.normpath(Path.cwd() / file))
+    return (absolute.relative_to(Path.cwd()) if absolute.is_relative_to(Path.cwd()) else absolute).as_posix()
+
+
+def _document(findings: Sequence[Finding], problems: Sequence[PipelineError], files: int) -> dict[str, Any]:
+    wrong = Problems(problems).to_json() if problems else {}
+    return {**wrong, "files": files, "findings": [finding.to_json() for finding in findings]}
+
+
+def _print(findings: Sequence[Finding], problems: Sequence[PipelineError], files: int, invocation: Invocation) -> None:
+    console = Console(highlight=False, soft_wrap=True)
+    for finding in findings:
+        console.print(_text(finding), end="\n\n")
+    for problem in problems:
+        show(problem)
+    count = f"{len(findings)} finding{'' if len(findings) == 1 else 's'}" if findings else "nothing found"
+    unread = len({split_cell(problem.location.file)[0] for problem in problems if problem.location is not None})
+    rest = f", of which {unread} could not be read as a whole" if unread else ""
+    invocation.say(f"{count} in {files} file{'' if files == 1 else 's'}{rest}")
+
+
+def _text(finding: Finding) -> Text:
+    line = str(finding.location.line)
+    gutter = " " * len(line)
+    code = printable(finding.line_text.expandtabs(1))
+    end = finding.end_column if finding.end == finding.location else len(code) + 1
+    # The last column of something that is empty is the one that it begins in.
+    carets = " " * (finding.column - 1) + "^" * max(1, end - finding.column)
+    place = f"{finding.location.file}:{line}:{finding.column}"
+    text = Text.assemble(
+        (printable(place), "bold"),
+        ": ",
+        (finding.severity.value, _COLOURS[finding.severity]),
+        (f" {finding.rule.id}", "bold"),
+        f": {printable(finding.message)}\n",
+        (f"{gutter} |\n{line} | ", "blue"),
+        f"{code}\n",
+        (f"{gutter} | ", "blue"),
+        (f"{carets}\n", _COLOURS[finding.severity]),
+        (f"{gutter} = ", "blue"),
+        ("why: ", "cyan"),
+        f"{finding.rule.why}\n",
+    )
+    first, *rest = printable(finding.instead, keep="\n").splitlines()
+    text.append_text(Text.assemble((f"{gutter} = ", "blue"), ("instead: ", "cyan"), first))
+    for more in rest:
+        text.append(f"\n{gutter}   {' ' * len('instead: ')}{more}")
+    return text
+
+
+def _rule_text(rule: Rule) -> str:
+    """A rule for a person."""
+    lines = [f"{rule.id}: {rule.title} ({rule.severity.value})", f"  why: {rule.why}", f"  instead: {rule.instead}"]
+    lines += [f"  quiet: {rule.quiet}"]
+    for label, example in (("fails", rule.failing), ("works", rule.passing)):
+        lines += [f"  {label}:", *(f"    {line}".rstrip() for line in example.splitlines())]
+    return "\n".join(lines)
+
+
+def _rule_json(rule: Rule) -> dict[str, str]:
+    """A rule for a program."""
+    return {
+        "rule": rule.id,
+        "title": rule.title,
+        "severity": rule.severity.value,
+        "why": rule.why,
+        "instead": rule.instead,
+        "quiet": rule.quiet,
+        "failing": rule.failing,
+        "passing": rule.passing,
+    }

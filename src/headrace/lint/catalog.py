@@ -1,0 +1,52 @@
+"""All rules."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from headrace.lint.families import (
+    batches,
+    checkpoints,
+    clocks,
+    deliveries,
+    distinct_counts,
+    joins,
+    operations,
+    platform,
+    precedence,
+    sources,
+    state,
+    watching,
+    writers,
+)
+from headrace.lint.rules import Rule, rule
+
+# Found by comparing what comments ignore with what there is.
+SUPPRESSION = rule("unused-suppression")
+RULES: tuple[Rule, ...] = (
+    *distinct_counts.RULES,
+    *operations.RULES,
+    *state.RULES,
+    *clocks.RULES,
+    *writers.RULES,
+    *checkpoints.RULES,
+    *batches.RULES,
+    *deliveries.RULES,
+    *sources.RULES,
+    *joins.RULES,
+    *watching.RULES,
+    *precedence.RULES,
+    *platform.RULES,
+    SUPPRESSION,
+)
+
+
+@cache
+def rule_ids() -> frozenset[str]:
+    """The ids of all rules."""
+    return frozenset(known.id for known in RULES)
+
+
+def rule_of(rule_id: str) -> Rule | None:
+    """A rule by its id."""
+    return next((known for known in RULES if known.id == rule_id), None)

@@ -1,0 +1,169 @@
+"""Looking at queries while they run."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from headrace.lint.methods import STARTING
+from headrace.lint.program import Program
+from headrace.lint.rules import Hit, Severity, rule
+from headrace.lint.values import Bound, Class, Instance, Literal, Progress, Query, Status, Streams, Value
+
+# Source: pyspark.sql.streaming.query and pyspark.sql.streaming.listener.
+_OF_STATUS = ("message", "isDataAvailable", "isTriggerActive")
+_OF_PROGRESS = (
+    *("id", "runId", "name", "timestamp", "batchId", "batchDuration", "durationMs", "eventTime", "stateOperators"),
+    *("sources", "sink", "observedMetrics", "numInputRows", "inputRowsPerSecond", "processedRowsPerSecond"),
+)
+_LISTENER = "StreamingQueryListener"
+_ELSEWHERE = {
+    "id": "{query}.id",
+    "runId": "{query}.runId",
+    "name": "{query}.name",
+    "isActive": "{query}.isActive",
+    "exception": "{query}.exception()",
+    "message": '{query}.status["message"]',
+    "isDataAvailable": '{query}.status["isDataAvailable"]',
+    "isTriggerActive": '{query}.status["isTriggerActive"]',
+}
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """A key that such a value is asked for: the place, the value's expression, and how bad it is not to have it."""
+
+    place: ast.expr
+    owner: ast.expr
+    key: str
+    severity: Severity
+
+
+def _asked(program: Program, kind: type[Value]) -> Iterator[_Asked]:
+    for node in program.nodes:
+        match node:
+            case ast.Subscript(value=owner, slice=ast.Constant(value=str(key)) as at):
+                if isinstance(program.value(owner), kind):
+                    yield _Asked(at, owner, key, Severity.ERROR)
+            case ast.Call(func=ast.Attribute(value=owner, attr="get"), args=[ast.Constant(value=str(key)) as at, *_]):
+                if isinstance(program.value(owner), kind):
+                    # It raises nothing, and gives None.
+                    yield _Asked(at, owner, key, Severity.WARNING)
+            case _:
+                pass
+
+
+def _status(program: Program) -> Iterator[Hit]:
+    for asked in _asked(program, Status):
+        if asked.key not in _OF_STATUS:
+            instead = _elsewhere(program, asked.owner, asked.key, "status")
+            yield Hit(program.at(asked.place), f'a status has no "{asked.key}"', instead, asked.severity)
+
+
+def _progress(program: Program) -> Iterator[Hit]:
+    for asked in _asked(program, Progress):
+        if asked.key not in _OF_PROGRESS:
+            near = get_close_matches(asked.key, _OF_PROGRESS, n=1)
+            instead = _elsewhere(program, asked.owner, asked.key, "lastProgress")
+            if near and not instead:
+                instead = f'{program.source(asked.owner)}["{near[0]}"]'
+            message = f'the progress of a query has no "{asked.key}"'
+            yield Hit(program.at(asked.place), message, instead, asked.severity)
+
+
+def _too_early(program: Program) -> Iterator[Hit]:
+    for node in program.nodes:
+        for block in (getattr(node, name, None) for name in ("body", "orelse", "finalbody")):
+            if isinstance(block, list):
+                yield from _before_first_batch(program, block)
+
+
+def _before_first_batch(program: Program, block: list[ast.AST]) -> Iterator[Hit]:
+    """What is read of the progress of queries that were started in a block, with nothing in between that waits."""
+    fresh: set[str] = set()
+    for statement in block:
+        match statement:
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call() as value):
+                starts = isinstance(program.value(value), Query) and isinstance(value.func, ast.Attribute)
+                if starts and isinstance(value.func, ast.Attribute) and value.func.attr in STARTING:
+                    fresh.add(name)
+                    continue
+            case ast.Assign() | ast.Expr() | ast.AnnAssign():
+                pass
+            case _:
+                fresh.clear()
+        for part in ast.walk(statement):
+            if isinstance(part, ast.Subscript) and _progress_of(part.value) in fresh:
+                query = _progress_of(part.value)
+                message = "there is no progress before the first batch is done"
+                yield Hit(program.at(part.value), message, f"{query}.processAllAvailable()  # before it")
+                fresh.clear()
+        if any(isinstance(part, ast.Call) and not _prints(part) for part in ast.walk(statement)):
+            # Whatever it is, it may take its time.
+            fresh.clear()
+
+
+def _progress_of(node: ast.expr) -> str:
+    match node:
+        case ast.Attribute(value=ast.Name(id=name), attr="lastProgress"):
+            return name
+        case _:
+            return ""
+
+
+def _prints(node: ast.Call) -> bool:
+    return isinstance(node.func, ast.Name) and node.func.id in ("print", "str", "repr", "len")
+
+
+def _elsewhere(program: Program, owner: ast.expr, key: str, attribute: str) -> str:
+    direct = isinstance(owner, ast.Attribute) and owner.attr == attribute
+    query = program.source(owner.value) if direct and isinstance(owner, ast.Attribute) else "query"
+    return _ELSEWHERE.get(key, "").format(query=query)
+
+
+def _exception(program: Program) -> Iterator[Hit]:
+    called = {node.func for node in program.nodes if isinstance(node, ast.Call)}
+    for node in program.nodes:
+        if isinstance(node, ast.Attribute) and node.attr == "exception" and node not in called:
+            owner = program.value(node)
+            if isinstance(owner, Bound) and isinstance(owner.of, Query):
+                yield Hit(program.at_name(node), '"exception" is not called', f"{program.source(node)}()")
+
+
+def _is_bare(program: Program, found: Class, above: tuple[ast.ClassDef, ...] = ()) -> bool:
+    """Whether a class has no base but those that the program makes of nothing."""
+    bases = [program.value(node) for node in found.node.bases if not _is_object(node)]
+    below = (*above, found.node)
+    return found.node not in above and all(isinstance(base, Class) and _is_bare(program, base, below) for base in bases)
+
+
+def _is_object(node: ast.expr) -> bool:
+    return isinstance(node, ast.Name) and node.id == "object"
+
+
+def _listener(program: Program) -> Iterator[Hit]:
+    for step, owner in program.calls("addListener"):
+        if not isinstance(owner, Streams):
+            continue
+        of = step.first.of if isinstance(step.first, Instance) else step.first
+        if isinstance(of, Class) and _is_bare(program, of):
+            # A class of the same name would stand for its own base.
+            base = "Listener" if of.node.name == _LISTENER else _LISTENER
+            renamed = f" as {base}" if base != _LISTENER else ""
+            imports = f"from pyspark.sql.streaming import {_LISTENER}{renamed}"
+            others = [program.source(node) for node in of.node.bases if not _is_object(node)]
+            instead = f"{imports}\n\nclass {of.node.name}({', '.join((*others, base))}):"
+            yield Hit(program.at(step.node.args[0]), f'"{of.node.name}" is no listener', instead)
+        elif isinstance(step.first, Class | Literal):
+            yield Hit(program.at(step.node.args[0]), "this is no listener")
+
+
+RULES = (
+    rule("status-keys", _status),
+    rule("progress-keys", _progress),
+    rule("progress-too-early", _too_early),
+    rule("exception-not-called", _exception),
+    rule("listener-base-class", _listener),
+)

@@ -1,0 +1,67 @@
+"""Which tables a SQL text names, and whether it reads one of them as a stream."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from headrace.sql.lexer import Token, lex
+
+_BEFORE_TABLE = ("FROM", "JOIN", "INTO", "UPDATE", "TABLE", "STREAM")
+_BEFORE_READ = ("FROM", "JOIN", "STREAM")
+# What stands behind a table that is itself called stream.
+_BEHIND_TABLE = (
+    *("AS", "WHERE", "GROUP", "ORDER", "HAVING", "LIMIT", "OFFSET", "JOIN", "INNER", "LEFT", "RIGHT", "FULL", "CROSS"),
+    *("SEMI", "ANTI", "NATURAL", "UNION", "EXCEPT", "MINUS", "INTERSECT", "ON", "USING", "WINDOW", "QUALIFY", "SORT"),
+    *("CLUSTER", "DISTRIBUTE", "LATERAL", "TABLESAMPLE", "PIVOT", "UNPIVOT", "VERSION", "TIMESTAMP", "FOR"),
+)
+
+
+def reads_stream(text: str) -> bool:
+    """Whether a query reads something as a stream: ``STREAM t`` or ``STREAM(t)`` behind FROM or JOIN."""
+    return streams(lex(text).tokens)
+
+
+def streams(tokens: Sequence[Token]) -> bool:
+    """The same of its pieces."""
+    return any(_begins_stream(tokens, index) for index in range(1, len(tokens) - 1))
+
+
+def _begins_stream(tokens: Sequence[Token], index: int) -> bool:
+    """Whether STREAM stands here as a word of SQL, and not as the name of a table or a schema."""
+    following = tokens[index + 1]
+    named = following.is_name and not following.is_word(*_BEHIND_TABLE)
+    return (
+        tokens[index].is_word("STREAM")
+        and tokens[index - 1].is_word("FROM", "JOIN")
+        and (named or following.is_symbol("("))
+    )
+
+
+def tables_of(text: str) -> tuple[str, ...]:
+    """The names that stand where tables do, as they are written, without quotes."""
+    return tuple(_tables(lex(text).tokens, _BEFORE_TABLE))
+
+
+def tables_read(tokens: Sequence[Token]) -> tuple[str, ...]:
+    """The names of the tables and views that a statement reads."""
+    return tuple(_tables(tokens, _BEFORE_READ))
+
+
+def name_at(tokens: Sequence[Token], index: int) -> str:
+    """The name with its dots that begins here, without quotes; empty when none does."""
+    parts: list[str] = []
+    while index < len(tokens) and tokens[index].is_name:
+        parts.append(tokens[index].text.strip("`"))
+        if index + 1 >= len(tokens) or not tokens[index + 1].is_symbol("."):
+            break
+        index += 2
+    return ".".join(parts)
+
+
+def _tables(tokens: Sequence[Token], before: Sequence[str]) -> Iterator[str]:
+    for index, token in enumerate(tokens):
+        if token.is_word(*before):
+            after = index + 2 if tokens[index + 1 : index + 2] and tokens[index + 1].is_symbol("(") else index + 1
+            name = name_at(tokens, after)
+            if name:
+                yield name

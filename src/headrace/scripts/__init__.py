@@ -1,0 +1,1 @@
+"""Scripts and notebooks that were not written as a pipeline: the ready session, and how they are run."""

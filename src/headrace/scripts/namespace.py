@@ -1,0 +1,59 @@
+"""The names that a script or notebook finds without an import."""
+
+from __future__ import annotations
+
+import os
+import types
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from headrace.scripts.dbutils import NotebookExit, ScriptDbUtils
+from headrace.scripts.display import Display, display_html
+from headrace.scripts.file_system import FileSystem
+from headrace.scripts.notebook import found_notebook, run_steps
+from headrace.scripts.widgets import Widgets
+from headrace.settings.secrets import Secrets
+from headrace.spark.ready.state import Ready
+
+
+@dataclass(frozen=True)
+class Namespace:
+    """What the names of one session's scripts are made of."""
+
+    ready: Ready
+    secrets: Secrets
+
+    def of(self, file: Path, widgets: Mapping[str, str]) -> dict[str, Any]:
+        """The names for a script.
+
+        Args:
+            file: the script; paths of other notebooks are relative to it.
+            widgets: values by name.
+        """
+        return {
+            "spark": self.ready.session,
+            "sc": self.ready.session.sparkContext,
+            "dbutils": self.dbutils(file, widgets),
+            "display": Display(self.ready),
+            "displayHTML": display_html,
+        }
+
+    def dbutils(self, file: Path, widgets: Mapping[str, str]) -> ScriptDbUtils:
+        """``dbutils`` for a script."""
+
+        def run(path: str, values: Mapping[str, str]) -> str:
+            return self._run(file, path, values)
+
+        return ScriptDbUtils(self.secrets, Widgets(widgets, os.environ), FileSystem(self.ready.places), run)
+
+    def _run(self, file: Path, path: str, values: Mapping[str, str]) -> str:
+        source = found_notebook(path, file.parent)
+        module = types.ModuleType("__main__")
+        module.__dict__.update({"__file__": str(source.file), **self.of(source.file, values)})
+        try:
+            run_steps(source, module, self.ready)
+        except NotebookExit as left:
+            return left.value
+        return ""

@@ -1,0 +1,126 @@
+"""``dbutils.widgets``: values that a script is given, by name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import NoReturn
+
+from headrace.errors import PipelineError
+from headrace.settings.dbutils import refuse
+
+PREFIX = "HEADRACE_WIDGET_"
+_WORKING = "Of dbutils.widgets, text, dropdown, combobox, multiselect, get, getAll, getArgument, remove, removeAll."
+
+
+class Widgets:
+    """``dbutils.widgets``, with the vendor's names.
+
+    The value of a widget is the one given by ``--widget NAME=VALUE``, or by the variable ``HEADRACE_WIDGET_<NAME>``,
+    otherwise its default.
+    """
+
+    def __init__(self, given: Mapping[str, str], environ: Mapping[str, str]) -> None:
+        self._given = given
+        self._environ = environ
+        self._defaults: dict[str, str] = {}
+
+    def text(self, name: str, defaultValue: str, label: str | None = None) -> None:  # noqa: N803 - the vendor's name
+        """A value of any text."""
+        del label
+        self._defaults[name] = str(defaultValue)
+
+    def dropdown(
+        self,
+        name: str,
+        defaultValue: str,  # noqa: N803 - the vendor's name
+        choices: Sequence[str],
+        label: str | None = None,
+    ) -> None:
+        """One of several values.
+
+        Raises:
+            PipelineError: SCRIPT.WIDGET_CHOICE.
+        """
+        del label
+        self._defaults[name] = str(defaultValue)
+        self._check(name, [self.get(name)], choices)
+
+    def combobox(
+        self,
+        name: str,
+        defaultValue: str,  # noqa: N803 - the vendor's name
+        choices: Sequence[str],
+        label: str | None = None,
+    ) -> None:
+        """One of several values, or another one."""
+        del choices
+        self.text(name, defaultValue, label)
+
+    def multiselect(
+        self,
+        name: str,
+        defaultValue: str,  # noqa: N803 - the vendor's name
+        choices: Sequence[str],
+        label: str | None = None,
+    ) -> None:
+        """Some of several values, with commas between them.
+
+        Raises:
+            PipelineError: SCRIPT.WIDGET_CHOICE.
+        """
+        del label
+        self._defaults[name] = str(defaultValue)
+        self._check(name, self.get(name).split(","), choices)
+
+    def get(self, name: str) -> str:
+        """The value of a widget.
+
+        Raises:
+            PipelineError: SCRIPT.NO_WIDGET.
+        """
+        value = self._value(name)
+        if value is None:
+            raise PipelineError("SCRIPT.NO_WIDGET", name=name, variable=_variable(name))
+        return value
+
+    def getAll(self) -> dict[str, str]:  # noqa: N802 - the vendor's name
+        """All values by name."""
+        return {name: self.get(name) for name in (*self._defaults, *(set(self._given) - set(self._defaults)))}
+
+    def getArgument(self, name: str, defaultValue: str | None = None) -> str:  # noqa: N802, N803 - the vendor's
+        """The value of a widget, or the default where there is none."""
+        value = self._value(name)
+        return self.get(name) if value is None and defaultValue is None else str(value or defaultValue or "")
+
+    def remove(self, name: str) -> None:
+        """Forget a widget."""
+        self._defaults.pop(name, None)
+
+    def removeAll(self) -> None:  # noqa: N802 - the vendor's name
+        """Forget all widgets."""
+        self._defaults.clear()
+
+    def help(self) -> None:
+        """Print what works."""
+        print(_WORKING)  # noqa: T201 - it is asked for
+
+    def _value(self, name: str) -> str | None:
+        return self._given.get(name, self._environ.get(_variable(name), self._defaults.get(name)))
+
+    @staticmethod
+    def _check(name: str, values: Sequence[str], choices: Sequence[str]) -> None:
+        known = [str(choice) for choice in choices]
+        for value in values:
+            if value not in known:
+                raise PipelineError("SCRIPT.WIDGET_CHOICE", name=name, value=value, choices=", ".join(known))
+
+    def __getattr__(self, name: str) -> NoReturn:
+        refuse(f"widgets.{name}", _WORKING)
+
+    def __repr__(self) -> str:
+        return "dbutils.widgets"
+
+
+def _variable(name: str) -> str:
+    return PREFIX + re.sub(r"[^A-Z0-9]", "_", name.upper())

@@ -1,0 +1,20 @@
+"""Secrets in the keyring of the system, where the package ``keyring`` is installed."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+SERVICE = "headrace"
+
+
+def from_keyring(scope: str, key: str) -> str | None:
+    """The value that ``keyring set headrace/SCOPE KEY`` has stored; None when there is none, or no keyring."""
+    try:
+        keyring = import_module("keyring")
+    except ImportError:
+        return None
+    try:
+        found = keyring.get_password(f"{SERVICE}/{scope}", key)
+    except Exception:  # noqa: BLE001 - each of its back ends raises its own, such as one that needs a screen
+        return None
+    return None if found is None else str(found)

@@ -1,0 +1,170 @@
+"""Spark settings that only the vendor's sessions know: what each becomes in a ready session, as data."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+RETRIES, RETRY_INTERVAL = "spark.sql.streaming.maxRetries", "spark.sql.streaming.retryIntervalMs"
+STATE_PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+_PARTITIONS = "spark.sql.shuffle.partitions"
+_OPTIMIZE_WRITE = "spark.databricks.delta.optimizeWrite.enabled"
+_AUTO_COMPACT = "spark.databricks.delta.autoCompact.enabled"
+
+
+class Effect(str, Enum):
+    """What a setting does here."""
+
+    USED = "used"
+    NONE = "accepted, without effect"
+
+
+@dataclass(frozen=True)
+class VendorConf:
+    """One setting of the vendor's, or all whose names begin so (``name.*``).
+
+    Attributes:
+        name: as scripts write it.
+        value: the value that is meant; None means every one.
+        effect: what it does.
+        about: how it is used, or why it has no effect.
+        becomes: the settings of open Spark and Delta in its place; ``{value}`` is the value that was given.
+    """
+
+    name: str
+    effect: Effect
+    about: str
+    value: str | None = None
+    becomes: Mapping[str, str] | None = None
+
+    def means(self, key: str, value: str) -> bool:
+        """True for a setting that this entry is about."""
+        begin = self.name.removesuffix("*")
+        named = key == self.name or (self.name.endswith(".*") and key.startswith(begin))
+        return named and (self.value is None or self.value.casefold() == value.strip().casefold())
+
+
+_SAME = "the same of Delta"
+VENDOR_CONFS: tuple[VendorConf, ...] = (
+    VendorConf(
+        STATE_PROVIDER,
+        Effect.USED,
+        "the RocksDB provider of open Spark, which a ready session has anyway",
+        "com.databricks.sql.streaming.state.RocksDBStateStoreProvider",
+        {STATE_PROVIDER: ROCKSDB},
+    ),
+    VendorConf(
+        _PARTITIONS,
+        Effect.USED,
+        "the number of cores, put together as needed where a query keeps no state",
+        "auto",
+        {"spark.sql.adaptive.enabled": "true", "spark.sql.adaptive.coalescePartitions.enabled": "true"},
+    ),
+    *(
+        VendorConf(f"spark.databricks.delta.autoOptimize.{name}", Effect.USED, _SAME, None, {becomes: "{value}"})
+        for name, becomes in (
+            ("optimizeWrite", _OPTIMIZE_WRITE),
+            ("optimizeWrite.enabled", _OPTIMIZE_WRITE),
+            ("autoCompact", _AUTO_COMPACT),
+            ("autoCompact.enabled", _AUTO_COMPACT),
+        )
+    ),
+    VendorConf(RETRIES, Effect.USED, "how often a stream is started again after a failure that may pass"),
+    VendorConf(RETRY_INTERVAL, Effect.USED, "how long to wait before that, in milliseconds (default 2000)"),
+    VendorConf(
+        "spark.databricks.cloudFiles.*",
+        Effect.NONE,
+        "what Auto Loader samples and infers is said by its options, such as cloudFiles.inferColumnTypes",
+    ),
+    VendorConf("spark.databricks.io.cache.*", Effect.NONE, "there is no cache of the vendor's disks"),
+    VendorConf("spark.databricks.photon.*", Effect.NONE, "queries run on Spark's own engine"),
+    VendorConf("spark.databricks.service.*", Effect.NONE, "the session is in this process"),
+    VendorConf("spark.databricks.streaming.*", Effect.NONE, "it belongs to the vendor's engine"),
+    VendorConf("spark.databricks.*", Effect.NONE, "neither Spark nor Delta knows it"),
+)
+# What Delta gives to new tables, by the names of their properties.
+_OF_NEW_TABLES = "spark.databricks.delta.properties.defaults."
+# Settings that are read when a session starts, although their names say SQL.
+_STATIC_SQL = (
+    r"extensions|warehouse\.dir|catalogImplementation|catalog\..*|ui\.retained.*|queryExecutionListeners"
+    r"|streaming\.streamingQueryListeners|streaming\.ui\..*|globalTempDatabase|cache\.serializer|debug"
+    r"|codegen\.(cache\.maxEntries|comments)|defaultUrlStreamHandlerFactory\.enabled|event\.truncate\.length"
+    r"|(broadcastExchange|resultQueryStage|shuffleExchange|subquery)\.maxThreadThreshold|metadataCacheTTLSeconds"
+    r"|filesourceTableRelationCacheSize|hive\.thriftServer\.singleSession|legacy\.sessionInitWithConfigDefaults"
+    r"|sources\.(disabledJdbcConnProviderList|schemaStringLengthThreshold)"
+)
+# Spark's own beginnings of the names of other such settings, and names where people have settings of their own behind
+# the same beginning. Whatever else begins with "spark." may be a setting that only the script knows.
+_STATIC_GROUPS = (
+    r"acls|authenticate|blockManager|broadcast|cleaner|driver|driverEnv|dynamicAllocation|eventLog|excludeOnFailure"
+    r"|executor|executorEnv|extraListeners|files|hadoop|hadoopRDD|history|io|jars|kerberos|kryo|kryoserializer"
+    r"|kubernetes|locality|memory|network|plugins|pyspark|python|rdd|reducer|rpc|scheduler|serializer|shuffle"
+    r"|speculation|ssl|storage|submit|ui|unsafe|yarn"
+)
+_STATIC_NAMES = (
+    r"(admin|modify)\.acls(\.groups)?|api\.mode|app\.attempt\.id|appStateStore\.asyncTracking\.enable|archives"
+    r"|barrier\.sync\.timeout|block\.failures\.beforeLocationRefresh|buffer\.(pageSize|size|write\.chunkSize)"
+    r"|checkpoint\.(compress|dir)|connect\.scalaUdf\.stubPrefixes|cores\.max|decommission\.enabled|default\.parallelism"
+    r"|diskStore\.subDirectories|file\.transferTo|local\.dir|log\.(callerContext|legacyTaskNameMdc\.enabled|level)"
+    r"|log\.structuredLogging\.enabled|logConf|master|metrics\.(conf|conf\..*|namespace)"
+    r"|metrics\.(appStatus|executorMetrics|static)Sources?\.enabled|port\.maxRetries|redaction\.(string\.)?regex|remote"
+    r"|resources\.discoveryPlugin|security\.credentials\.(renewalRatio|retryWait)|shutdown\.timeout"
+    r"|stage\.(ignoreDecommissionFetchFailure|maxAttempts|maxConsecutiveAttempts)"
+    r"|task\.(cpus|maxDirectResultSize|maxFailures|reaper\..*|resource\..*)|taskMetrics\.trackUpdatedBlockStatuses"
+    r"|user\.groups\.mapping"
+)
+_STATIC_DELTA = (
+    r"(catalog\.update|checkpointV2|commitMetrics|coordinatedCommits\.getCommits)\.thread[Pp]ool\.?[sS]ize"
+    r"|clusteredTable\.numClusteringColumnsLimit|command\.fileMaterializationLimit\.softMax"
+    r"|merge\.materializeSource\.maxAttempts"
+)
+_STATIC = re.compile(
+    rf"spark\.(sql\.({_STATIC_SQL})|databricks\.delta\.({_STATIC_DELTA})|({_STATIC_GROUPS})(\..*)?|{_STATIC_NAMES})"
+)
+# Decided by the ready session itself.
+FIXED: Mapping[str, str] = {
+    "spark.sql.catalogImplementation": "tables are found in the storage, and no metastore is needed",
+    "spark.sql.warehouse.dir": "tables are kept in the storage",
+    "spark.sql.catalog.spark_catalog": "the session's catalog is Delta's",
+    "spark.databricks.service.address": "the session is in this process",
+    "spark.remote": "the session is in this process",
+}
+# Properties of tables that Delta refuses, because only the vendor's knows them.
+VENDOR_PROPERTIES: Mapping[str, str] = {
+    "delta.tuneFileSizesForRewrites": "files have the sizes that Delta's settings say",
+    "delta.targetFileSize": "files have the sizes that Delta's settings say",
+    "delta.enablePredictiveOptimization": "nothing optimizes tables unasked; run OPTIMIZE",
+    "delta.autoOptimize.autoCompact.enabled": "its name is delta.autoOptimize.autoCompact",
+    "delta.autoOptimize.optimizeWrite.enabled": "its name is delta.autoOptimize.optimizeWrite",
+}
+
+
+def vendor_conf(key: str, value: str) -> VendorConf | None:
+    """The entry that a setting falls under, or None for one that is not the vendor's alone."""
+    if key.startswith(_OF_NEW_TABLES):
+        return None
+    return next((conf for conf in VENDOR_CONFS if conf.means(key, value)), None)
+
+
+def in_open_words(confs: Mapping[str, str]) -> dict[str, str]:
+    """Settings of a session or a flow with those of the vendor's alone in the words of open Spark and Delta.
+
+    What has no effect stays as it is: nobody reads it.
+    """
+    found: dict[str, str] = {}
+    for key, value in confs.items():
+        entry = vendor_conf(key, value)
+        becomes = None if entry is None else entry.becomes
+        found |= {key: value} if becomes is None else {ours: text.format(value=value) for ours, text in becomes.items()}
+    return found
+
+
+def is_static(key: str) -> bool:
+    """True for a setting of Spark's that a session reads when it starts.
+
+    One that only a script knows is none, whatever its name begins with.
+    """
+    return _STATIC.fullmatch(key) is not None

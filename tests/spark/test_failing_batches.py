@@ -1,0 +1,446 @@
+"""Batches that a query or a sink fails with as a whole: set aside, while the stream goes on with those behind them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from deltalake import DeltaTable
+from tests.delivering import SOURCE, ids, jdbc, rows_of_delta
+from tests.servers.receiver import running_receiver
+
+from headrace.model.outcome import UpdateState
+from headrace.testing import Crashed, Point
+
+pytestmark = pytest.mark.spark
+
+# A batch in which a name is not a number fails as a whole: its rows are summed up in a function of Python.
+QUERY = (
+    SOURCE
+    + """
+    def counted(parts):
+        for part in parts:
+            for name in part["name"]:
+                int(name)
+            yield part
+
+    @dp.table(spark_conf={"headrace.failing_batches": "quarantine"})
+    def numbers():
+        return stream().mapInPandas(counted, "id INT, name STRING")
+    """
+)
+# A sink that does not take batches with a row called "poison"; what it takes is beside the project.
+SINK = (
+    SOURCE
+    + """
+    import json
+    from pathlib import Path
+
+    @dp.foreach_batch_sink(name="out")
+    def out(rows, batch_id):
+        found = [row.asDict() for row in rows.collect()]
+        if any(row["name"] == "poison" for row in found):
+            raise ValueError("no poison here")
+        place = Path({folder!r}) / f"{batch_id}-{min(row['id'] for row in found)}.json"
+        place.write_text(json.dumps(found))
+
+    @dp.append_flow(target={target}, spark_conf={{"headrace.failing_batches": "quarantine"}})
+    def deliver():
+        return stream()
+    """
+)
+
+
+def batch(first, *names):
+    return [{"id": first + number, "name": name} for number, name in enumerate(names)]
+
+
+def sink_text(folder, target='"out"'):
+    return (
+        SINK.replace("{folder!r}", repr(str(folder))).replace("{target}", target).replace("{{", "{").replace("}}", "}")
+    )
+
+
+def taken(folder):
+    return sorted(row["id"] for file in folder.glob("*.json") for row in json.loads(file.read_text()))
+
+
+def aside(pipeline, dataset, flow):
+    """The rows that were set aside as parts of whole batches, as pairs of the batch and the row's id."""
+    place = pipeline.folder / "storage" / "checkpoints" / "default" / dataset / flow / "failing_rows"
+    rows = DeltaTable(place).to_pyarrow_table().to_pylist() if place.exists() else []
+    return sorted((row["batch_id"], json.loads(row["row"])["id"]) for row in rows if row["whole"])
+
+
+def counts_of(pipeline, flow):
+    counts = pipeline.project.events().flow_totals()[flow]
+    return counts.rows_written, counts.rows_quarantined
+
+
+@pytest.mark.parametrize("point", [None, Point.TO_SET_ASIDE, Point.QUARANTINED, Point.COUNTED])
+def test_a_batch_that_the_query_fails_with_is_set_aside_with_all_of_its_rows(project, point):
+    pipeline = project(QUERY).given("source", batch(0, "1", "2"), batch(2, "3", "x", "5"), batch(5, "6"))
+
+    if point is not None:
+        with pytest.raises(Crashed):
+            pipeline.crash_at(point).run("numbers")
+    result = pipeline.restart().run("numbers")
+
+    assert result.state is UpdateState.COMPLETED, result.outcome.error
+    assert ids(pipeline.rows("numbers")) == [0, 1, 5]
+    assert aside(pipeline, "numbers", "numbers") == [(1, 2), (1, 3), (1, 4)]
+    assert counts_of(pipeline, "numbers") == (3, 3)
+
+
+def test_a_whole_batch_goes_through_the_corrected_query_once_more(project):
+    pipeline = project(QUERY).given("source", batch(0, "1", "x"), batch(2, "3"))
+    pipeline.run("numbers")
+    file = pipeline.folder / "transformations" / "project.py"
+    text = file.read_text()
+    assert "int(name)" in text
+    file.write_text(text.replace("int(name)", "len(name)"))
+
+    pipeline.restart().replay("numbers")
+
+    assert ids(pipeline.rows("numbers")) == [0, 1, 2]
+    assert pipeline.project.quarantine_list() == ()
+
+
+def test_a_batch_with_more_failing_rows_than_are_looked_for_is_set_aside_as_a_whole(project):
+    both = '{"headrace.failing_batches": "quarantine", "headrace.failing_rows": "quarantine"}'
+    text = QUERY.replace('{"headrace.failing_batches": "quarantine"}', both)
+    few, many = batch(0, "1", "x", "3"), batch(3, *["x"] * 20)
+    pipeline = project(text).given("source", few, many, batch(23, "4"))
+
+    pipeline.run("numbers")
+
+    assert ids(pipeline.rows("numbers")) == [0, 2, 23]
+    assert aside(pipeline, "numbers", "numbers") == [(1, number) for number in range(3, 23)]
+    assert counts_of(pipeline, "numbers") == (3, 21)
+
+
+def test_a_batch_of_a_query_with_other_values_each_time_is_set_aside_too(project):
+    whole = 'mapInPandas(counted, "id INT, name STRING")'
+    assert whole in QUERY
+    text = QUERY.replace(whole, f'{whole}.withColumn("at", F.rand())')
+    pipeline = project(text).given("source", batch(0, "x"), batch(1, "2"))
+
+    pipeline.run("numbers")
+
+    assert ids(pipeline.rows("numbers")) == [1]
+    assert aside(pipeline, "numbers", "numbers") == [(0, 0)]
+
+
+def test_a_flow_fails_when_one_batch_after_the_other_does(project):
+    pipeline = project(QUERY).given("source", *(batch(number, "x") for number in range(2)))
+    pipeline.run("numbers")
+    pipeline.given("source", *(batch(number, "x") for number in range(2, 6)))
+
+    result = pipeline.restart().run("numbers")
+
+    assert result.error == "ROWS.BATCHES_FAIL"
+    assert aside(pipeline, "numbers", "numbers") == [(0, 0), (1, 1), (2, 2)]
+
+
+def test_batches_of_a_flow_that_keeps_state_are_not_left_out(project):
+    text = QUERY.replace(
+        '.mapInPandas(counted, "id INT, name STRING")', '.selectExpr("int(name) AS id").dropDuplicates()'
+    )
+    assert "dropDuplicates" in text
+    pipeline = project(text).given("source", batch(0, "1"), batch(1, "x"))
+
+    result = pipeline.run("numbers")
+
+    assert result.error == "ROWS.STATEFUL"
+
+
+@pytest.mark.parametrize("point", [None, Point.TO_SET_ASIDE, Point.QUARANTINED, Point.NOTED, Point.COUNTED])
+def test_a_batch_that_a_function_raises_for_is_set_aside_and_those_behind_it_are_taken(project, tmp_path, point):
+    pipeline = project(sink_text(tmp_path)).given("source", batch(0, "a", "poison"), batch(2, "c"), batch(3, "d"))
+
+    if point is not None:
+        with pytest.raises(Crashed):
+            pipeline.crash_at(point).run()
+    result = pipeline.restart().run()
+
+    assert result.state is UpdateState.COMPLETED, result.outcome.error
+    assert taken(tmp_path) == [2, 3]
+    assert aside(pipeline, "out", "deliver") == [(0, 0), (0, 1)]
+    assert counts_of(pipeline, "deliver") == (2, 2)
+
+
+def test_what_a_function_raised_for_goes_to_it_once_more_with_new_values(project, tmp_path):
+    pipeline = project(sink_text(tmp_path)).given("source", batch(0, "a", "poison"), batch(2, "c"))
+    pipeline.run()
+    shown = pipeline.project.quarantine_show("out")
+    assert {row[shown.columns.index("error")] for row in shown.rows} == {"ValueError: no poison here"}
+
+    pipeline.replay("out", changes=["name='cured'"])
+
+    assert taken(tmp_path) == [0, 1, 2]
+    assert pipeline.project.quarantine_list() == ()
+
+
+def test_other_sinks_of_the_flow_have_the_batch(project, tmp_path):
+    lake = f'\n    dp.create_sink("lake", "delta", {{"path": {str(tmp_path / "lake")!r}}})\n'
+    pipeline = project(lake + sink_text(tmp_path, '["out", "lake"]'))
+    pipeline.given("source", batch(0, "a", "poison"), batch(2, "c"))
+
+    pipeline.run()
+
+    assert taken(tmp_path) == [2]
+    assert ids(rows_of_delta(tmp_path / "lake")) == [0, 1, 2]
+    assert pipeline.project.quarantine_list() == (("deliver_targets", 2, {"sink.refused": 2}),)
+
+
+def test_a_batch_is_not_to_blame_for_what_passes_by_itself(project, tmp_path):
+    text = sink_text(tmp_path).replace('ValueError("no poison here")', 'ConnectionError("nobody there")')
+    pipeline = project(text).given("source", batch(0, "poison"), batch(1, "b"))
+
+    result = pipeline.run()
+
+    assert result.state is UpdateState.FAILED
+    assert (taken(tmp_path), aside(pipeline, "out", "deliver")) == ([], [])
+
+
+def test_a_batch_that_passes_when_it_comes_again_is_set_aside_no_longer(project, tmp_path):
+    pipeline = project(sink_text(tmp_path)).given("source", batch(0, "a", "poison"))
+    with pytest.raises(Crashed):
+        pipeline.crash_at(Point.QUARANTINED).run()
+    assert aside(pipeline, "out", "deliver") == [(0, 0), (0, 1)]
+    file = pipeline.folder / "transformations" / "project.py"
+    text = file.read_text()
+    assert '== "poison"' in text
+    file.write_text(text.replace('== "poison"', '== "venom"'))
+
+    pipeline.restart().run()
+
+    assert (taken(tmp_path), aside(pipeline, "out", "deliver")) == ([0, 1], [])
+
+
+def mended(pipeline, old, new):
+    file = pipeline.folder / "transformations" / "project.py"
+    text = file.read_text()
+    assert old in text
+    file.write_text(text.replace(old, new))
+    return pipeline.restart()
+
+
+def test_a_flow_that_was_stopped_goes_on_once_what_was_set_aside_is_back(project):
+    pipeline = project(QUERY).given("source", *(batch(number, "x") for number in range(5)))
+    assert pipeline.run("numbers").error == "ROWS.BATCHES_FAIL"
+    mended(pipeline, "int(name)", 'int(name, 36) and name != "x" or len(name)')
+
+    pipeline.replay("numbers")
+    result = pipeline.run("numbers")
+
+    assert result.state is UpdateState.COMPLETED, result.outcome.error
+    assert ids(pipeline.rows("numbers")) == [0, 1, 2, 3, 4]
+
+
+def test_a_flow_is_stopped_too_when_many_of_the_last_batches_were_set_aside(project):
+    pairs = ((batch(2 * number, "x"), batch(2 * number + 1, "1")) for number in range(12))
+    pipeline = project(QUERY).given("source", *(one for pair in pairs for one in pair))
+
+    result = pipeline.run("numbers")
+
+    assert result.error == "ROWS.BATCHES_FAIL"
+    assert len(aside(pipeline, "numbers", "numbers")) == 10
+
+
+def test_rows_of_a_whole_batch_that_pass_go_in_although_many_others_still_fail(project):
+    both = '{"headrace.failing_batches": "quarantine", "headrace.failing_rows": "quarantine"}'
+    text = QUERY.replace('{"headrace.failing_batches": "quarantine"}', both)
+    text = text.replace('mapInPandas(counted, "id INT, name STRING")', 'selectExpr("id", "int(name) AS name")')
+    assert "int(name) AS" in text
+    pipeline = project(text).given("source", batch(0, *["x"] * 120, *["y"] * 150, "1"))
+    pipeline.run("numbers")
+    assert len(aside(pipeline, "numbers", "numbers")) == 271
+    mended(pipeline, "int(name) AS", "int(replace(name, 'x', '7')) AS")
+
+    pipeline.replay("numbers")
+
+    assert ids(pipeline.rows("numbers")) == [*range(120), 270]
+    assert pipeline.project.quarantine_list() == (("numbers", 150, {"query.failed": 150}),)
+
+
+def test_a_server_that_has_taken_a_part_of_a_batch_does_not_get_it_again(project):
+    with running_receiver() as server:
+        server.answer = lambda request, _: 422 if any(row["name"] == "poison" for row in request.rows) else 200
+        options = {"url": server.url, "rowsPerRequest": 1, "concurrency": 1}
+        text = SOURCE + f'\n    dp.create_sink("out", "http", {options!r})\n' + DELIVER
+        pipeline = project(text).given("source", batch(0, "a", "poison", "c"))
+
+        result = pipeline.run()
+
+    assert result.error == "SINK.HTTP_ROW"
+    assert aside(pipeline, "out", "deliver") == []
+
+
+DELIVER = """
+    @dp.append_flow(target="out", spark_conf={"headrace.failing_batches": "quarantine"})
+    def deliver():
+        return stream()
+    """
+
+
+@pytest.mark.parametrize(
+    ("forbids", "error"), [("ADD CHECK (id <> 1)", None), ("RENAME TO gone", "JDBC.WRITE")], ids=["a row", "the table"]
+)
+def test_a_database_sets_batches_aside_for_their_rows_alone(project, postgres, out_orders, forbids, error):
+    postgres.execute(f"ALTER TABLE out_orders {forbids}")
+    pipeline = project(SOURCE + jdbc(postgres) + DELIVER).given("source", batch(0, "a", "b"), batch(2, "c"))
+
+    result = pipeline.run()
+
+    if error is None:
+        assert (ids(out_orders()), aside(pipeline, "out", "deliver")) == ([2], [(0, 0), (0, 1)])
+    else:
+        assert aside(pipeline, "out", "deliver") == []
+    assert result.state is UpdateState.COMPLETED or error is not None
+
+
+def test_the_error_of_a_batch_that_waited_is_not_that_of_the_one_behind_it(project, postgres, out_orders):
+    text = SOURCE + jdbc(postgres, fallback="storage") + DELIVER
+    pipeline = project(text).given("source", batch(0, "a"))
+    with postgres.away():
+        pipeline.run()
+    postgres.execute("ALTER TABLE out_orders ADD CHECK (id <> 0)")
+
+    pipeline.given("source", batch(1, "b"), batch(2, "c")).run()
+
+    assert aside(pipeline, "out", "deliver") == []
+
+
+def test_two_sinks_may_fail_with_the_same_batch(project, tmp_path):
+    text = sink_text(tmp_path, '["out", "other"]')
+    other = """
+    @dp.foreach_batch_sink(name="other")
+    def other(rows, batch_id):
+        out(rows, batch_id)
+    """
+    text = text.replace("    @dp.append_flow", other.rstrip(" ") + "\n    @dp.append_flow").replace(
+        "        out(rows, batch_id)", "        raise KeyError(batch_id)"
+    )
+    pipeline = project(text).given("source", batch(0, "poison"))
+
+    result = pipeline.run()
+
+    assert result.state is UpdateState.COMPLETED, result.outcome.error
+    assert pipeline.project.quarantine_list() == (("deliver_targets", 2, {"sink.refused": 2}),)
+
+
+def test_rows_that_a_database_has_refused_stay_aside_when_the_batch_comes_again(project, postgres, out_orders):
+    both = '{"headrace.failing_batches": "quarantine", "headrace.failing_rows": "quarantine"}'
+    postgres.execute("ALTER TABLE out_orders ADD CHECK (name <> 'bad')")
+    text = DELIVER.replace('{"headrace.failing_batches": "quarantine"}', both)
+    pipeline = project(SOURCE + jdbc(postgres) + text).given("source", batch(0, "a", "bad", "c"), batch(3, "d"))
+    with pytest.raises(Crashed):
+        pipeline.crash_at(Point.WRITTEN).run()
+
+    pipeline.restart().run()
+
+    assert ids(out_orders()) == [0, 2, 3]
+    assert counts_of(pipeline, "deliver") == (3, 1)
+    assert pipeline.project.quarantine_list() == (("out", 1, {"sink.refused": 1}),)
+
+
+def test_a_batch_that_is_delivered_is_aside_no_longer_when_the_setting_was_taken_away(project, tmp_path):
+    pipeline = project(sink_text(tmp_path)).given("source", batch(0, "a", "poison"))
+    with pytest.raises(Crashed):
+        pipeline.crash_at(Point.QUARANTINED).run()
+    mended(pipeline, '== "poison"', '== "venom"')
+    mended(pipeline, ', spark_conf={"headrace.failing_batches": "quarantine"}', "").run()
+
+    assert (taken(tmp_path), aside(pipeline, "out", "deliver")) == ([0, 1], [])
+    assert pipeline.project.quarantine_list() == ()
+
+
+@pytest.mark.parametrize("point", [None, Point.WRITTEN, Point.NOTED, Point.MARKED])
+def test_a_replay_delivers_the_batches_that_pass_and_the_stream_goes_on(project, tmp_path, point):
+    cured = batch(0, "poison"), batch(1, "venom"), batch(2, "poison")
+    pipeline = project(sink_text(tmp_path)).given("source", *cured)
+    mended(pipeline, 'row["name"] == "poison"', 'row["name"] in ("poison", "venom")').run()
+    assert taken(tmp_path) == []
+    mended(pipeline, '("poison", "venom")', '("venom",)')
+
+    if point is not None:
+        with pytest.raises(Crashed):
+            pipeline.crash_at(point).replay("out")
+        pipeline.restart()
+    replayed = pipeline.replay("out")
+    pipeline.given("source", batch(3, "d"))
+    result = pipeline.run()
+
+    # What was about to be marked is all that was left to do.
+    assert replayed.error == (None if point is Point.MARKED else "FLOW.USER_CODE")
+    assert result.state is UpdateState.COMPLETED
+    assert taken(tmp_path) == [0, 2, 3]
+    assert aside_open(pipeline) == [1]
+    mended(pipeline, '("venom",)', "()").replay("out")
+    assert (taken(tmp_path), aside_open(pipeline)) == ([0, 1, 2, 3], [])
+
+
+def aside_open(pipeline):
+    shown = pipeline.project.quarantine_show("out")
+    status, row = shown.columns.index("status"), shown.columns.index("row")
+    return sorted(json.loads(one[row])["id"] for one in shown.rows if one[status] == "open")
+
+
+def test_batches_of_a_flow_of_updates_go_back_too(project, tmp_path):
+    text = sink_text(tmp_path).replace("@dp.append_flow(", "@dp.update_flow(")
+    pipeline = project(text).given("source", batch(0, "a", "poison"), batch(2, "c"))
+    pipeline.run()
+    assert aside(pipeline, "out", "deliver") == [(0, 0), (0, 1)]
+
+    pipeline.replay("out", changes=["name='cured'"])
+
+    assert (taken(tmp_path), pipeline.project.quarantine_list()) == ([0, 1, 2], ())
+
+
+NOTES = """
+    from pathlib import Path as Place
+    from pyspark.sql.datasource import DataSource, DataSourceWriter, WriterCommitMessage
+
+    class Notes(DataSource):
+        @classmethod
+        def name(cls):
+            return "notes"
+
+        def writer(self, schema, overwrite):
+            return NotesWriter(self.options["place"])
+
+    class NotesWriter(DataSourceWriter):
+        def __init__(self, place):
+            self.place = place
+
+        def write(self, rows):
+            import json, uuid
+            found = [row.asDict() for row in rows]
+            if any(row["name"] == "poison" for row in found):
+                raise ValueError("no poison")
+            if found:
+                Place(self.place, uuid.uuid4().hex + ".json").write_text(json.dumps(found))
+            return WriterCommitMessage()
+
+    spark.dataSource.register(Notes)
+    dp.create_sink("notes", "notes", {"place": {place!r}})
+    dp.create_sink("lake", "delta", {"path": {lake!r}})
+
+    @dp.append_flow(target=["notes", "lake"], spark_conf={"headrace.failing_batches": "quarantine"})
+    def deliver():
+        return stream().coalesce(1)
+    """
+
+
+def test_a_source_of_data_in_python_that_fails_with_a_batch_is_one_of_several_sinks(project, tmp_path):
+    (tmp_path / "notes").mkdir()
+    text = NOTES.replace("{place!r}", repr(str(tmp_path / "notes"))).replace("{lake!r}", repr(str(tmp_path / "lake")))
+    pipeline = project(SOURCE + text).given("source", batch(0, "a", "poison"), batch(2, "c"))
+
+    result = pipeline.run()
+
+    assert result.state is UpdateState.COMPLETED, result.outcome.error
+    assert (taken(tmp_path / "notes"), ids(rows_of_delta(tmp_path / "lake"))) == ([2], [0, 1, 2])
+    pipeline.replay("deliver_targets", changes=["name='cured'"])
+    assert taken(tmp_path / "notes") == [0, 1, 2]

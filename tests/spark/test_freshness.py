@@ -1,0 +1,143 @@
+"""Tables whose newest row has to be new: looked at in every update, also when nothing has come."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+
+import pytest
+from tests.heard import heard
+
+from headrace.errors import Problems
+from headrace.events.types import Warned
+from headrace.model.outcome import FlowState, UpdateState
+
+pytestmark = pytest.mark.spark
+
+TABLE = """
+    @dp.table(schema="id INT, at TIMESTAMP")
+    def source():
+        return spark.readStream.schema("id INT, at TIMESTAMP").json("unused")
+
+    @dp.table
+    @dp.{decorator}("still coming", dp.fresh("at", within="1 hour"))
+    def events():
+        return spark.readStream.table("source")
+    """
+
+
+def table(decorator="expect"):
+    return TABLE.replace("{decorator}", decorator)
+
+
+def row(number, *, hours_ago):
+    at = datetime.now(timezone.utc) - timedelta(hours=hours_ago)
+    return {"id": number, "at": at.isoformat()}
+
+
+def judged(result):
+    """Of the rule: how often it was kept, and broken."""
+    ((passed, failed),) = [(e.passed, e.failed) for e in result.flow("events").counts.expectations]
+    return passed, failed
+
+
+def test_a_table_that_has_a_new_row_is_fresh(project):
+    pipeline = project(table()).given("source", [row(1, hours_ago=5), row(2, hours_ago=0)])
+
+    result = pipeline.run()
+
+    assert judged(result) == (1, 0)
+
+
+def test_an_update_that_brings_nothing_warns_of_rows_that_have_become_old(project):
+    pipeline = project(table()).given("source", [row(1, hours_ago=2)])
+    pipeline.run()
+
+    result, events = heard(pipeline)
+
+    assert result.flow("events").state is FlowState.UP_TO_DATE
+    assert judged(result) == (0, 1)
+    (stale,) = [event for event in events if isinstance(event, Warned)]
+    assert (stale.code, "is 2 hours" in stale.message) == ("EXPECTATION.STALE", True)
+
+
+def test_a_row_far_ahead_of_the_clock_does_not_make_old_ones_fresh(project):
+    pipeline = project(table()).given("source", [row(1, hours_ago=30 * 24), row(2, hours_ago=-3650 * 24)])
+
+    result, events = heard(pipeline)
+
+    assert judged(result) == (0, 1)
+    (stale,) = [event for event in events if isinstance(event, Warned)]
+    assert "ahead of the clock" in stale.message
+
+
+def test_a_table_that_is_only_looked_at_is_nothing_to_do(project):
+    pipeline = project(table().replace('fresh("at"', 'fresh("AT"')).given("source", [row(1, hours_ago=0)])
+    pipeline.run()
+
+    assert pipeline.plan().empty, pipeline.plan().describe()
+    assert judged(pipeline.run()) == (1, 0)
+    assert pipeline.sql("SELECT sum(passed) FROM event_log_expectations").rows == ((2,),)
+
+
+def test_a_table_without_rows_is_not_fresh(project):
+    pipeline = project(table()).given("source", [])
+
+    result = pipeline.run()
+
+    assert judged(result) == (0, 1)
+
+
+def test_an_update_fails_where_the_rule_says_so_and_what_it_brought_stays(project):
+    pipeline = project(table("expect_or_fail")).given("source", [row(1, hours_ago=2)])
+
+    first, second = pipeline.run(), pipeline.run()
+
+    assert (first.error, second.error) == ("EXPECTATION.STALE", "EXPECTATION.STALE")
+    assert [found["id"] for found in pipeline.rows("events")] == [1]
+    assert pipeline.given("source", [row(2, hours_ago=0)]).run().state is UpdateState.COMPLETED
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "code"),
+    [
+        ("expect(", "expect_or_drop(", "EXPECTATION.NO_ROW"),
+        ('fresh("at"', 'fresh("id"', "EXPECTATION.NO_TIME"),
+        ('fresh("at"', 'fresh("when"', "EXPECTATION.UNKNOWN_COLUMN"),
+        ("1 hour", "soon", "EXPECTATION.NO_INTERVAL"),
+    ],
+)
+def test_what_has_no_meaning_is_refused(project, old, new, code):
+    text = table()
+    assert old in text
+
+    with pytest.raises(Problems) as caught:
+        project(text.replace(old, new)).given("source", []).run()
+
+    assert [error.code for error in caught.value] == [code]
+
+
+def test_a_table_with_several_flows_is_refused(project):
+    more = """
+    @dp.append_flow(target="events")
+    def more():
+        return spark.readStream.table("source")
+    """
+
+    with pytest.raises(Problems) as caught:
+        project(table() + more).given("source", []).run()
+
+    assert [error.code for error in caught.value] == ["EXPECTATION.FRESH_FLOWS"]
+
+
+def test_an_update_without_end_warns_of_rows_that_are_old_and_goes_on(project):
+    pipeline = project(table("expect_or_fail"), continuous=True).given("source", [row(1, hours_ago=2)])
+
+    with pipeline.continuing() as running:
+        running.wait_until(lambda: "EXPECTATION.STALE" in [event.code for event in warnings(pipeline)])
+
+    assert running.result.state is UpdateState.COMPLETED
+
+
+def warnings(pipeline):
+    events = pipeline.project.events()
+    return events.warnings(events.latest_update_id() or "")

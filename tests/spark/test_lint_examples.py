@@ -1,0 +1,275 @@
+"""The examples of the rules of lint, run: what is to fail fails, what is a trap is seen to be one, the rest works."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headrace.errors import Problems
+from headrace.lint.catalog import RULES
+from headrace.spark.ready.state import serving
+from headrace.testing.warm import unchanged
+
+pytestmark = pytest.mark.spark
+
+DERBY = "jdbc:derby:memory:lint;create=true"
+FAILS = {
+    "stream-distinct-count": "Distinct aggregations are not supported on streaming",
+    "groups-with-state": "Attribute `groupByKey` is not supported",
+    "stream-cache": "Queries with streaming sources must be executed with writeStream.start()",
+    "stream-action": "Queries with streaming sources must be executed with writeStream.start()",
+    "stream-sort": "Sorting is not supported on streaming",
+    "stream-sample": "Sampling is not supported on streaming",
+    "static-outer-join": "LeftOuter join with a streaming DataFrame/Dataset on the right and a static",
+    "column-precedence": "CANNOT_CONVERT_COLUMN_INTO_BOOL",
+    "stream-window-function": "NON_TIME_WINDOW_NOT_SUPPORTED_IN_STREAMING",
+    "no-watermark": "not supported for streaming aggregations without watermark",
+    "writer-table": "'DataStreamWriter' object has no attribute 'table'",
+    "started-twice": "'StreamingQuery' object has no attribute 'start'",
+    "missing-checkpoint": "checkpointLocation must be specified",
+    "continuous-trigger": "Continuous processing does not support Aggregate",
+    "trigger-value": "VALUE_NOT_TRUE",
+    "missing-target": "'path' is not specified",
+    "output-mode": "DELTA_UNSUPPORTED_OUTPUT_MODE",
+    "global-session-in-foreach-batch": "TABLE_OR_VIEW_NOT_FOUND",
+    "merge-several-rows": "DELTA_MULTIPLE_SOURCE_ROW_MATCHING_TARGET_ROW_IN_MERGE",
+    "changed-source": "DELTA_SOURCE_TABLE_IGNORE_CHANGES",
+    "missing-schema": "Schema must be specified when creating a streaming source",
+    "create-data-frame-column": "CANNOT_INFER_TYPE_FOR_FIELD",
+    "status-keys": "KeyError: 'id'",
+    "progress-keys": "KeyError: 'inputRows'",
+    "progress-too-early": "TypeError: 'NoneType' object is not subscriptable",
+    "listener-base-class": "'Watcher' object has no attribute '_jlistener'",
+    "vendor-setting": "INVALID_CONF_VALUE",
+    "fixed-setting": "CANNOT_MODIFY_CONFIG",
+    "vendor-name": "name 'display' is not defined",
+    "vendor-system-table": "REQUIRES_SINGLE_PART_NAMESPACE",
+}
+
+
+@dataclass
+class Ran:
+    """What an example left behind."""
+
+    names: dict[str, Any]
+    folder: Path
+    session: Any
+
+    def rows(self, table: str, columns: str = "id") -> list[Any]:
+        found = self.session.read.format("delta").load(str(self.folder / "tables" / table)).select(columns).collect()
+        return sorted(row[0] for row in found)
+
+    def versions(self, table: str) -> int:
+        return len(list((self.folder / "tables" / table / "_delta_log").glob("*.json")))
+
+    def plan(self, name: str) -> str:
+        return str(self.names[name]._jdf.queryExecution().executedPlan().toString())
+
+    def kept_keys(self) -> int:
+        return self.names["query"].lastProgress["stateOperators"][0]["numRowsTotal"]
+
+
+@pytest.fixture
+def run(headrace_session, tmp_path):
+    """Runs an example on ten orders in two files, and on a file of the same orders that repeats one."""
+    orders = [{"id": n, "customer": f"c{n % 3}", "at": f"2026-01-01T0{n}:00:00"} for n in range(10)]
+    for name, parts in {"orders": (orders[:5], orders[5:]), "repeated": (orders[:5], [orders[4]])}.items():
+        (tmp_path / "data" / name).mkdir(parents=True)
+        for number, rows in enumerate(parts):
+            text = "\n".join(map(json.dumps, rows))
+            (tmp_path / "data" / name / f"{number}.json").write_text(text)
+
+    def call(text):
+        names = {"spark": headrace_session, "__name__": "example"}
+        exec(compile(below(tmp_path, text), "example.py", "exec"), names)
+        return Ran(names, tmp_path, headrace_session)
+
+    with unchanged(headrace_session, tmp_path), serving(None):
+        headrace_session.conf.set("spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows", "true")
+        yield call
+    for query in headrace_session.streams.active:
+        query.stop()
+    for table in headrace_session.sql("SHOW TABLES LIKE 'lint_*'").collect():
+        headrace_session.sql(f"DROP {'VIEW' if table.isTemporary else 'TABLE'} IF EXISTS {table.tableName}")
+
+
+def below(folder, text):
+    """An example whose absolute paths are below a folder."""
+    for root in ("/data/", "/checkpoints/", "/tables/"):
+        text = text.replace(f'"{root}', f'"{folder}{root}')
+    return text
+
+
+def example(rule_id, kind):
+    return next(getattr(rule, kind) for rule in RULES if rule.id == rule_id)
+
+
+@pytest.mark.parametrize("rule_id", FAILS)
+def test_the_failing_example_fails_as_its_rule_says(run, rule_id):
+    with pytest.raises(Exception) as raised:  # noqa: PT011 - of many kinds; what it says is compared
+        run(example(rule_id, "failing"))
+
+    assert FAILS[rule_id] in f"{type(raised.value).__name__}: {raised.value}"
+
+
+ALL = list(range(10))
+PASSES = {
+    "stream-distinct-count": (lambda ran: ran.rows("counts", "customers"), [3]),
+    "groups-with-state": (lambda ran: ran.rows("counts", "orders"), [3, 3, 4]),
+    "stream-cache": (lambda ran: (ran.rows("first"), ran.rows("second")), (ALL[3:], ALL[3:])),
+    "stream-action": (lambda ran: ran.names["seen"], 10),
+    "stream-sort": (lambda ran: ran.names["ids"], ALL),
+    "stream-sample": (lambda ran: 0 < len(ran.rows("some")) < len(ALL), True),
+    "static-outer-join": (lambda ran: ran.rows("named"), ALL),
+    "column-precedence": (lambda ran: ran.names["ids"], [7]),
+    "stream-window-function": (lambda ran: ran.rows("first", "customer"), ["c0", "c1", "c2"]),
+    # Ten minutes before the newest order, the last two hours are not over.
+    "no-watermark": (lambda ran: ran.rows("hours", "count"), [1] * 8),
+    "writer-table": (lambda ran: ran.session.table("lint_orders").count(), 10),
+    "started-twice": (lambda ran: ran.session.table("lint_started").count(), 10),
+    "missing-checkpoint": (lambda ran: ran.rows("orders"), ALL),
+    "continuous-trigger": (lambda ran: ran.names["query"].exception(), None),
+    "trigger-value": (lambda ran: ran.names["rows"], 10),
+    "missing-target": (lambda ran: ran.rows("orders"), ALL),
+    "output-mode": (lambda ran: len(ran.rows("counts", "count")), 10),
+    "global-session-in-foreach-batch": (lambda ran: ran.names["seen"], [10]),
+    "merge-several-rows": (lambda ran: ran.session.table("lint_merged").count(), 5),
+    "changed-source": (lambda ran: ran.rows("copy"), [1, 2]),
+    "missing-schema": (lambda ran: ran.names["orders"].isStreaming, True),
+    "create-data-frame-column": (lambda ran: ran.names["batches"].first().processed_at is not None, True),
+    "status-keys": (lambda ran: ran.names["query"].id is not None, True),
+    "progress-keys": (lambda ran: ran.names["rows"] in (0, 10), True),
+    "progress-too-early": (lambda ran: ran.names["rows"], 10),
+    "listener-base-class": (lambda ran: ran.names["started"] == [ran.names["query"].id], True),
+    "vendor-setting": (lambda ran: ran.session.conf.get("spark.sql.shuffle.partitions"), "4"),
+    "fixed-setting": (lambda ran: ran.names["builder"]._options["spark.executor.memory"], "8g"),
+    "vendor-name": (lambda ran: ran.names["orders"].count(), 10),
+    "vendor-system-table": (lambda ran: ran.names["active"], []),
+}
+
+
+@pytest.mark.parametrize("rule_id", PASSES)
+def test_the_passing_example_works(run, rule_id):
+    found, expected = PASSES[rule_id]
+
+    assert found(run(example(rule_id, "passing"))) == expected
+
+
+# What both examples leave behind, and what of that the trap is.
+TRAPS = {
+    "input-file-name": (
+        lambda ran: {name.rpartition("/")[2] for name in ran.names["names"]},
+        {""},
+        {"0.json", "1.json"},
+    ),
+    "unbounded-state": (Ran.kept_keys, 10, 1),
+    "never-ending-timeout": (lambda ran: ran.names["ended"], False, True),
+    "shared-checkpoint": (lambda ran: (ran.folder / "tables" / "large").exists(), False, True),
+    "new-checkpoint": (lambda ran: ran.rows("orders"), sorted(ALL * 2), ALL),
+    "once-trigger": (lambda ran: ran.versions("orders"), 1, 2),
+    "limit-in-foreach-batch": (lambda ran: len(ran.rows("orders")), 3, 10),
+    "show-in-foreach-batch": (lambda ran: ran.names["computed"].value, 20, 10),
+    "batch-computed-again": (lambda ran: ran.names["computed"].value, 20, 10),
+    "duplicates-across-batches": (lambda ran: ran.rows("orders"), [0, 1, 2, 3, 4, 4], [0, 1, 2, 3, 4]),
+    "change-types": (lambda ran: ran.names["names"], set(), {"new"}),
+    "ignore-changes": (lambda ran: ran.rows("copy"), [1, 1, 2, 2], [1, 2]),
+    "large-broadcast": (lambda ran: "BroadcastHashJoin" in ran.plan("joined"), True, False),
+    "exception-not-called": (lambda ran: ran.names["failed"], True, False),
+    # The fourth write is not the last commit where files are compacted.
+    "setting-without-effect": (lambda ran: ran.versions("small") > 4, False, True),
+}
+
+
+@pytest.mark.parametrize("kind", ["failing", "passing"])
+@pytest.mark.parametrize("rule_id", TRAPS)
+def test_the_failing_example_is_a_trap_and_the_passing_one_is_none(run, rule_id, kind):
+    found, trapped, right = TRAPS[rule_id]
+
+    assert found(run(example(rule_id, kind))) == (trapped if kind == "failing" else right)
+
+
+@pytest.mark.parametrize(("kind", "rows"), [("failing", sorted(ALL * 2)), ("passing", ALL)])
+def test_a_batch_that_comes_again_after_a_failure_is_appended_again_unless_it_has_a_transaction(run, kind, rows):
+    text = example("foreach-batch-not-idempotent", kind)
+    ran = run(text)
+    # As if the program had died between the write and the note that the batch is done.
+    (ran.folder / "checkpoints" / "orders" / "commits" / "0").unlink()
+    (ran.folder / "checkpoints" / "orders" / "commits" / ".0.crc").unlink(missing_ok=True)
+
+    again = run(text)
+
+    assert again.rows("orders") == rows
+
+
+@pytest.mark.parametrize(("kind", "join"), [("failing", "SortMergeJoin"), ("passing", "BroadcastHashJoin")])
+def test_a_table_of_unknown_size_is_broadcast_to_a_stream_only_where_that_is_said(run, headrace_session, kind, join):
+    customers = headrace_session.createDataFrame([("c1", "Ada")], "customer STRING, name STRING")
+    options = {"url": DERBY, "driver": "org.apache.derby.jdbc.EmbeddedDriver", "dbtable": "customers"}
+    customers.write.format("jdbc").options(**options).mode("overwrite").save()
+
+    ran = run(example("missing-broadcast", kind))
+
+    assert join in ran.names["query"]._jsq.explainInternal(False)  # noqa: FBT003 - a method of Java
+
+
+@pytest.mark.parametrize(("kind", "password"), [("failing", "Winter2026"), ("passing", "of-the-environment")])
+def test_a_secret_is_that_of_the_text_or_that_of_the_environment(run, headrace_session, kind, password, monkeypatch):
+    monkeypatch.setenv("SHOP_PASSWORD", "of-the-environment")
+    customers = headrace_session.createDataFrame([("c1", "Ada")], "customer STRING, name STRING")
+    options = {"url": DERBY, "driver": "org.apache.derby.jdbc.EmbeddedDriver", "dbtable": "customers"}
+    customers.write.format("jdbc").options(**options).mode("overwrite").save()
+
+    ran = run(example("secret-in-text", kind))
+
+    assert ran.names["orders"].count() == 1
+    assert options_of(ran.names["orders"]).get("password").get() == password
+
+
+def options_of(frame):
+    """What a table behind JDBC is read with."""
+    return frame._jdf.queryExecution().analyzed().relation().jdbcOptions().parameters()
+
+
+def test_a_pipeline_starts_its_streams_itself(project, run, tmp_path):
+    texts = (below(tmp_path, example("stream-started-in-pipeline", kind)) for kind in ("failing", "passing"))
+    failing, passing = (project(text) for text in texts)
+
+    with pytest.raises(Problems) as raised:
+        failing.project.validate()
+    found = passing.project.validate()
+
+    assert [error.code for error in raised.value] == ["FLOW.ACTION"]
+    assert "orders" in found.describe()
+
+
+def test_a_source_of_the_vendor_is_there_once_headrace_brings_it(run, tmp_path):
+    # In a process of its own: this one has read Auto Loader's sources already.
+    program = "from pyspark.sql import SparkSession\nspark = SparkSession.builder.master('local[1]').getOrCreate()\n"
+    plain = subprocess.run(
+        [sys.executable, "-c", program + example("vendor-source", "failing")],
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+        cwd=tmp_path,
+    )
+
+    ran = run(example("vendor-source", "passing"))
+
+    assert "Failed to find the data source: cloudFiles" in plain.stderr
+    assert ran.names["files"].isStreaming
+
+
+def test_every_rule_is_run():
+    special = {"foreach-batch-not-idempotent", "missing-broadcast", "secret-in-text"}
+    special |= {"stream-started-in-pipeline", "vendor-source"}
+    # This one says nothing about Spark.
+    said = {rule.id for rule in RULES} - {"unused-suppression"}
+
+    assert said == set(FAILS) | set(TRAPS) | special
+    assert set(FAILS) == set(PASSES)

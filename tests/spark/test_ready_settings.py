@@ -1,0 +1,77 @@
+"""Settings that a script of a ready session sets: its own, Spark's, and those that come too late."""
+
+from __future__ import annotations
+
+import pytest
+
+from headrace.settings.vendor_confs import is_static
+from headrace.spark.session import session_there
+
+pytestmark = pytest.mark.spark
+# Of programs that are no session, and of Spark's own tests.
+_OF_OTHERS = ("spark.master.", "spark.worker.", "spark.standalone.", "spark.history.", "spark.test")
+
+
+def test_a_setting_of_the_scripts_own_has_the_value_that_was_set_last(scripts):
+    names = scripts.run("""
+        spark.conf.set("spark.myapp.rundate", "-".join(["2025", "01", "01"]))
+        spark.conf.set("spark.pipeline.stage", "bronze")
+        found = [spark.conf.get("spark.myapp.rundate"), spark.conf.get("spark.pipeline.stage")]
+        spark.conf.set("spark.pipeline.stage", "silver")
+        spark.sql("SET spark.other.limit = 5")
+        found += [spark.conf.get("spark.pipeline.stage"), spark.conf.get("spark.other.limit")]
+        written = spark.sql("SELECT '${spark.myapp.rundate}' AS day").first().day
+    """)
+
+    assert names["found"] == ["2025-01-01", "bronze", "silver", "5"]
+    assert names["written"] == "2025-01-01"
+    assert scripts.said == []
+
+
+def test_a_setting_that_a_builder_makes_up_is_found_in_the_context_too(scripts):
+    names = scripts.run("""
+        from pyspark.sql import SparkSession
+        spark = SparkSession.builder.config("spark.myapp.name", "orders").getOrCreate()
+        found = spark.conf.get("spark.myapp.name"), spark.sparkContext.getConf().get("spark.myapp.name")
+    """)
+
+    assert names["found"] == ("orders", "orders")
+
+
+def test_what_a_session_does_not_look_at_again_is_said_once(scripts):
+    scripts.run("""
+        for _ in range(2):
+            spark.conf.set("spark.hadoop.fs.s3a.endpoint", "http://here")
+            spark.conf.set("spark.serializer", "org.apache.spark.serializer.KryoSerializer")
+            spark.conf.set("spark.databricks.delta.merge.materializeSource.maxAttempts", "7")
+    """)
+
+    said = sorted(text.split()[0] for text in scripts.said)
+    assert said == [
+        "spark.databricks.delta.merge.materializeSource.maxAttempts",
+        "spark.hadoop.fs.s3a.endpoint",
+        "spark.serializer",
+    ]
+    assert [text for text in scripts.said if "read when a session starts" not in text] == []
+
+
+def test_every_setting_that_spark_refuses_to_change_is_known(headrace_session):
+    session = session_there()
+    refused = [key for key in _settings_of_spark(session) if not session.conf.isModifiable(key)]
+
+    missing = [key for key in refused if not is_static(key) and not key.startswith(_OF_OTHERS)]
+
+    assert any(key.startswith("spark.databricks.delta.") for key in refused)
+    assert [key for key in missing if not {"test", "testing", "testOnly"} & set(key.split("."))] == []
+
+
+def _settings_of_spark(session):
+    """The names of all settings that Spark and Delta declare."""
+    jvm, gateway = session._jvm, session.sparkContext._gateway
+    for owner in ("internal.StaticSQLConf$", "internal.SQLConf$", "delta.sources.DeltaSQLConf$"):
+        # A setting is declared when its class is loaded.
+        jvm.java.lang.Class.forName(f"org.apache.spark.sql.{owner}")
+    owner = jvm.java.lang.Class.forName("org.apache.spark.internal.config.ConfigEntry$")
+    none, nothing = gateway.new_array(jvm.java.lang.Class, 0), gateway.new_array(jvm.java.lang.Object, 0)
+    entries = owner.getMethod("knownConfigs", none).invoke(owner.getField("MODULE$").get(None), nothing)
+    return sorted(jvm.java.util.ArrayList(entries.keySet()))

@@ -1,0 +1,217 @@
+"""Rows in quarantine, made anew by the corrected query of the records that they came from."""
+
+from __future__ import annotations
+
+import pytest
+
+from headrace.errors import PipelineError
+from headrace.testing import Crashed, Point
+
+pytestmark = pytest.mark.spark
+
+# The price is a hundred times too small, until the query is corrected.
+QUERY = """
+    @dp.table
+    @dp.expect_or_quarantine("at least one", "price >= 1")
+    def prices():
+        records = {records}
+        return records.selectExpr("topic", "partition", "offset", "CAST(value AS STRING) / 10000 AS price")
+    """
+TOPIC = 'spark.readStream.format("kafka").options(**{given!r}).load()'
+RAW = """
+    @dp.table(schema="topic STRING, partition INT, offset BIGINT, value STRING")
+    def raw():
+        return spark.readStream.schema("topic STRING, partition INT, offset BIGINT, value STRING").json("unused")
+    """
+
+
+def of_topic(kafka, topic):
+    given = {"kafka.bootstrap.servers": kafka.servers, "subscribe": topic, "startingOffsets": "earliest"}
+    return QUERY.replace("{records}", TOPIC.replace("{given!r}", repr(given)))
+
+
+def record(offset, value):
+    return {"topic": "t", "partition": 0, "offset": offset, "value": value}
+
+
+def prices(pipeline):
+    return sorted(row["price"] for row in pipeline.rows("prices"))
+
+
+def states(pipeline):
+    rows = pipeline.rows("prices_quarantine")
+    return sorted((row["source"]["partition"], row["source"]["offset"], row["status"]) for row in rows)
+
+
+def changed(pipeline, old, new):
+    file = pipeline.folder / "transformations" / "project.py"
+    text = file.read_text()
+    assert old in text
+    file.write_text(text.replace(old, new))
+
+
+@pytest.mark.parametrize("point", [None, Point.TO_WRITE, Point.WRITTEN, Point.MARKED])
+def test_records_of_a_topic_are_read_again_and_are_in_the_table_once(project, kafka, point):
+    topic = kafka.topic(partitions=2)
+    kafka.produce(topic, "900", "20000", "100")
+    kafka.produce(topic, "30000", "700", partition=1)
+    pipeline = project(of_topic(kafka, topic))
+    pipeline.run()
+    assert states(pipeline) == [(0, 0, "open"), (0, 2, "open"), (1, 1, "open")]
+    changed(pipeline, "10000", "100")
+
+    if point is None:
+        pipeline.replay("prices", from_source=True)
+    else:
+        with pytest.raises(Crashed):
+            pipeline.crash_at(point).replay("prices", from_source=True)
+        pipeline.restart().run()
+
+    assert prices(pipeline) == [1.0, 2.0, 3.0, 7.0, 9.0]
+    assert {state for _, _, state in states(pipeline)} == {"replayed"}
+
+
+def test_a_row_that_still_breaks_the_rule_is_set_aside_anew(project):
+    text = RAW + QUERY.replace("{records}", 'spark.readStream.table("raw")')
+    pipeline = project(text).given("raw", [record(5, "900"), record(6, "20000"), record(7, "50")])
+    pipeline.run()
+    changed(pipeline, "10000", "100")
+
+    result = pipeline.replay("prices", from_source=True)
+
+    assert prices(pipeline) == [2.0, 9.0]
+    assert states(pipeline) == [(0, 5, "replayed"), (0, 7, "open"), (0, 7, "replayed")]
+    counts = result.flow("prices").counts
+    assert (counts.rows_written, counts.rows_quarantined) == (1, 1)
+
+
+def refusal(pipeline):
+    """The code of the error of a replay, and what it says."""
+    error = pipeline.replay("prices", from_source=True).outcome.error
+    return error["code"], error["detail"]
+
+
+def test_records_that_are_gone_are_not_passed_over(project, kafka):
+    topic = kafka.topic()
+    kafka.produce(topic, "900", "800", "20000")
+    pipeline = project(of_topic(kafka, topic))
+    pipeline.run()
+    kafka.forget(topic, below=1)
+
+    code, detail = refusal(pipeline)
+
+    assert code == "REPLAY.NOT_FROM_SOURCE"
+    assert "1 of 2 records" in detail
+    assert states(pipeline) == [(0, 0, "open"), (0, 1, "open")]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "reason"),
+    [
+        ('"topic", "partition", "offset", "CAST', '"CAST', "do not have the columns"),
+        ('"topic", "partition"', '"explode(array(1, 2)) AS n", "topic", "partition"', "several rows of a record"),
+    ],
+    ids=["rows that do not say where they come from", "a query that makes several rows of one"],
+)
+def test_what_would_not_be_exact_is_refused(project, old, new, reason):
+    text = RAW + QUERY.replace("{records}", 'spark.readStream.table("raw")')
+    assert old in text
+    pipeline = project(text.replace(old, new)).given("raw", [record(5, "900")])
+    pipeline.run()
+
+    code, detail = refusal(pipeline)
+
+    assert code == "REPLAY.NOT_FROM_SOURCE"
+    assert reason in detail
+
+
+def test_new_values_are_not_given_to_what_is_read_again(project):
+    text = RAW + QUERY.replace("{records}", 'spark.readStream.table("raw")')
+    pipeline = project(text).given("raw", [record(5, "900")])
+    pipeline.run()
+
+    with pytest.raises(PipelineError) as caught:
+        pipeline.replay("prices", from_source=True, changes=["price=1"])
+
+    assert caught.value.code == "REPLAY.SET_FROM_SOURCE"
+
+
+def test_a_record_that_came_more_than_once_is_not_read_again(project):
+    text = RAW + QUERY.replace("{records}", 'spark.readStream.table("raw")')
+    pipeline = project(text).given("raw", [record(5, "900"), record(5, "900")])
+    pipeline.run()
+
+    code, detail = refusal(pipeline)
+
+    assert code == "REPLAY.NOT_FROM_SOURCE"
+    assert "more than once" in detail
+
+
+def test_a_replay_that_is_in_the_table_is_finished_when_its_records_are_gone(project, kafka):
+    topic = kafka.topic()
+    kafka.produce(topic, "900", "800", "20000")
+    pipeline = project(of_topic(kafka, topic))
+    pipeline.run()
+    changed(pipeline, "10000", "100")
+    with pytest.raises(Crashed):
+        pipeline.crash_at(Point.WRITTEN).replay("prices", from_source=True)
+    kafka.forget(topic, below=3)
+
+    result = pipeline.restart().run()
+
+    assert result.error is None
+    assert prices(pipeline) == [2.0, 8.0, 9.0]
+    assert {state for _, _, state in states(pipeline)} == {"replayed"}
+
+
+def of_table(project, old="", new=""):
+    text = RAW + QUERY.replace("{records}", 'spark.readStream.table("raw")')
+    assert old in text
+    return project(text.replace(old, new))
+
+
+@pytest.mark.parametrize("point", [None, Point.WRITTEN])
+def test_what_a_rule_drops_of_what_is_read_again_is_counted_also_after_a_crash(project, point):
+    rule = '    @dp.expect_or_drop("no seven", "price <> 7")\n    def prices'
+    pipeline = of_table(project, "    def prices", rule)
+    pipeline.given("raw", [record(5, "900"), record(6, "700"), record(7, "20000")])
+    pipeline.run()
+    changed(pipeline, "10000", "100")
+
+    if point is not None:
+        with pytest.raises(Crashed):
+            pipeline.crash_at(point).replay("prices", from_source=True)
+    pipeline.restart().replay("prices", from_source=True) if point is None else pipeline.restart().run()
+
+    assert prices(pipeline) == [2.0, 9.0]
+    counts = pipeline.project.events().flow_totals()["prices"]
+    assert (counts.rows_written, counts.rows_dropped, counts.rows_quarantined) == (2, 1, 2)
+
+
+def test_a_record_of_which_other_rows_are_in_the_table_is_not_read_again(project):
+    parts = "transform(split(value, ','), part -> part / 100)"
+    pipeline = of_table(project, "CAST(value AS STRING) / 10000", f"explode({parts})")
+    pipeline.given("raw", [record(5, "900,50"), record(6, "70")])
+    pipeline.run()
+    assert prices(pipeline) == [9.0]
+    changed(pipeline, f"explode({parts})", f"{parts}[0]")
+
+    code, detail = refusal(pipeline)
+
+    assert code == "REPLAY.NOT_FROM_SOURCE"
+    assert "other rows of 1 of the records are in the table" in detail
+
+
+def test_a_replay_that_todays_query_fails_with_keeps_no_update_from_what_is_new(project):
+    pipeline = of_table(project)
+    first = pipeline.given("raw", [record(5, "900"), record(6, "20000")]).run()
+    assert first.error is None, first.outcome.error
+    changed(pipeline, "CAST(value AS STRING) / 10000", "CAST(value AS STRING) / int(offset <> 5)")
+
+    replayed = pipeline.replay("prices", from_source=True)
+    pipeline.given("raw", [record(7, "3")])
+    result = pipeline.restart().run()
+
+    assert (replayed.error is None, result.error) == (False, None)
+    assert prices(pipeline) == [2.0, 3.0]
+    assert states(pipeline) == [(0, 5, "open")]

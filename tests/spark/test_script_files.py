@@ -1,0 +1,190 @@
+"""Files that ``headrace exec`` runs: scripts, notebooks, and what is around them."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+
+import pytest
+
+from headrace.errors import PipelineError, Problems
+from headrace.scripts.ending import Limits
+from headrace.scripts.running import run_script
+
+pytestmark = pytest.mark.spark
+
+CELLS = """\
+# Databricks notebook source
+# MAGIC %md
+# MAGIC # Orders
+
+# COMMAND ----------
+
+# MAGIC %run ./setup
+
+# COMMAND ----------
+
+dbutils.widgets.text("least", "0")
+spark.range(4).write.saveAsTable("bronze.orders")
+
+# COMMAND ----------
+
+# MAGIC %sql
+# MAGIC CREATE TABLE main.silver.orders AS SELECT id FROM bronze.orders WHERE id >= 2;
+# MAGIC SELECT count(*) AS rows FROM main.silver.orders
+
+# COMMAND ----------
+
+(OUT / "out").write_text(f"{_sqldf.first().rows} {dbutils.widgets.get('least')} {TITLE}")
+(OUT / "child").write_text(dbutils.notebook.run("child", 60, {"day": "monday"}))
+dbutils.notebook.exit("done")
+
+# COMMAND ----------
+
+(OUT / "out").write_text("not reached")
+"""
+
+
+@pytest.fixture
+def execute(headrace_session, tmp_path, monkeypatch):
+    """Writes files, and runs the first one in its folder as a script."""
+    from headrace.testing.warm import unchanged  # noqa: PLC0415 - with Spark, for tests that need it
+
+    monkeypatch.chdir(tmp_path)
+
+    def run(files, *arguments, limits=Limits(), **options):  # noqa: B008 - a value
+        for name, text in files.items():
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / name).write_text(textwrap.dedent(text))
+        return run_script(tmp_path / next(iter(files)), arguments, limits, say=lambda _: None, **options)
+
+    with unchanged(headrace_session, tmp_path):
+        yield run
+
+
+def test_a_notebook_runs_cell_by_cell_with_those_that_it_runs(execute, tmp_path, capsys):
+    files = {
+        "orders.py": CELLS,
+        "setup.py": f"from pathlib import Path\nTITLE, OUT = 'Orders', Path({str(tmp_path)!r})\n",
+        "child.py": "dbutils.notebook.exit('child of ' + dbutils.widgets.get('day'))\n",
+    }
+
+    end = execute(files, widgets={"least": "7"})
+
+    assert (end.error, end.exit_code) == (None, 0)
+    assert (tmp_path / "out").read_text() == "2 7 Orders"
+    assert (tmp_path / "child").read_text() == "child of monday"
+    assert "|rows|" in capsys.readouterr().out
+
+
+def test_a_notebook_in_json_tells_the_cell_and_the_line_that_raised(execute):
+    cells = [{"cell_type": "code", "source": text} for text in ("import os\n", "one = 1\nraise KeyError('day')\n")]
+
+    end = execute({"orders.ipynb": json.dumps({"nbformat": 4, "metadata": {}, "cells": cells})})
+
+    assert end.error.code == "SCRIPT.FAILED"
+    assert (end.error.location.to_json()["cell"], end.error.location.line) == (2, 2)
+    assert "raise KeyError('day')" in end.trace
+
+
+def test_everything_that_keeps_a_script_from_running_is_said_at_once(execute):
+    with pytest.raises(Problems) as raised:
+        execute({"orders.py": "# Databricks notebook source\n%sh ls\n# COMMAND ----------\nif:\n"})
+
+    assert [error.code for error in raised.value] == ["SCRIPT.MAGIC", "FILE.SYNTAX"]
+
+
+def test_a_file_of_a_pipeline_is_told_from_a_script(execute):
+    with pytest.raises(PipelineError) as raised:
+        execute({"orders.py": "import os\nimport dlt\n"})
+
+    assert (raised.value.code, raised.value.location.line) == ("SCRIPT.IS_PIPELINE", 2)
+
+
+def test_streams_without_end_are_ended_after_the_time_that_was_given(execute):
+    script = """
+        stream = spark.readStream.format("rate").option("rowsPerSecond", 100).load()
+        query = stream.writeStream.toTable("bronze.rates")
+        query.awaitTermination()
+        assert not query.isActive
+        """
+
+    end = execute({"rates.py": script}, limits=Limits(for_s=8.0))
+
+    assert (end.error, end.interrupted) == (None, False)
+    assert [(query.name, query.rows_read > 0) for query in end.queries] == [("bronze.rates", True)]
+
+
+def test_streams_that_read_each_other_are_ended_when_none_has_anything_left(execute):
+    script = """
+        spark.range(10).write.saveAsTable("bronze.numbers")
+        spark.sql("CREATE TABLE silver.numbers (id BIGINT)")
+        gold = spark.readStream.table("silver.numbers").writeStream.trigger(processingTime="1 hour")
+        last = gold.table("gold.numbers")
+        spark.readStream.table("bronze.numbers").writeStream.table("silver.numbers")
+        last.awaitTermination()
+        rows = spark.table("gold.numbers").count()
+        assert rows == 10, rows
+        """
+
+    end = execute({"chain.py": script}, limits=Limits(until_idle=True))
+
+    assert end.error is None, end.trace
+
+
+def test_a_stream_that_fails_unseen_fails_the_script(execute):
+    script = """
+        def deliver(batch, number):
+            raise ValueError("closed")
+        spark.range(1).write.saveAsTable("bronze.numbers")
+        spark.readStream.table("bronze.numbers").writeStream.foreachBatch(deliver).start()
+        """
+
+    end = execute({"unseen.py": script})
+
+    assert (end.error.code, end.error.params["reason"]) == ("SCRIPT.QUERY_FAILED", "closed")
+    assert end.error.location.line == 3
+
+
+def test_a_stream_that_the_script_has_seen_fail_does_not_fail_it(execute):
+    script = """
+        def deliver(batch, number):
+            raise ValueError("closed")
+        spark.range(1).write.saveAsTable("bronze.numbers")
+        query = spark.readStream.table("bronze.numbers").writeStream.foreachBatch(deliver).start()
+        try:
+            query.awaitTermination()
+        except Exception:
+            print("handled")
+        """
+
+    assert execute({"seen.py": script}).error is None
+
+
+def test_a_script_in_a_project_reads_its_tables_and_writes_beside_them(execute, project, monkeypatch):
+    pipeline = project("""
+        @dp.materialized_view
+        def numbers():
+            return spark.range(3)
+        """)
+    pipeline.run()
+    monkeypatch.chdir(pipeline.folder)
+    script = """
+        spark.table("numbers").write.saveAsTable("reports.numbers")
+        refused = []
+        for statement in ("DROP SCHEMA default CASCADE", "INSERT INTO numbers VALUES (1)", "DROP TABLE numbers"):
+            try:
+                spark.sql(statement)
+            except Exception as error:
+                refused.append(error.code)
+        try:
+            spark.range(1).write.mode("append").saveAsTable("numbers")
+        except Exception as error:
+            refused.append(error.code)
+        assert refused == ["SCRIPT.PIPELINES_TABLE"] * 4, refused
+        """
+
+    end = execute({"report.py": script})
+
+    assert end.error is None, end.trace
+    assert pipeline.sql("SELECT count(*) AS rows FROM reports.numbers").to_json() == [{"rows": 3}]

@@ -1,0 +1,71 @@
+"""Streams of scripts: each has a checkpoint of its own, and one whose function fails is started again or not."""
+
+from __future__ import annotations
+
+import pytest
+
+pytestmark = pytest.mark.spark
+
+ORDERS = """
+        if not spark.catalog.tableExists("bronze.orders"):
+            country = "element_at(array('de', 'fr', 'it'), CAST(id % 3 AS INT) + 1) AS country"
+            spark.range(12).selectExpr("id", country).write.saveAsTable("bronze.orders")
+        orders = spark.readStream.table("bronze.orders")
+"""
+
+
+@pytest.mark.parametrize("countries", [("de", "fr", "it"), ("it", "de", "fr")])
+def test_every_stream_of_a_loop_gets_its_rows_once_when_the_script_runs_twice(scripts, countries):
+    script = """
+        seen = []
+        for country in COUNTRIES:
+            def write(batch, number, country=country):
+                seen.extend((country, row.country) for row in batch.collect())
+            part = orders.where(f"country = '{country}'")
+            part.writeStream.foreachBatch(write).trigger(availableNow=True).start().awaitTermination()
+        """
+    first = scripts.run(ORDERS + script.replace("COUNTRIES", "('de', 'fr', 'it')"))["seen"]
+
+    second = scripts.run(ORDERS + script.replace("COUNTRIES", repr(countries)))["seen"]
+
+    assert sorted(first) == sorted((country, country) for country in ("de", "fr", "it") for _ in range(4))
+    assert second == []
+
+
+def test_every_function_gets_all_rows_when_one_line_starts_a_stream_for_each(scripts):
+    script = """
+        seen = []
+        def writer_for(table):
+            return lambda batch, number: seen.append((table, batch.count()))
+        def deliver(table):
+            orders.writeStream.foreachBatch(writer_for(table)).trigger(availableNow=True).start().awaitTermination()
+        for table in ("a", "b"):
+            deliver(table)
+        """
+    names = scripts.run(ORDERS + script)
+
+    assert names["seen"] == [("a", 12), ("b", 12)]
+
+
+@pytest.mark.parametrize(
+    ("fails", "said"), [('raise KeyError("id")', "KeyError: 'id'"), ("sys.exit(3)", "sys.exit(3)")]
+)
+def test_a_stream_is_not_started_again_when_its_function_has_a_bug(scripts, fails, said):
+    script = f"""
+        import sys
+        spark.conf.set("spark.sql.streaming.maxRetries", "2")
+        spark.conf.set("spark.sql.streaming.retryIntervalMs", "1")
+        tries = []
+        def deliver(batch, number):
+            tries.append(number)
+            {fails}
+        query = orders.writeStream.trigger(availableNow=True).foreachBatch(deliver).start()
+        try:
+            query.awaitTermination()
+        except Exception as error:
+            failed = str(error)
+        """
+    names = scripts.run(ORDERS + script)
+
+    assert names["tries"] == [0]
+    assert said in names["failed"]

@@ -1,0 +1,169 @@
+"""Checkpoints keep the format of their state: those made elsewhere, and those of flows that ask for another one."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+from pyspark.sql import functions as F
+
+from headrace.model.outcome import UpdateState
+from headrace.spark.in_force import with_confs
+
+pytestmark = pytest.mark.spark
+
+PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+VERSION = "spark.sql.streaming.stateStore.checkpointFormatVersion"
+PACKAGE = "org.apache.spark.sql.execution.streaming.state"
+HDFS, ROCKSDB = f"{PACKAGE}.HDFSBackedStateStoreProvider", f"{PACKAGE}.RocksDBStateStoreProvider"
+FORMATS = {
+    "HDFS, 1": {PROVIDER: HDFS, VERSION: "1"},
+    "RocksDB, 1": {PROVIDER: ROCKSDB, VERSION: "1"},
+    "RocksDB, 2": {PROVIDER: ROCKSDB, VERSION: "2"},
+}
+TOTALS = """
+    @dp.table
+    def totals():
+        rows = spark.readStream.schema("k STRING, n INT").json(spark.conf.get("landing"))
+        return rows.groupBy("k").agg(F.sum("n").alias("n"))
+    """
+
+
+def land(folder, name, n):
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_text(json.dumps({"k": "a", "n": n}))
+
+
+def in_use(checkpoint):
+    """The provider and the version that the newest batch of a checkpoint was written with."""
+    newest = max(checkpoint.joinpath("commits").glob("[0-9]*"), key=lambda file: int(file.name))
+    planned = (checkpoint / "offsets" / newest.name).read_text().split("\n")
+    return {PROVIDER: json.loads(planned[1])["conf"][PROVIDER], VERSION: newest.read_text()[1:2]}
+
+
+@pytest.fixture
+def elsewhere(headrace_session, tmp_path):
+    """Makes a checkpoint of a sum as plain Spark does, under some settings."""
+
+    def make(confs):
+        rows = headrace_session.readStream.schema("k STRING, n INT").json(str(tmp_path / "in"))
+        with with_confs(headrace_session, confs):
+            writer = rows.groupBy("k").agg(F.sum("n").alias("n")).writeStream.outputMode("complete")
+            writer = writer.option("checkpointLocation", str(tmp_path / "ck")).trigger(availableNow=True)
+            writer.foreachBatch(lambda rows, _number: rows.collect()).start().awaitTermination()
+
+    return make
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_a_script_goes_on_with_a_checkpoint_that_plain_spark_has_made(scripts, elsewhere, tmp_path, kind):
+    land(tmp_path / "in", "a.json", 1)
+    elsewhere(FORMATS[kind])
+    assert in_use(tmp_path / "ck") == FORMATS[kind]
+    land(tmp_path / "in", "b.json", 2)
+
+    names = scripts.run(f"""
+        from pyspark.sql import functions as F
+        found = []
+        rows = spark.readStream.schema("k STRING, n INT").json({str(tmp_path / "in")!r})
+        (rows.groupBy("k").agg(F.sum("n").alias("n")).writeStream.outputMode("complete").trigger(availableNow=True)
+            .option("checkpointLocation", {str(tmp_path / "ck")!r})
+            .foreachBatch(lambda batch, number: found.extend(batch.collect())).start().awaitTermination())
+    """)
+
+    assert [tuple(row) for row in names["found"]] == [("a", 3)]
+    assert in_use(tmp_path / "ck") == FORMATS[kind]
+
+
+def test_a_script_may_ask_for_another_provider_of_state(scripts, tmp_path):
+    land(tmp_path / "in", "a.json", 1)
+
+    scripts.run(f"""
+        spark.conf.set("{PROVIDER}", "{HDFS}")
+        rows = spark.readStream.schema("k STRING, n INT").json({str(tmp_path / "in")!r})
+        (rows.groupBy("k").count().writeStream.outputMode("complete").trigger(availableNow=True)
+            .option("checkpointLocation", {str(tmp_path / "ck")!r}).toTable("totals").awaitTermination())
+    """)
+
+    assert in_use(tmp_path / "ck") == FORMATS["HDFS, 1"]
+
+
+@pytest.fixture
+def totals(project):
+    """A pipeline that keeps a sum, with some settings of its flow."""
+
+    def make(**confs):
+        text = TOTALS.replace("@dp.table", f"@dp.table(spark_conf={confs!r})") if confs else TOTALS
+        pipeline = project(text)
+        land(pipeline.folder / "landing", "a.json", 1)
+        settings = pipeline.folder / "pipeline.yml"
+        settings.write_text(settings.read_text() + f"\nconfiguration:\n  landing: {pipeline.folder / 'landing'}\n")
+        return type(pipeline)(pipeline.folder, pipeline.folder / "storage", {})
+
+    return make
+
+
+def checkpoint_of(pipeline):
+    return pipeline.folder / "storage" / "checkpoints" / "default" / "totals" / "totals" / "0"
+
+
+def test_a_flow_keeps_state_in_the_newest_format(totals):
+    pipeline = totals()
+
+    assert pipeline.run().state is UpdateState.COMPLETED
+    assert in_use(checkpoint_of(pipeline)) == FORMATS["RocksDB, 2"]
+
+
+@pytest.mark.parametrize("provider", [ROCKSDB, HDFS])
+def test_about_how_much_state_there_is_is_explained(totals, provider):
+    pipeline = totals(**{PROVIDER: provider})
+    assert pipeline.project.explain("totals").flows[0].state_bytes == ()
+    pipeline.run()
+
+    explained = pipeline.project.explain("totals")
+
+    (size,) = explained.flows[0].state_bytes
+    assert 20 < size < 10_000
+    assert "keeps state  aggregate by k: sum(n) (about " in explained.describe()
+
+
+def test_a_flow_may_ask_for_another_provider_of_state_and_keeps_it(totals):
+    pipeline = totals(**{PROVIDER: HDFS})
+    pipeline.run()
+    file = pipeline.folder / "transformations" / "project.py"
+    file.write_text(file.read_text().replace(f"spark_conf={{'{PROVIDER}': '{HDFS}'}}", ""))
+    land(pipeline.folder / "landing", "b.json", 2)
+
+    result = pipeline.run()
+
+    assert result.rows("totals") == [{"k": "a", "n": 3}]
+    assert in_use(checkpoint_of(pipeline)) == FORMATS["HDFS, 1"]
+
+
+def test_the_vendors_provider_of_state_is_the_open_one(totals):
+    pipeline = totals(**{PROVIDER: "com.databricks.sql.streaming.state.RocksDBStateStoreProvider"})
+
+    assert pipeline.run().state is UpdateState.COMPLETED
+    assert in_use(checkpoint_of(pipeline)) == FORMATS["RocksDB, 2"]
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_a_flow_whose_record_does_not_say_opens_its_checkpoint_as_it_was_made(totals, elsewhere, tmp_path, kind):
+    pipeline = totals()
+    pipeline.run()
+    land(tmp_path / "in", "a.json", 1)
+    elsewhere(FORMATS[kind])
+    checkpoint = checkpoint_of(pipeline)
+    record = checkpoint.parent / "flow.json"
+    record.write_text(json.dumps({**json.loads(record.read_text()), "confs": {}}))
+    for name in ("state", "commits", "offsets", "metadata"):
+        shutil.rmtree(checkpoint / name, ignore_errors=True)
+    for name in ("state", "commits", "offsets"):
+        shutil.copytree(tmp_path / "ck" / name, checkpoint / name)
+    land(pipeline.folder / "landing", "b.json", 2)
+
+    result = pipeline.run()
+
+    assert result.rows("totals") == [{"k": "a", "n": 3}]
+    assert in_use(checkpoint) == FORMATS[kind]

@@ -1,0 +1,112 @@
+"""Law: what streams with state give is what a batch gives over the same events, but for those that came too late.
+
+In any order of events, any batches and updates, also across crashes. `make campaign` tries many more
+(`ARGS="--only state_orders"`), and kills processes (`ARGS="--only state"`).
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from datetime import datetime, timedelta, timezone
+
+import pytest
+from campaign.state import LATE_MINUTES, PIPELINE, differing, rows_that_end
+from hypothesis import HealthCheck, Phase, example, given, settings
+from hypothesis import strategies as st
+
+from headrace.events.envelope import from_row
+from headrace.events.types import Warned
+from headrace.model.outcome import UpdateState
+from headrace.testing import Crashed, Point
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+
+ASKED = os.environ.get("HEADRACE_EXAMPLES")
+# Without a number from outside: the one below, for each takes a minute or two.
+LAW = settings(
+    max_examples=int(ASKED or 1),
+    deadline=None,
+    database=None,
+    print_blob=True,
+    phases=[Phase.explicit, *([Phase.generate, Phase.shrink] if ASKED else [])],
+    suppress_health_check=list(HealthCheck),
+)
+NOON = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
+MINUTES = st.integers(0, 90)
+EVENT = st.tuples(st.sampled_from("ab"), MINUTES, st.sampled_from(["view", "click"]))
+# Files by updates; each file is a batch of the first table.
+UPDATES = st.lists(st.lists(st.lists(EVENT, min_size=1, max_size=8), min_size=1, max_size=3), min_size=1, max_size=3)
+CRASH = st.none() | st.tuples(st.sampled_from([Point.TO_WRITE, Point.WRITTEN, Point.COUNTED]), st.integers(0, 6))
+
+
+def event(number, user, minute, kind):
+    return {"id": number, "user": user, "at": (NOON + timedelta(minutes=minute)).isoformat(), "kind": kind}
+
+
+def numbered(updates):
+    """The events with an id each; some come twice."""
+    number, batches, seen = 0, [], []
+    for files in updates:
+        batches.append([])
+        for file in files:
+            rows = []
+            for position, one in enumerate(file):
+                number += 1
+                rows.append(event(number, *one))
+                if position == 1:
+                    rows.append(seen[number % len(seen)])
+                seen.append(rows[0])
+            batches[-1].append(rows)
+    return batches
+
+
+def late_by_hand(files):
+    """The events that are further behind the newest one of earlier batches than they may be."""
+    newest, late = None, []
+    for rows in files:
+        times = [datetime.fromisoformat(row["at"]) for row in rows]
+        if newest is not None:
+            bound = newest - timedelta(minutes=LATE_MINUTES)
+            late += [row["id"] for row, at in zip(rows, times, strict=True) if at < bound]
+        newest = max(filter(None, [newest, *times]))
+    return sorted(late)
+
+
+def minutes(*moments):
+    """Events of two users by turns, every third a click."""
+    return [("ab"[number % 2], minute, "view" if number % 3 else "click") for number, minute in enumerate(moments)]
+
+
+@LAW
+@given(updates=UPDATES, crash=CRASH)
+@example([[minutes(30, 5, 28, 35, 33), minutes(12, 41, 27, 40)], [minutes(20, 36, 75, 70, 52)]], (Point.WRITTEN, 1))
+def test_streams_with_state_give_what_a_batch_gives_but_for_late_events(shared_project, updates, crash):
+    pipeline = shared_project(files={"transformations/none.py": ""})
+    text = PIPELINE.format(events=str(pipeline.folder / "landing"))
+    pipeline.write("transformations/project.py", text)
+    batches = [*numbered(updates), [list(rows_that_end(1)), list(rows_that_end(2))]]
+    number = 0
+    for files in batches:
+        for rows in files:
+            file = pipeline.land(f"landing/{number:03}.json", rows)
+            # Spark reads the oldest file first.
+            os.utime(file, (1_700_000_000 + number,) * 2)
+            number += 1
+        if crash is not None:
+            with suppress(Crashed, AssertionError):
+                pipeline.crash_at(crash[0], skip=crash[1]).run()
+            pipeline.restart()
+        result = pipeline.run()
+        assert result.state is UpdateState.COMPLETED, result.outcome.error
+
+    assert list(differing(pipeline.rows)) == []
+    late = late_by_hand([rows for files in batches for rows in files])
+    assert sorted(row["row"]["id"] for row in pipeline.rows("timely_quarantine")) == late
+    assert told(pipeline, "FLOW.ROWS_TOO_LATE") == []
+
+
+def told(pipeline, code):
+    """What was warned of in any update."""
+    rows = pipeline.project.events().events()
+    return [event for row in rows if isinstance(event := from_row(row), Warned) and event.code == code]

@@ -1,0 +1,125 @@
+"""Tables and files that a stream is joined with: the newest rows, those of the start, what is listed now and then."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+
+from headrace.errors import PipelineError, Problems
+from headrace.model.outcome import FlowState, UpdateState
+
+pytestmark = pytest.mark.spark
+
+JOINED = """
+    @dp.table(spark_conf={"pipelines.trigger.interval": "100 ms", **CONFS})
+    def joined():
+        events = spark.readStream.schema("id INT").json(f"{spark.conf.get('root')}/in")
+        return events.join(NAMES, "id", "left").select("id", "name")
+    """
+TABLE = "spark.read.format('delta').load(f\"{spark.conf.get('root')}/names\")"
+SQL = "spark.sql(f\"WITH n AS (SELECT * FROM delta.`{spark.conf.get('root')}/names`) SELECT * FROM n WHERE id > 0\")"
+FOLDER = "spark.read.schema('id INT, name STRING').json(f\"{spark.conf.get('root')}/files\")"
+
+
+def name_table(pipeline, name):
+    rows = pa.table({"id": pa.array([1, 2, 3], pa.int32()), "name": [name] * 3})
+    write_deltalake(str(pipeline.folder / "names"), rows, mode="overwrite")
+
+
+@pytest.fixture
+def joined(project):
+    """A stream that is joined with names, with the first of two ids there."""
+
+    def make(names, **confs):
+        pipeline = project(JOINED.replace("NAMES", names).replace("CONFS", repr(confs)))
+        pipeline.settings = replace(pipeline.settings, configuration={"root": str(pipeline.folder)})
+        name_table(pipeline, "old")
+        pipeline.land("files/1.json", [{"id": 1, "name": "old"}])
+        pipeline.land("in/1.json", [{"id": 1}])
+        return pipeline
+
+    return make
+
+
+def names_of(pipeline, change):
+    """The names that two ids get in two batches, between which something changes while the update goes on."""
+    rows = lambda: {row["id"]: row["name"] for row in pipeline.rows("joined")}  # noqa: E731 - one line
+    with pipeline.continuing() as update:
+        update.wait_until(lambda: update.states.get("joined") is FlowState.RUNNING)
+        update.wait_until(lambda: 1 in rows())
+        change()
+        pipeline.land("in/2.json", [{"id": 2}])
+        update.wait_until(lambda: 2 in rows())
+    assert update.result.state is UpdateState.COMPLETED
+    return rows()
+
+
+@pytest.mark.parametrize("names", [TABLE, SQL], ids=["table", "SQL"])
+@pytest.mark.parametrize(("confs", "second"), [({}, "new"), ({"headrace.static_inputs": "start"}, "old")])
+def test_a_batch_finds_the_newest_rows_of_a_delta_table_or_those_of_the_start(joined, names, confs, second):
+    pipeline = joined(names, **confs)
+
+    assert names_of(pipeline, lambda: name_table(pipeline, "new")) == {1: "old", 2: second}
+
+
+def test_rows_of_the_start_are_those_of_the_next_start_when_it_comes(joined):
+    pipeline = joined(TABLE, **{"headrace.static_inputs": "start"})
+    pipeline.run()
+    name_table(pipeline, "new")
+    pipeline.land("in/2.json", [{"id": 2}])
+
+    result = pipeline.run()
+
+    assert sorted(row["name"] for row in result.rows("joined")) == ["new", "old"]
+
+
+def test_files_are_those_that_were_there_at_the_start(joined):
+    pipeline = joined(FOLDER)
+
+    found = names_of(pipeline, lambda: pipeline.land("files/2.json", [{"id": 2, "name": "new"}]))
+
+    assert found == {1: "old", 2: None}
+
+
+def test_files_are_listed_anew_as_often_as_it_is_said(joined):
+    pipeline = joined(FOLDER, **{"headrace.static_inputs": "10 ms"})
+    rows = lambda: {row["id"]: row["name"] for row in pipeline.rows("joined")}  # noqa: E731 - one line
+
+    with pipeline.continuing() as update:
+        update.wait_until(lambda: 1 in rows())
+        pipeline.land("files/2.json", [{"id": 2, "name": "new"}])
+        # Which batch is the first to see it depends on when the folder is looked at.
+        numbers = iter(range(2, 1000))
+        update.wait_until(lambda: pipeline.land(f"in/{next(numbers)}.json", [{"id": 2}]) or "new" in rows().values())
+
+
+def test_a_version_that_a_query_names_is_read_in_each_batch(joined):
+    versioned = TABLE.replace(".load", ".option('versionAsOf', 0).load")
+    pipeline = joined(versioned)
+    name_table(pipeline, "new")
+
+    pipeline.run()
+
+    assert [row["name"] for row in pipeline.rows("joined")] == ["old"]
+
+
+def test_a_table_inside_of_a_condition_is_not_pinned_and_refused(joined):
+    named = f"{TABLE}.createOrReplaceTempView('n') or spark.sql('SELECT * FROM n WHERE id IN (SELECT id FROM n)')"
+    pipeline = joined(f"({named})", **{"headrace.static_inputs": "start"})
+
+    result = pipeline.run()
+
+    assert result.state is UpdateState.FAILED
+    assert result.outcome.error["code"] == "FLOW.STATIC_SUBQUERY"
+
+
+def test_what_the_setting_cannot_mean_is_a_problem_of_the_flow(joined):
+    pipeline = joined(TABLE, **{"headrace.static_inputs": "sometimes"})
+
+    with pytest.raises((PipelineError, Problems)) as raised:
+        pipeline.project.validate()
+
+    assert [error.code for error in raised.value] == ["FLOW.STATIC_INPUTS"]

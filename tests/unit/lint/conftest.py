@@ -1,0 +1,23 @@
+"""Programs that are looked at, told in a few lines."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+
+from headrace.lint.linting import EVERYTHING, lint_text
+
+
+@pytest.fixture
+def found():
+    """What is found in a program: the rules in reading order, each with its line."""
+
+    def look(text, suffix=".py", *, selection=EVERYTHING, in_project=False):
+        linted = lint_text(
+            textwrap.dedent(text).strip("\n"), suffix, f"a{suffix}", selection=selection, in_project=in_project
+        )
+        assert linted.problems == ()
+        return [(finding.rule.id, finding.location.line) for finding in linted.findings]
+
+    return look

@@ -1,0 +1,308 @@
+"""The verb: which files, what is printed, and how it exits."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from headrace.cli.main import call
+from headrace.lint.catalog import RULES
+
+CACHE = "rows = spark.readStream.table('t')\nkept = rows.filter('id > 1').cache()\n"
+
+
+@pytest.fixture
+def lint(capsys, tmp_path, monkeypatch):
+    """Runs ``headrace lint`` among files; gives its exit code and what it printed."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*words, files=()):
+        for path, text in dict(files).items():
+            (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / path).write_text(text)
+        code = call(["lint", *words])
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return run
+
+
+def test_a_finding_is_shown_with_its_line_its_reason_and_the_replacement(lint):
+    code, out, _ = lint("a.py", files={"a.py": CACHE})
+
+    assert code == 1
+    assert out == (
+        'a.py:2:30: error stream-cache: "cache" on a stream\n'
+        "  |\n"
+        "2 | kept = rows.filter('id > 1').cache()\n"
+        "  |                              ^^^^^\n"
+        "  = why: cache, persist, checkpoint and localCheckpoint compute a DataFrame, and a stream is only computed by "
+        "a query that was started.\n"
+        "  = instead: rows.filter('id > 1')\n"
+        "\n"
+        "1 finding in 1 file\n"
+    )
+
+
+def test_nothing_that_is_found_is_a_success(lint):
+    assert lint("a.py", files={"a.py": "a = 1\n"}) == (0, "nothing found in 1 file\n", "")
+
+
+def test_folders_are_walked_without_what_is_hidden(lint):
+    files = {"b/c/a.py": CACHE, "b/a.sql": "SELECT input_file_name()", "b/.venv/a.py": CACHE, "b/a.txt": CACHE}
+
+    code, out, _ = lint("b", "--format", "json", files=files)
+
+    found = json.loads(out)
+    assert (code, found["files"]) == (1, 2)
+    assert [(finding["file"], finding["rule"]) for finding in found["findings"]] == [
+        ("b/a.sql", "input-file-name"),
+        ("b/c/a.py", "stream-cache"),
+    ]
+
+
+@pytest.mark.parametrize("words", [("--format", "json"), ("--output", "json")])
+def test_json_is_one_document(lint, words):
+    code, out, err = lint("a.py", *words, files={"a.py": CACHE})
+
+    (finding,) = json.loads(out)["findings"]
+    assert (code, err, finding["line"]) == (1, "", 2)
+    assert {"rule", "severity", "message", "why", "instead", "file", "line", "column", "end_line", "end_column"} == set(
+        finding
+    )
+
+
+def test_a_file_that_is_no_python_is_named_with_its_line_beside_what_was_found(lint):
+    files = {"a.py": CACHE, "b.py": "a = (\n"}
+
+    code, out, err = lint("a.py", "b.py", files=files)
+    json_code, document, _ = lint("a.py", "b.py", "--output", "json")
+
+    assert (code, json_code) == (2, 2)
+    assert "a.py:2:30: error stream-cache" in out
+    assert "error[FILE.SYNTAX]" in err
+    assert "--> b.py:1" in err
+    found = json.loads(document)
+    assert (found["error"]["code"], found["error"]["location"]) == ("FILE.SYNTAX", {"file": "b.py", "line": 1})
+    assert [finding["file"] for finding in found["findings"]] == ["a.py"]
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (["nowhere.py"], "LINT.NO_FILE"),
+        (["a.txt"], "LINT.FILE_KIND"),
+        (["latin.py"], "LINT.UNREADABLE"),
+        (["a.py", "--select", "stream-cash"], "LINT.UNKNOWN_RULE"),
+        (["a.py", "--format", "xml"], "CLI.USAGE"),
+        (["a.py", "--format", "sarif", "--output", "json"], "CLI.CONFLICT"),
+        ([], "SETTINGS.NOT_FOUND"),
+    ],
+)
+def test_what_cannot_be_done_is_told(lint, tmp_path, words, code):
+    (tmp_path / "latin.py").write_bytes(b"a = '\xe9'\n")
+    json_words = [] if "--output" in words else ["--output", "json"]
+
+    exit_code, out, _ = lint(*words, *json_words, files={"a.py": "", "a.txt": ""})
+
+    assert exit_code == 2
+    assert json.loads(out)["error"]["code"] == code
+
+
+def test_a_file_that_is_named_twice_is_looked_at_once(lint, tmp_path):
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / "link.py").symlink_to(tmp_path / "a.py")
+
+    _, out, _ = lint("a.py", "./a.py", str(tmp_path / "a.py"), "b", files={"a.py": CACHE})
+
+    assert out.endswith("\n\n1 finding in 1 file\n")
+
+
+def test_python_says_itself_how_it_is_encoded(lint, tmp_path):
+    (tmp_path / "a.py").write_bytes(f"# coding: latin-1\n# \xe9\n{CACHE}".encode("latin-1"))
+
+    code, out, _ = lint("a.py")
+
+    assert (code, out.partition(": ")[0]) == (1, "a.py:4:30")
+
+
+def test_a_file_that_cannot_be_read_is_not_told_as_one_without_findings(lint):
+    _, out, _ = lint("a.py", "b.py", files={"a.py": "a = (", "b.py": "a = 1"})
+
+    assert out == "nothing found in 2 files, of which 1 could not be read as a whole\n"
+
+
+@pytest.mark.parametrize("deep", ["a = " + "-" * 20_000 + "1\n", "a = " + "1 + " * 20_000 + "1\n"])
+def test_a_file_that_is_nested_too_deeply_hides_no_other(lint, deep):
+    code, out, err = lint("a.py", "b.py", files={"a.py": deep, "b.py": CACHE})
+
+    assert code == 2
+    assert "b.py:2:30: error stream-cache" in out
+    assert "--> a.py" in err
+    assert "INTERNAL" not in err
+
+
+def test_an_unknown_rule_is_told_with_the_nearest(lint):
+    _, _, err = lint("a.py", "--ignore", "stream-cash", files={"a.py": ""})
+
+    assert "Did you mean stream-cache?" in err
+
+
+def test_a_project_is_looked_at_where_no_file_is_named(lint):
+    pipeline = """
+from headrace import pipelines as dp
+
+@dp.table
+def a():
+    return spark.readStream.format("cloudFiles").load("/x").cache()
+"""
+    # A part of the project without decorators has what the project brings, too.
+    part = 'files = spark.readStream.format("cloudFiles").load("/x")\nkey = dbutils.secrets.get("a", "b")\n'
+    files = {"pipeline.yml": "name: shop\n", "transformations/a.py": pipeline, "transformations/b.py": part}
+
+    code, out, _ = lint("--format", "json", files=files)
+
+    found = json.loads(out)
+    assert (code, found["files"]) == (1, 2)
+    assert [finding["rule"] for finding in found["findings"]] == ["stream-cache"]
+
+
+@pytest.mark.parametrize("output", ["text", "json"])
+def test_explain_shows_a_rule(capsys, output):
+    code = call(["explain", "stream-cache", "--output", output])
+
+    out = capsys.readouterr().out
+    rule = next(rule for rule in RULES if rule.id == "stream-cache")
+    assert code == 0
+    assert rule.why in out
+    shown = json.loads(out)["failing"] if output == "json" else out
+    assert rule.failing.splitlines()[-1] in shown
+
+
+def test_a_chain_may_be_long(lint):
+    columns = "".join(f"    .withColumn('c{number}', F.lit({number}))\n" for number in range(500))
+
+    code, out, _ = lint(
+        "a.py", files={"a.py": f"rows = (\n    spark.readStream.table('t')\n{columns}    .cache()\n)\n"}
+    )
+
+    assert (code, out.partition(": ")[0]) == (1, "a.py:503:6")
+
+
+def test_explain_names_the_nearest_rule(capsys):
+    code = call(["explain", "stream-cash"])
+
+    assert code == 2
+    assert "Did you mean stream-cache?" in capsys.readouterr().err
+
+
+def test_other_verbs_start_without_what_reads_sql():
+    code = "import sys, headrace.cli.main; print([n for n in sys.modules if n in ('sqlglot', 'headrace.lint')])"
+
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, encoding="utf-8", check=True)
+
+    assert shown.stdout == "[]\n"
+
+
+SARIF = {
+    ("version",): "2.1.0",
+    ("runs", 0, "tool", "driver", "name"): "headrace lint",
+    ("runs", 0, "results", 0, "ruleId"): "stream-cache",
+    ("runs", 0, "results", 0, "level"): "error",
+    ("runs", 0, "results", 0, "locations", 0, "physicalLocation", "artifactLocation", "uri"): "with%20space/a.py",
+    ("runs", 0, "results", 0, "locations", 0, "physicalLocation", "region", "startLine"): 2,
+    ("runs", 0, "results", 0, "locations", 0, "physicalLocation", "region", "startColumn"): 30,
+    ("runs", 0, "results", 0, "locations", 0, "physicalLocation", "region", "endColumn"): 35,
+    ("runs", 0, "invocations", 0, "executionSuccessful"): False,
+    ("runs", 0, "invocations", 0, "toolExecutionNotifications", 0, "descriptor", "id"): "FILE.SYNTAX",
+}
+
+
+def test_sarif_says_where_what_and_why(lint):
+    code, out, _ = lint("--format", "sarif", ".", files={"with space/a.py": CACHE, "b.py": "a = ("})
+
+    log = json.loads(out)
+    assert code == 2
+    assert {path: at(log, path) for path in SARIF} == SARIF
+
+
+def test_sarif_describes_each_rule_that_a_result_refers_to(lint):
+    _, out, _ = lint("--format", "sarif", "a.py", files={"a.py": CACHE})
+
+    (run,) = json.loads(out)["runs"]
+    rules = run["tool"]["driver"]["rules"]
+    (result,) = run["results"]
+    assert rules[result["ruleIndex"]]["id"] == result["ruleId"]
+    assert [rule["id"] for rule in rules] == [rule.id for rule in RULES]
+    assert all(rule["help"]["text"] and rule["fullDescription"]["text"] for rule in rules)
+    assert {rule["defaultConfiguration"]["level"] for rule in rules} == {"error", "warning"}
+
+
+def test_sarif_names_the_cell_of_a_notebook_and_no_line_of_its_json(lint):
+    cells = [{"cell_type": "code", "source": text} for text in ("a = 1", CACHE, "b = (")]
+
+    _, out, _ = lint("--format", "sarif", "a.ipynb", files={"a.ipynb": json.dumps({"nbformat": 4, "cells": cells})})
+
+    (run,) = json.loads(out)["runs"]
+    (result,) = run["results"]
+    (notification,) = run["invocations"][0]["toolExecutionNotifications"]
+    assert result["message"]["text"].startswith('Cell 2, line 2: "cache" on a stream.')
+    assert result["locations"][0]["physicalLocation"] == {
+        "artifactLocation": {"uri": "a.ipynb", "uriBaseId": "SRCROOT"}
+    }
+    assert notification["message"]["text"] == "file is not Python (a.ipynb cell 3 line 1)"
+
+
+def test_a_name_that_is_no_text_is_no_failure(lint, tmp_path):
+    (tmp_path / os.fsdecode(b"bad\xff.py")).write_text(CACHE)
+
+    code, out, _ = lint("--format", "sarif", ".")
+
+    (result,) = json.loads(out)["runs"][0]["results"]
+    assert code == 1
+    assert result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "bad%FF.py"
+
+
+SECRETS = """
+rows = spark.read.format("jdbc").option("url", "jdbc:x?user=a&password=hunter2").option("password", "May\\t26").load()
+spark.conf.set("fs.azure.account.key.shop.dfs.core.windows.net", "c2VjcmV0")
+def write(batch, number):
+    batch.write.format("delta").mode("append").option("password", "Autumn26").save("/t")
+rows.writeStream.option("checkpointLocation", "/c").foreachBatch(write).start()
+"""
+
+
+@pytest.mark.parametrize("form", ["text", "json", "sarif"])
+@pytest.mark.parametrize("rules", [(), ("--select", "foreach-batch-not-idempotent")])
+def test_no_secret_is_shown(lint, form, rules):
+    code, out, _ = lint("a.py", "--format", form, *rules, files={"a.py": SECRETS})
+
+    assert code == 1
+    assert out.count("secret is written into") == (0 if rules else 4)
+    assert not [secret for secret in ("hunter2", "May", "c2VjcmV0", "Autumn26") if secret in out]
+
+
+def at(value, path):
+    for step in path:
+        value = value[step]
+    return value
+
+
+def test_no_example_or_template_of_ours_is_found_fault_with(lint):
+    root = Path(__file__).resolve().parents[3]
+    templates = root / "src" / "headrace" / "templates"
+    files = {
+        f"template/{path.relative_to(templates).as_posix().removesuffix('.tmpl')}": path.read_text()
+        for path in templates.rglob("*")
+        if path.name.endswith((".py.tmpl", ".sql"))
+    }
+
+    code, out, err = lint(str(root / "examples"), "template", files=files)
+
+    assert (code, out, err) == (0, out, "")
+    assert "nothing found" in out

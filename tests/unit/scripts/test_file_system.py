@@ -1,0 +1,110 @@
+"""``dbutils.fs`` on local files, by the paths of the session."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import suppress
+from itertools import count
+
+import pytest
+
+from headrace.errors import PipelineError
+from headrace.scripts.file_system import FileSystem
+from headrace.spark.ready.places import Places, default_paths
+from headrace.spark.ready.remarks import Remarks
+
+
+@pytest.fixture
+def files(tmp_path):
+    return FileSystem(Places(default_paths(str(tmp_path / "storage")), Remarks(lambda _: None)))
+
+
+def test_one_file_has_every_spelling_of_the_vendors_file_system(files, tmp_path):
+    files.put("dbfs:/mnt/in/a.txt", "text")
+
+    assert files.head("/mnt/in/a.txt") == files.head("/dbfs/mnt/in/a.txt", 100) == "text"
+    assert (tmp_path / "storage" / "dbfs" / "mnt" / "in" / "a.txt").read_text() == "text"
+    (item,) = files.ls("/mnt/in")
+    assert (item.path, item.name, item.size, item.isFile()) == ("dbfs:/mnt/in/a.txt", "a.txt", 4, True)
+
+
+def test_a_place_that_was_said_of_a_mount_is_that_of_all_its_spellings(tmp_path):
+    (tmp_path / "raw").mkdir()
+    (tmp_path / "raw" / "b.csv").write_text("1")
+    paths = {**default_paths(str(tmp_path / "storage")), "/mnt/raw": str(tmp_path / "raw")}
+    files = FileSystem(Places(paths, Remarks(lambda _: None)))
+
+    (item,) = files.ls("/mnt/raw")
+    files.put("dbfs:/mnt/raw/c.csv", "2")
+
+    assert (item.path, files.head(item.path)) == ("dbfs:/mnt/raw/b.csv", "1")
+    assert files.head("/dbfs/mnt/raw/c.csv") == (tmp_path / "raw" / "c.csv").read_text() == "2"
+    assert not (tmp_path / "storage").exists()
+
+
+def test_a_folder_of_this_machine_whose_name_begins_as_mounts_do_is_none(files, tmp_path, monkeypatch):
+    monkeypatch.setattr("headrace.scripts.file_system.FileSystem._place", lambda _, path: tmp_path / path.strip("/"))
+    files.put("/mntfoo/a", "1")
+
+    assert [item.path for item in files.ls("/mntfoo")] == ["/mntfoo/a"]
+
+
+def test_a_folder_goes_while_somebody_writes_into_it(files, tmp_path):
+    stop = threading.Event()
+    folder = tmp_path / "checkpoint"
+    folder.mkdir()
+
+    def write():
+        for number in count():
+            if stop.is_set():
+                return
+            with suppress(OSError):
+                (folder / f"{number}").touch()
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        removed = files.rm(str(folder), recurse=True)
+    finally:
+        stop.set()
+        writer.join()
+
+    assert removed
+    assert not folder.exists()
+    assert list(tmp_path.glob(".checkpoint*")) == []
+
+
+def test_paths_of_this_machine_stand_for_themselves(files, tmp_path):
+    files.put(f"file:{tmp_path}/plain", "1")
+    files.cp(f"{tmp_path}/plain", f"{tmp_path}/copy/plain")
+    files.mv(f"{tmp_path}/copy", f"{tmp_path}/moved", recurse=True)
+
+    assert (tmp_path / "moved" / "plain").read_text() == "1"
+    assert not (tmp_path / "copy").exists()
+    assert files.ls(str(tmp_path))[0].path == f"{tmp_path}/moved/"
+
+
+@pytest.mark.parametrize(
+    ("call", "code"),
+    [
+        (lambda files: files.ls("/mnt/none"), "SCRIPT.NO_FILE"),
+        (lambda files: files.put("/mnt/a/b", "again"), "SCRIPT.FILE_EXISTS"),
+        (lambda files: files.rm("/mnt/a"), "SCRIPT.IS_FOLDER"),
+        (lambda files: files.cp("/mnt/a", "/mnt/c"), "SCRIPT.IS_FOLDER"),
+        (lambda files: files.ls("s3://bucket/x"), "UNSUPPORTED.DBUTILS"),
+        (lambda files: files.mount("s3a://bucket", "/mnt/x"), "UNSUPPORTED.DBUTILS"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_by_name(files, call, code):
+    files.put("/mnt/a/b", "text")
+
+    with pytest.raises(PipelineError) as raised:
+        call(files)
+
+    assert raised.value.code == code
+
+
+def test_removing_says_whether_there_was_anything(files):
+    files.put("/mnt/a/b", "text")
+
+    assert [files.rm("/mnt/a/b"), files.rm("/mnt/a/b"), files.rm("/mnt/a")] == [True, False, True]

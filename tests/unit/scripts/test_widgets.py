@@ -1,0 +1,43 @@
+"""``dbutils.widgets``: given values, the environment, defaults, in this order."""
+
+from __future__ import annotations
+
+import pytest
+
+from headrace.errors import PipelineError
+from headrace.scripts.widgets import Widgets
+
+
+def test_a_given_value_goes_before_a_variable_and_that_before_the_default():
+    widgets = Widgets({"day": "given"}, {"HEADRACE_WIDGET_DAY": "variable", "HEADRACE_WIDGET_LAND_CODE": "de"})
+    for name in ("day", "land.code", "size"):
+        widgets.text(name, "default")
+
+    assert widgets.getAll() == {"day": "given", "land.code": "de", "size": "default"}
+
+
+def test_a_widget_without_a_value_is_named_with_the_ways_to_give_one():
+    with pytest.raises(PipelineError) as raised:
+        Widgets({}, {}).get("day")
+
+    assert raised.value.code == "SCRIPT.NO_WIDGET"
+    assert "HEADRACE_WIDGET_DAY" in raised.value.hint
+
+
+def test_choices_hold_for_dropdowns_and_multiselects_alone():
+    widgets = Widgets({"size": "huge", "days": "mon,sun"}, {})
+    widgets.combobox("size", "small", ["small"])
+
+    with pytest.raises(PipelineError) as raised:
+        widgets.multiselect("days", "mon", ["mon", "tue"])
+
+    assert widgets.get("size") == "huge"
+    assert (raised.value.code, raised.value.params["value"]) == ("SCRIPT.WIDGET_CHOICE", "sun")
+
+
+def test_removed_widgets_have_no_default_any_more():
+    widgets = Widgets({}, {})
+    widgets.text("day", "monday")
+    widgets.remove("day")
+
+    assert (widgets.getAll(), widgets.getArgument("day", "none")) == ({}, "none")
