@@ -22,9 +22,9 @@ from scenario import Contestant, Scenario, Step
 from headrace.patterns import sessionize
 
 _OURS, _PANDAS = "sessionize", "applyInPandasWithState"
-_DEVICES, _EVENTS, _GAP_S = 1000, 10, 1800
-# Ten events of each device, a second apart, then two hours of silence.
-_AT = f"timestamp_seconds(1767225600 + id div {_DEVICES * _EVENTS} * 7200 + id div {_DEVICES} % {_EVENTS}) AS at"
+_EVENTS, _GAP_S = 10, 1800
+# A function in Python is called for each device that a batch has events of: few with many events, many with few.
+_DEVICES = (1_000, 20_000)
 _RESULT = "device INT, session_start TIMESTAMP, session_end TIMESTAMP, events_in_session BIGINT"
 
 
@@ -64,15 +64,20 @@ def _sessions(rows: DataFrame, contestant: str) -> DataFrame:
 
 def _run(contestant: str, data: str) -> None:
     spark = session(tuned=True)
-    for name, most in (("warm", 8), ("sessions", 1)):
+    for name, devices, most in (("warm", _DEVICES[0], 8), *((f"of_{devices}", devices, 1) for devices in _DEVICES)):
         began = time.monotonic()
         rows = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", most).json(data)
-        rows = rows.selectExpr(f"CAST(id % {_DEVICES} AS INT) AS device", _AT).withWatermark("at", "10 minutes")
+        rows = rows.selectExpr(f"CAST(id % {devices} AS INT) AS device", _at(devices)).withWatermark("at", "10 minutes")
         writer = _sessions(rows, contestant).writeStream.format("delta").option("checkpointLocation", f"c/{name}")
         writer.trigger(availableNow=True).start(f"tables/{name}").awaitTermination()
         if name != "warm":
-            print(f"measured {time.monotonic() - began} all batches")
+            print(f"measured {time.monotonic() - began} {devices:,} devices")
     spark.stop()
+
+
+def _at(devices: int) -> str:
+    """Ten events of each device, a second apart, then two hours of silence."""
+    return f"timestamp_seconds(1767225600 + id div {devices * _EVENTS} * 7200 + id div {devices} % {_EVENTS}) AS at"
 
 
 def _contestant(name: str) -> Contestant:
@@ -80,17 +85,17 @@ def _contestant(name: str) -> Contestant:
         return (Step("", (sys.executable, __file__, name, str(data)), cold=False),)
 
     def rows(work: Path) -> int:
-        return int(DeltaTable(str(work / "tables" / "sessions")).count())
+        return sum(int(DeltaTable(str(work / "tables" / f"of_{devices}")).count()) for devices in _DEVICES)
 
     return Contestant(name, lambda _work, _data: None, steps, rows)
 
 
 SCENARIO = Scenario(
-    about="sessions of 1,000 devices from a stream of JSON, eight batches, into Delta",
+    about="sessions of 1,000 devices, then of 20,000, from a stream of JSON, eight batches, into Delta",
     rows=1_000_000,
     make_data=write_events,
     # The last session of each device is still open.
-    expected_rows=lambda rows: rows // _EVENTS - _DEVICES,
+    expected_rows=lambda rows: len(_DEVICES) * (rows // _EVENTS) - sum(_DEVICES),
     contestants=(_contestant(_OURS), _contestant(_PANDAS)),
     base=_OURS,
 )

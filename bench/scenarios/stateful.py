@@ -136,7 +136,7 @@ SCENARIO = Scenario(
         _contestant(_TUNED, "tables", prepare=False),
         _contestant(_OURS, "storage/tables/default", prepare=True),
     ),
-    base=_ROCKSDB,
+    base=_OURS,
 )
 
 if __name__ == "__main__":

@@ -8,8 +8,22 @@ from headrace.settings.vendor_confs import is_static
 from headrace.spark.session import session_there
 
 pytestmark = pytest.mark.spark
+# The classes that declare settings of Spark and Delta: those of the pinned jars that refer to their ConfigBuilder.
+_DECLARING = (
+    *("internal.config.Deploy$", "internal.config.History$", "internal.config.Kryo$", "internal.config.Network$"),
+    *("internal.config.Python$", "internal.config.R$", "internal.config.Status$", "internal.config.Streaming$"),
+    *("internal.config.Tests$", "internal.config.UI$", "internal.config.Worker$", "internal.config.package$"),
+    *("sql.internal.SQLConf$", "sql.internal.StaticSQLConf$", "sql.hive.HiveUtils$", "sql.connect.config.Connect$"),
+    *("sql.delta.sources.DeltaSQLConf$", "sql.kafka010.package$", "streaming.StreamingConf$"),
+    *("deploy.k8s.Config$", "deploy.yarn.config.package$"),
+    "sql.execution.streaming.checkpointing.CheckpointFileManager$",
+)
 # Of programs that are no session, and of Spark's own tests.
-_OF_OTHERS = ("spark.master.", "spark.worker.", "spark.standalone.", "spark.history.", "spark.test")
+_OF_OTHERS = (
+    *("spark.master.", "spark.worker.", "spark.standalone.", "spark.deploy.", "spark.dead.worker."),
+    *("spark.history.", "spark.connect.", "spark.sql.connect.", "spark.r.", "spark.sparkr.", "spark.streaming."),
+    "spark.test",
+)
 
 
 def test_a_setting_of_the_scripts_own_has_the_value_that_was_set_last(scripts):
@@ -68,9 +82,11 @@ def test_every_setting_that_spark_refuses_to_change_is_known(headrace_session):
 def _settings_of_spark(session):
     """The names of all settings that Spark and Delta declare."""
     jvm, gateway = session._jvm, session.sparkContext._gateway
-    for owner in ("internal.StaticSQLConf$", "internal.SQLConf$", "delta.sources.DeltaSQLConf$"):
+    # That of the connectors' jars, too.
+    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    for declaring in _DECLARING:
         # A setting is declared when its class is loaded.
-        jvm.java.lang.Class.forName(f"org.apache.spark.sql.{owner}")
+        jvm.java.lang.Class.forName(f"org.apache.spark.{declaring}", True, loader)  # noqa: FBT003 - Java's argument
     owner = jvm.java.lang.Class.forName("org.apache.spark.internal.config.ConfigEntry$")
     none, nothing = gateway.new_array(jvm.java.lang.Class, 0), gateway.new_array(jvm.java.lang.Object, 0)
     entries = owner.getMethod("knownConfigs", none).invoke(owner.getField("MODULE$").get(None), nothing)

@@ -47,6 +47,31 @@ def test_every_function_gets_all_rows_when_one_line_starts_a_stream_for_each(scr
     assert names["seen"] == [("a", 12), ("b", 12)]
 
 
+@pytest.mark.parametrize(("failures", "ends_well"), [(2, True), (3, False)])
+def test_who_waits_for_all_rows_of_a_stream_is_told_of_its_failure_once_it_is_not_started_again(
+    scripts, failures, ends_well
+):
+    script = f"""
+        spark.conf.set("spark.sql.streaming.maxRetries", "2")
+        spark.conf.set("spark.sql.streaming.retryIntervalMs", "50")
+        tries, failed = [], None
+        def deliver(batch, number):
+            tries.append(number)
+            if len(tries) <= {failures}:
+                raise ConnectionError("closed")
+        query = orders.writeStream.foreachBatch(deliver).start()
+        try:
+            query.processAllAvailable()
+        except Exception as error:
+            failed = str(error)
+        query.stop()
+        """
+    names = scripts.run(ORDERS + script)
+
+    assert names["tries"] == [0, 0, 0]
+    assert (names["failed"] is None) == ends_well
+
+
 @pytest.mark.parametrize(
     ("fails", "said"), [('raise KeyError("id")', "KeyError: 'id'"), ("sys.exit(3)", "sys.exit(3)")]
 )

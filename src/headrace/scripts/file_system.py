@@ -76,24 +76,22 @@ class FileSystem:
         return True
 
     def cp(self, from_: str, to: str, recurse: bool = False) -> bool:  # noqa: FBT001, FBT002 - the vendor's
-        """Copy a file, or with *recurse* a folder."""
-        source, target = self._there(from_), self._place(to)
+        """Copy a file, or with *recurse* what is in a folder, over what has its name there."""
+        source, target = self._from_and_to(from_, to, recurse=recurse)
         if source.is_dir():
-            self._check_recurses(from_, recurse=recurse)
             shutil.copytree(source, target, dirs_exist_ok=True)
         else:
-            target = target / source.name if target.is_dir() else target
-            target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(source, target)
         return True
 
     def mv(self, from_: str, to: str, recurse: bool = False) -> bool:  # noqa: FBT001, FBT002 - the vendor's
-        """Move a file, or with *recurse* a folder."""
-        source, target = self._there(from_), self._place(to)
-        if source.is_dir():
-            self._check_recurses(from_, recurse=recurse)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.move(source, target)
+        """Move a file, or with *recurse* what is in a folder, over what has its name there."""
+        source, target = self._from_and_to(from_, to, recurse=recurse)
+        if source.is_dir() and target.is_dir():
+            shutil.copytree(source, target, dirs_exist_ok=True)
+            shutil.rmtree(source)
+        else:
+            shutil.move(source, target)
         return True
 
     def rm(self, path: str, recurse: bool = False) -> bool:  # noqa: FBT001, FBT002 - the vendor's
@@ -104,8 +102,9 @@ class FileSystem:
         if place.is_symlink() or not place.is_dir():
             # Of a link, not what it leads to.
             place.unlink()
-        elif any(place.iterdir()):
-            self._check_recurses(path, recurse=recurse)
+        elif not recurse and any(place.iterdir()):
+            raise PipelineError("SCRIPT.IS_FOLDER", path=path)
+        elif recurse:
             # At once, whoever writes into it meanwhile, such as a stream whose checkpoint it is.
             gone = place.rename(place.with_name(f".{place.name}.{uuid.uuid4().hex}"))
             # What was being made when its name was taken away may come between.
@@ -137,10 +136,18 @@ class FileSystem:
             raise PipelineError("SCRIPT.NO_FILE", path=path, place=place)
         return place
 
-    @staticmethod
-    def _check_recurses(path: str, *, recurse: bool) -> None:
-        if not recurse:
-            raise PipelineError("SCRIPT.IS_FOLDER", path=path)
+    def _from_and_to(self, from_: str, to: str, *, recurse: bool) -> tuple[Path, Path]:
+        """A file and the file that it becomes, or a folder and the folder that what is in it goes to."""
+        source, target = self._there(from_), self._place(to)
+        if not source.is_dir():
+            target = target / source.name if target.is_dir() or to.endswith("/") else target
+        else:
+            if not recurse:
+                raise PipelineError("SCRIPT.IS_FOLDER", path=from_)
+            if target.is_file():
+                raise PipelineError("SCRIPT.FILE_EXISTS", path=to)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        return source, target
 
     def __getattr__(self, name: str) -> NoReturn:
         refuse(f"fs.{name}", _INSTEAD.get(name, _WORKING))

@@ -90,8 +90,7 @@ class Widgets:
 
     def getArgument(self, name: str, defaultValue: str | None = None) -> str:  # noqa: N802, N803 - the vendor's
         """The value of a widget, or the default where there is none."""
-        value = self._value(name)
-        return self.get(name) if value is None and defaultValue is None else str(value or defaultValue or "")
+        return self.get(name) if defaultValue is None or self._value(name) is not None else defaultValue
 
     def remove(self, name: str) -> None:
         """Forget a widget."""

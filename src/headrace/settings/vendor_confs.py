@@ -93,7 +93,8 @@ _STATIC_SQL = (
     r"|streaming\.streamingQueryListeners|streaming\.ui\..*|globalTempDatabase|cache\.serializer|debug"
     r"|codegen\.(cache\.maxEntries|comments)|defaultUrlStreamHandlerFactory\.enabled|event\.truncate\.length"
     r"|(broadcastExchange|resultQueryStage|shuffleExchange|subquery)\.maxThreadThreshold|metadataCacheTTLSeconds"
-    r"|filesourceTableRelationCacheSize|hive\.thriftServer\.singleSession|legacy\.sessionInitWithConfigDefaults"
+    r"|filesourceTableRelationCacheSize|hive\.(metastore\..*|thriftServer\.singleSession|version)"
+    r"|legacy\.sessionInitWithConfigDefaults"
     r"|sources\.(disabledJdbcConnProviderList|schemaStringLengthThreshold)"
 )
 # Spark's own beginnings of the names of other such settings, and names where people have settings of their own behind
@@ -109,6 +110,7 @@ _STATIC_NAMES = (
     r"|barrier\.sync\.timeout|block\.failures\.beforeLocationRefresh|buffer\.(pageSize|size|write\.chunkSize)"
     r"|checkpoint\.(compress|dir)|connect\.scalaUdf\.stubPrefixes|cores\.max|decommission\.enabled|default\.parallelism"
     r"|diskStore\.subDirectories|file\.transferTo|local\.dir|log\.(callerContext|legacyTaskNameMdc\.enabled|level)"
+    r"|kafka\.(clusters|(consumer|producer)\.(cache|fetchedData\.cache))\..*"
     r"|log\.structuredLogging\.enabled|logConf|master|metrics\.(conf|conf\..*|namespace)"
     r"|metrics\.(appStatus|executorMetrics|static)Sources?\.enabled|port\.maxRetries|redaction\.(string\.)?regex|remote"
     r"|resources\.discoveryPlugin|security\.credentials\.(renewalRatio|retryWait)|shutdown\.timeout"

@@ -84,10 +84,42 @@ def test_paths_of_this_machine_stand_for_themselves(files, tmp_path):
     assert files.ls(str(tmp_path))[0].path == f"{tmp_path}/moved/"
 
 
+def test_what_is_moved_takes_the_place_of_what_has_its_name_there(files):
+    for path in ("/mnt/new/a", "/mnt/new/sub/b"):
+        files.put(path, "new")
+    for path in ("/mnt/old/a", "/mnt/old/sub/b", "/mnt/old/sub/c"):
+        files.put(path, "old")
+
+    files.mv("/mnt/new", "/mnt/old", recurse=True)
+
+    assert {name: files.head(f"/mnt/old/{name}") for name in ("a", "sub/b", "sub/c")} == {
+        "a": "new",
+        "sub/b": "new",
+        "sub/c": "old",
+    }
+    assert [item.name for item in files.ls("/mnt/old")] == ["a", "sub/"]
+    assert not files.rm("/mnt/new", recurse=True)
+
+
+@pytest.mark.parametrize("method", ["cp", "mv"])
+@pytest.mark.parametrize("there", ["", "old"])
+def test_a_path_that_ends_with_a_slash_is_a_folder_that_a_file_goes_into(files, method, there):
+    files.put("/mnt/a/one", "new")
+    if there:
+        files.put("/mnt/made/one", there)
+
+    getattr(files, method)("/mnt/a/one", "/mnt/made/")
+
+    assert files.head("/mnt/made/one") == "new"
+    assert files.rm("/mnt/a/one") == (method == "cp")
+
+
 @pytest.mark.parametrize(
     ("call", "code"),
     [
         (lambda files: files.ls("/mnt/none"), "SCRIPT.NO_FILE"),
+        (lambda files: files.mv("/mnt/a", "/mnt/a/b", recurse=True), "SCRIPT.FILE_EXISTS"),
+        (lambda files: files.mv("/mnt/a", "/mnt/c"), "SCRIPT.IS_FOLDER"),
         (lambda files: files.put("/mnt/a/b", "again"), "SCRIPT.FILE_EXISTS"),
         (lambda files: files.rm("/mnt/a"), "SCRIPT.IS_FOLDER"),
         (lambda files: files.cp("/mnt/a", "/mnt/c"), "SCRIPT.IS_FOLDER"),

@@ -41,3 +41,7 @@ def test_removed_widgets_have_no_default_any_more():
     widgets.remove("day")
 
     assert (widgets.getAll(), widgets.getArgument("day", "none")) == ({}, "none")
+
+
+def test_a_widget_whose_value_is_empty_has_a_value():
+    assert Widgets({"day": ""}, {}).getArgument("day", "monday") == ""

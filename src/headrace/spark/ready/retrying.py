@@ -49,6 +49,18 @@ class ScriptQuery(StreamingQuery):
             self.seen, self.told = True, error
             raise
 
+    def processAllAvailable(self) -> None:  # noqa: N802 - Spark's name
+        """Wait until all that is in the source has been worked on.
+
+        Raises:
+            StreamingQueryException: the query failed.
+        """
+        try:
+            self._process_all()
+        except StreamingQueryException as error:
+            self.seen, self.told = True, error
+            raise
+
     def exception(self) -> StreamingQueryException | None:
         """What the query failed with."""
         found = None if self.isActive else super().exception()
@@ -71,6 +83,9 @@ class ScriptQuery(StreamingQuery):
 
     def _await(self, timeout: int | None) -> bool | None:
         return super().awaitTermination(timeout)
+
+    def _process_all(self) -> None:
+        super().processAllAvailable()
 
 
 class RetriedQuery(ScriptQuery):
@@ -105,6 +120,16 @@ class RetriedQuery(ScriptQuery):
             return False
         super()._await(None)
         return None if timeout is None else True
+
+    def _process_all(self) -> None:
+        while True:
+            failing = self._jsq
+            try:
+                return super()._process_all()
+            except StreamingQueryException:
+                while self._jsq is failing:
+                    if self._over.wait(_LOOK_EVERY_S):
+                        raise
 
     def _supervise(self) -> None:
         attempt = 0
