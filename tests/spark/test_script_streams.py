@@ -72,6 +72,33 @@ def test_who_waits_for_all_rows_of_a_stream_is_told_of_its_failure_once_it_is_no
     assert (names["failed"] is None) == ends_well
 
 
+@pytest.mark.parametrize(("failures", "ends_well"), [(2, True), (3, False)])
+def test_who_waits_for_the_end_of_any_stream_does_not_hear_of_one_that_is_started_again(scripts, failures, ends_well):
+    script = f"""
+        spark.conf.set("spark.sql.streaming.maxRetries", "2")
+        spark.conf.set("spark.sql.streaming.retryIntervalMs", "50")
+        tries, failed = [], None
+        def deliver(batch, number):
+            tries.append(number)
+            if len(tries) <= {failures}:
+                raise ConnectionError("closed")
+        spark.streams.resetTerminated()
+        idle = orders.writeStream.foreachBatch(lambda batch, number: None).start()
+        query = orders.writeStream.trigger(availableNow=True).foreachBatch(deliver).start()
+        try:
+            ended = spark.streams.awaitAnyTermination(60)
+        except Exception as error:
+            failed = str(error)
+        found = idle.isActive, query.isActive
+        idle.stop()
+        """
+    names = scripts.run(ORDERS + script)
+
+    assert names["tries"] == [0, 0, 0]
+    assert names["found"] == (True, False)
+    assert (names["failed"] is None) == ends_well
+
+
 @pytest.mark.parametrize(
     ("fails", "said"), [('raise KeyError("id")', "KeyError: 'id'"), ("sys.exit(3)", "sys.exit(3)")]
 )

@@ -52,8 +52,7 @@ It is the same for readers, writers, checkpoints, `cloudFiles`, paths in `spark.
 - `spark.sql.streaming.maxRetries` and `retryIntervalMs`: a stream that fails with an error that may pass is started again,
   so often in a row; a function of `foreachBatch` gets the batch once more then. What a function raises passes when its class
   says that a server was away or another commit came between (`OSError`, `TimeoutError`, `ConcurrentAppendException`); a
-  `KeyError` does not. To the script it is one query; `spark.streams.awaitAnyTermination()` alone is told of each failure, so
-  wait with the query's own `awaitTermination()`.
+  `KeyError` does not. To the script it is one query, for `spark.streams.awaitAnyTermination()` too.
 - `system.streaming.queries` (id, run_id, name, status, exception) and `system.streaming.query_progress` (query_id, run_id,
   query_name, batch_id, timestamp, input_rows, input_rows_per_second, processed_rows_per_second, batch_duration_ms) are the
   streams that the script has started.

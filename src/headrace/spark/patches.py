@@ -50,7 +50,7 @@ from headrace.spark import auto_loader, input_file, source_formats
 from headrace.spark.delta_reader import reading_delta, with_feed_columns
 from headrace.spark.kafka_reader import reading_topics
 from headrace.spark.listeners import noted
-from headrace.spark.ready import confs, functions, grouping, listening, reading, writing
+from headrace.spark.ready import any_ending, confs, functions, grouping, listening, reading, writing
 from headrace.spark.resolving import RESOLVING
 from headrace.sql.readonly import check_readonly
 from headrace.sql.rewrite import without_streams
@@ -111,6 +111,7 @@ _IN_READY: tuple[tuple[type, tuple[str, ...], Callable[[Any], Any]], ...] = (
     (SparkSession.Builder, ("getOrCreate",), confs.building),
     (RuntimeConfig, ("set",), confs.setting),
     (StreamingQueryManager, ("addListener", "removeListener"), listening.adapting),
+    (StreamingQueryManager, ("awaitAnyTermination",), any_ending.awaiting),
     *(
         (owner, (method,), wrapping)
         for owner in (DataFrameReader, DataStreamReader, DataFrameWriter, DataStreamWriter)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -89,7 +90,10 @@ class ScriptQuery(StreamingQuery):
 
 
 class RetriedQuery(ScriptQuery):
-    """A query that is started again after failures that may pass; to the script it is one that goes on."""
+    """A query that is started again after failures that may pass; to the script it is one that goes on.
+
+    ``runs`` says how often it was started.
+    """
 
     def __init__(
         self,
@@ -102,12 +106,26 @@ class RetriedQuery(ScriptQuery):
         super().__init__(start())
         self._start, self._limit, self._interval_s, self._passes, self._say = start, limit, interval_s, passes, say
         self._over, self._stopping = threading.Event(), threading.Event()
+        self.runs = 1
         threading.Thread(target=self._supervise, name="headrace-retries", daemon=True).start()
 
     @property
     def isActive(self) -> bool:  # noqa: N802 - Spark's name
         """True while it runs, and while it waits to be started again."""
         return not self._over.is_set()
+
+    @property
+    def runs_now(self) -> bool:
+        """False while it waits to be started again, and once it is over."""
+        return bool(self._jsq.isActive())
+
+    def decided(self, deadline: float | None = None) -> bool:
+        """Wait until it runs or is over; False where the monotonic clock is past *deadline* before."""
+        while self.isActive and not self.runs_now:
+            if deadline is not None and time.monotonic() > deadline:
+                return False
+            self._over.wait(_LOOK_EVERY_S)
+        return True
 
     def stop(self) -> None:
         """End it; it is not started again, also when it is being started at this moment."""
@@ -123,13 +141,12 @@ class RetriedQuery(ScriptQuery):
 
     def _process_all(self) -> None:
         while True:
-            failing = self._jsq
             try:
                 return super()._process_all()
             except StreamingQueryException:
-                while self._jsq is failing:
-                    if self._over.wait(_LOOK_EVERY_S):
-                        raise
+                self.decided()
+                if not self.isActive:
+                    raise
 
     def _supervise(self) -> None:
         attempt = 0
@@ -144,6 +161,7 @@ class RetriedQuery(ScriptQuery):
                 if self._stopping.wait(self._interval_s):
                     return
                 self._jsq = self._start()._jsq  # noqa: SLF001 - as above
+                self.runs += 1
                 if self._stopping.is_set():
                     super().stop()
         finally:
