@@ -12,6 +12,16 @@ ORDERS = """
             spark.range(12).selectExpr("id", country).write.saveAsTable("bronze.orders")
         orders = spark.readStream.table("bronze.orders")
 """
+# A function that fails as often as a widget says, in a stream that is started again twice.
+RETRIED = """
+        spark.conf.set("spark.sql.streaming.maxRetries", "2")
+        spark.conf.set("spark.sql.streaming.retryIntervalMs", "50")
+        tries, failed = [], None
+        def deliver(batch, number):
+            tries.append(number)
+            if len(tries) <= int(dbutils.widgets.get("failures")):
+                raise ConnectionError("closed")
+"""
 
 
 @pytest.mark.parametrize("countries", [("de", "fr", "it"), ("it", "de", "fr")])
@@ -51,14 +61,7 @@ def test_every_function_gets_all_rows_when_one_line_starts_a_stream_for_each(scr
 def test_who_waits_for_all_rows_of_a_stream_is_told_of_its_failure_once_it_is_not_started_again(
     scripts, failures, ends_well
 ):
-    script = f"""
-        spark.conf.set("spark.sql.streaming.maxRetries", "2")
-        spark.conf.set("spark.sql.streaming.retryIntervalMs", "50")
-        tries, failed = [], None
-        def deliver(batch, number):
-            tries.append(number)
-            if len(tries) <= {failures}:
-                raise ConnectionError("closed")
+    script = """
         query = orders.writeStream.foreachBatch(deliver).start()
         try:
             query.processAllAvailable()
@@ -66,7 +69,7 @@ def test_who_waits_for_all_rows_of_a_stream_is_told_of_its_failure_once_it_is_no
             failed = str(error)
         query.stop()
         """
-    names = scripts.run(ORDERS + script)
+    names = scripts.run(ORDERS + RETRIED + script, failures=str(failures))
 
     assert names["tries"] == [0, 0, 0]
     assert (names["failed"] is None) == ends_well
@@ -74,14 +77,7 @@ def test_who_waits_for_all_rows_of_a_stream_is_told_of_its_failure_once_it_is_no
 
 @pytest.mark.parametrize(("failures", "ends_well"), [(2, True), (3, False)])
 def test_who_waits_for_the_end_of_any_stream_does_not_hear_of_one_that_is_started_again(scripts, failures, ends_well):
-    script = f"""
-        spark.conf.set("spark.sql.streaming.maxRetries", "2")
-        spark.conf.set("spark.sql.streaming.retryIntervalMs", "50")
-        tries, failed = [], None
-        def deliver(batch, number):
-            tries.append(number)
-            if len(tries) <= {failures}:
-                raise ConnectionError("closed")
+    script = """
         spark.streams.resetTerminated()
         idle = orders.writeStream.foreachBatch(lambda batch, number: None).start()
         query = orders.writeStream.trigger(availableNow=True).foreachBatch(deliver).start()
@@ -92,7 +88,7 @@ def test_who_waits_for_the_end_of_any_stream_does_not_hear_of_one_that_is_starte
         found = idle.isActive, query.isActive
         idle.stop()
         """
-    names = scripts.run(ORDERS + script)
+    names = scripts.run(ORDERS + RETRIED + script, failures=str(failures))
 
     assert names["tries"] == [0, 0, 0]
     assert names["found"] == (True, False)

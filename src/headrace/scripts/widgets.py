@@ -42,8 +42,7 @@ class Widgets:
         Raises:
             PipelineError: SCRIPT.WIDGET_CHOICE.
         """
-        del label
-        self._defaults[name] = str(defaultValue)
+        self.text(name, defaultValue, label)
         self._check(name, [self.get(name)], choices)
 
     def combobox(
@@ -69,8 +68,7 @@ class Widgets:
         Raises:
             PipelineError: SCRIPT.WIDGET_CHOICE.
         """
-        del label
-        self._defaults[name] = str(defaultValue)
+        self.text(name, defaultValue, label)
         self._check(name, self.get(name).split(","), choices)
 
     def get(self, name: str) -> str:

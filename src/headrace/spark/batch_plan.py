@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from headrace.spark.in_force import with_confs
+from headrace.spark.plan_leaves import leaves
 from headrace.spark.raising import Raising
 
 # Of the thread that calls a function of foreachBatch; the id is that of the checkpoint.
@@ -40,7 +41,7 @@ class BatchPlan:
         inlined = jvm.org.apache.spark.sql.catalyst.optimizer.InlineCTE(True, False)  # noqa: FBT003 - Java's arguments
         self._plan = inlined.apply(plan)
         relations: list[Any] = []
-        for leaf in _leaves(inlined.apply(definition)):
+        for leaf in leaves(inlined.apply(definition)):
             if leaf.isStreaming() and not any(leaf.fastEquals(known) for known in relations):
                 relations.append(leaf)
         # Of each source its node in the batch, by the columns that the rest of the query knows it by.
@@ -194,11 +195,3 @@ def _chain_to(plan: Any, columns: set[int]) -> Iterator[Any]:
         yield plan
     for number in range(plan.children().size()):
         yield from _chain_to(plan.children().apply(number), columns)
-
-
-def _leaves(plan: Any) -> Iterator[Any]:
-    children = plan.children()
-    if not children.size():
-        yield plan
-    for number in range(children.size()):
-        yield from _leaves(children.apply(number))

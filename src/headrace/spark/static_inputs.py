@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
 from headrace.errors import PipelineError
+from headrace.spark.plan_leaves import leaves
 
 _RELATION, _DELTA_FILES = "LogicalRelation", "TahoeLogFileIndex"
 _FILES = "HadoopFsRelation"
@@ -79,7 +80,7 @@ class FolderListings:
             # Its plan is made by the thread that computes the first batch, and by no other.
             return
         self._listed_at = self._now()
-        for leaf in _leaves(running.logicalPlan()):
+        for leaf in leaves(running.logicalPlan()):
             location = _location(leaf)
             if location is not None:
                 location.refresh()
@@ -95,14 +96,6 @@ def _location(leaf: Any, kind: str | None = None) -> Any:
         return None
     location = relation.location()
     return location if kind is None or location.getClass().getSimpleName() == kind else None
-
-
-def _leaves(plan: Any) -> Iterator[Any]:
-    children = plan.children()
-    if not children.size():
-        yield plan
-    for number in range(children.size()):
-        yield from _leaves(children.apply(number))
 
 
 def _kinds(item: Any) -> Iterator[Any]:
