@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from headrace.spark.in_force import with_confs
-from headrace.spark.plan_leaves import leaves
+from headrace.spark.plan_nodes import items, leaves
 from headrace.spark.raising import Raising
 
 # Of the thread that calls a function of foreachBatch; the id is that of the checkpoint.
@@ -143,16 +143,16 @@ class BatchPlan:
         for leaf, other in zip(self._sources, given, strict=True):
             if plan.fastEquals(leaf):
                 return other
-        children = plan.children()
-        if not children.size():
+        children = list(items(plan.children()))
+        if not children:
             return plan
         changed = self._jvm.java.util.ArrayList()
-        for number in range(children.size()):
-            changed.add(self._with(children.apply(number), given))
+        for child in children:
+            changed.add(self._with(child, given))
         return plan.withNewChildren(self._sequence(changed).toIndexedSeq())
 
-    def _sequence(self, items: Any) -> Any:
-        return self._jvm.org.apache.spark.api.python.PythonUtils.toSeq(items)
+    def _sequence(self, values: Any) -> Any:
+        return self._jvm.org.apache.spark.api.python.PythonUtils.toSeq(values)
 
     def _frame(self, plan: Any) -> DataFrame:
         session: Any = self.session._jsparkSession  # noqa: SLF001 - the same
@@ -165,17 +165,16 @@ def _analyzed(frame: DataFrame) -> Any:
 
 def _steps(plan: Any) -> Iterator[Any]:
     """The nodes of a plan that are no leaves."""
-    children = plan.children()
-    if children.size():
+    below = list(items(plan.children()))
+    if below:
         yield plan
-    for number in range(children.size()):
-        yield from _steps(children.apply(number))
+    for child in below:
+        yield from _steps(child)
 
 
 def _columns(node: Any) -> list[int]:
     """The ids of the columns that a node gives."""
-    output = node.output()
-    return [output.apply(number).exprId().id() for number in range(output.size())]
+    return [column.exprId().id() for column in items(node.output())]
 
 
 def _node(plan: Any, columns: set[int]) -> Any:
@@ -193,5 +192,5 @@ def _chain_to(plan: Any, columns: set[int]) -> Iterator[Any]:
     """The nodes that give all of some columns, from the top down."""
     if columns <= set(_columns(plan)):
         yield plan
-    for number in range(plan.children().size()):
-        yield from _chain_to(plan.children().apply(number), columns)
+    for child in items(plan.children()):
+        yield from _chain_to(child, columns)

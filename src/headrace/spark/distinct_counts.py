@@ -7,10 +7,11 @@ distinct aggregates of streams when a query starts.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from pyspark.sql import DataFrame
+
+from headrace.spark.plan_nodes import items, node_kind
 
 
 def counting_distinct(frame: DataFrame) -> DataFrame:
@@ -37,11 +38,11 @@ class _Rewriting:
 
     def plan(self, node: Any) -> Any | None:
         """A plan; only aggregates of streams are changed."""
-        children = self._changed(list(_items(node.children())), self.plan)
+        children = self._changed(list(items(node.children())), self.plan)
         changed = None if children is None else node.withNewChildren(children)
         if not node.isStreaming() or node.nodeName() != "Aggregate":
             return changed
-        expressions = self._changed(list(_items(node.aggregateExpressions())), self._expression)
+        expressions = self._changed(list(items(node.aggregateExpressions())), self._expression)
         if expressions is None:
             return changed
         whole = node if changed is None else changed
@@ -50,16 +51,16 @@ class _Rewriting:
     def _expression(self, node: Any) -> Any | None:
         if node.nodeName() == "AggregateExpression":
             return self._collected(node) if self._counts_distinct(node) else None
-        children = self._changed(list(_items(node.children())), self._expression)
+        children = self._changed(list(items(node.children())), self._expression)
         return None if children is None else node.withNewChildren(children)
 
     def _counts_distinct(self, node: Any) -> bool:
-        return bool(node.isDistinct()) and node.aggregateFunction().getClass().getSimpleName() == "Count"
+        return bool(node.isDistinct()) and node_kind(node.aggregateFunction()) == "Count"
 
     def _collected(self, node: Any) -> Any:
         """The number of the values that were collected."""
         expressions, catalyst = self._catalyst.expressions, self._catalyst
-        values = self._value(list(_items(node.aggregateFunction().children())))
+        values = self._value(list(items(node.aggregateFunction().children())))
         # As Spark does for distinct aggregates: -0.0 is 0.0.
         normal = getattr(catalyst.optimizer, "NormalizeFloatingNumbers$").__getattr__("MODULE$")
         values = normal.normalize(values)
@@ -89,12 +90,8 @@ class _Rewriting:
             return None
         return self._sequence([old if new is None else new for old, new in zip(items, found, strict=True)])
 
-    def _sequence(self, items: list[Any]) -> Any:
+    def _sequence(self, values: list[Any]) -> Any:
         given = self._jvm.java.util.ArrayList()
-        for item in items:
-            given.add(item)
+        for value in values:
+            given.add(value)
         return self._jvm.org.apache.spark.api.python.PythonUtils.toSeq(given).toIndexedSeq()
-
-
-def _items(sequence: Any) -> Iterator[Any]:
-    return (sequence.apply(number) for number in range(sequence.size()))

@@ -18,7 +18,8 @@ from pyspark.sql.functions import builtin
 from headrace.autoloader.reading.plan import METADATA
 from headrace.errors import PipelineError
 from headrace.spark.cloud_files import NAME
-from headrace.spark.plans import analyzed, items, node_kind, tree_text
+from headrace.spark.plan_nodes import items, node_kind
+from headrace.spark.plans import analyzed, tree_text
 from headrace.sql.input_file import FIELDS, said_by
 
 # Whether files were read last whose rows have the hidden column.

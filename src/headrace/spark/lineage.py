@@ -7,7 +7,8 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from headrace.spark.plans import analyzed, items, node_kind
+from headrace.spark.plan_nodes import items, node_kind
+from headrace.spark.plans import analyzed
 
 _FILE_TIME = re.compile(r"_metadata\b.*\bfile_modification_time\b", re.DOTALL)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -19,6 +19,7 @@ from headrace.model.names import QualifiedName
 from headrace.sources import kafka_options
 from headrace.sources.streams import Prepared
 from headrace.spark import cloud_files, python_sources
+from headrace.spark.plan_nodes import items, node_kind
 
 # Operators of the user's Python code; a plan does not show when that code changes.
 _PYTHON_NODES = ("MapInPandas", "MapInArrow", "FlatMapGroupsInPandas", "FlatMapCoGroupsInPandas", "Python", "InArrow")
@@ -274,14 +275,3 @@ def _options(scala_map: Any) -> dict[str, str]:
         entry = entries.next()
         found[str(entry._1()).lower()] = str(entry._2())  # noqa: SLF001 - a Scala pair
     return found
-
-
-def items(scala_sequence: Any) -> Iterator[Any]:
-    """The entries of a Scala sequence."""
-    for place in range(scala_sequence.size()):
-        yield scala_sequence.apply(place)
-
-
-def node_kind(node: Any) -> str:
-    """What a node of a plan, or of an expression, is: the name of its class."""
-    return str(node.getClass().getSimpleName())

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from headrace.spark.plan_nodes import items
+
 _PACKAGE = "org.apache.spark.sql.catalyst.plans.logical."
 _PROJECT, _FILTER, _UNION = f"{_PACKAGE}Project", f"{_PACKAGE}Filter", f"{_PACKAGE}Union"
 _EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions."
@@ -52,7 +54,7 @@ class Raising:
         given = self._source(plan)
         if given is not None:
             return given, given.output().last()
-        children = [plan.children().apply(number) for number in range(plan.children().size())]
+        children = list(items(plan.children()))
         marked = [self._marked(child) for child in children]
         keys = [key for _, key in marked if key is not None]
         if not keys:
@@ -70,7 +72,7 @@ class Raising:
 
     def _step(self, plan: Any, name: str, child: Any, key: Any) -> Any:
         """A projection or a filter, over the rows on which it does not raise."""
-        made = self._items(plan.projectList()) if name == _PROJECT else [plan.condition()]
+        made = list(items(plan.projectList())) if name == _PROJECT else [plan.condition()]
         risky = [one for one in made if not self._is_harmless(one)]
         if risky:
             values = self._expressions.CreateStruct.create(self._sequence([self._bare(one) for one in risky]))
@@ -88,11 +90,8 @@ class Raising:
         named = expression.getClass().getName() == f"{_EXPRESSIONS}Alias"
         return expression.child() if named else expression
 
-    def _items(self, sequence: Any) -> list[Any]:
-        return [sequence.apply(number) for number in range(sequence.size())]
-
-    def _sequence(self, items: Sequence[Any]) -> Any:
-        values = self._jvm.java.util.ArrayList()
-        for item in items:
-            values.add(item)
-        return self._jvm.org.apache.spark.api.python.PythonUtils.toSeq(values)
+    def _sequence(self, values: Sequence[Any]) -> Any:
+        given = self._jvm.java.util.ArrayList()
+        for value in values:
+            given.add(value)
+        return self._jvm.org.apache.spark.api.python.PythonUtils.toSeq(given)

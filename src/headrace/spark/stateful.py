@@ -16,7 +16,8 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from headrace.graph.resolved import StatefulOperator
-from headrace.spark.plans import analyzed, items, node_kind
+from headrace.spark.plan_nodes import items, node_kind
+from headrace.spark.plans import analyzed
 
 # Columns that Spark makes itself have numbered names; what they stand for is in the operators below.
 _MADE_UP = ("_groupingexpression", "_common_expr_")

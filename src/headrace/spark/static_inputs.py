@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
 from headrace.errors import PipelineError
-from headrace.spark.plan_leaves import leaves
+from headrace.spark.plan_nodes import leaves, node_kind
 
 _RELATION, _DELTA_FILES = "LogicalRelation", "TahoeLogFileIndex"
 _FILES = "HadoopFsRelation"
@@ -88,14 +88,14 @@ class FolderListings:
 
 def _location(leaf: Any, kind: str | None = None) -> Any:
     """Where the files of a leaf are, if it reads files without streaming, and is of a kind."""
-    if leaf.isStreaming() or leaf.getClass().getSimpleName() != _RELATION:
+    if leaf.isStreaming() or node_kind(leaf) != _RELATION:
         return None
     relation = leaf.relation()
     # Delta's is a class of its own that extends Spark's.
     if not any(kind.getSimpleName() == _FILES for kind in _kinds(relation)):
         return None
     location = relation.location()
-    return location if kind is None or location.getClass().getSimpleName() == kind else None
+    return location if kind is None or node_kind(location) == kind else None
 
 
 def _kinds(item: Any) -> Iterator[Any]:

@@ -22,7 +22,8 @@ from headrace.sources.kafka_offsets import Bounds, Lost, Partition, Positions, T
 from headrace.sources.kafka_options import PASSED_ON, partitions_named, topics_named
 from headrace.spark.causes import chain
 from headrace.spark.kafka_failures import is_of_kafka, kafka_problem
-from headrace.spark.plans import analyzed, items, node_kind
+from headrace.spark.plan_nodes import items, node_kind
+from headrace.spark.plans import analyzed
 from headrace.spark.surroundings import Surroundings
 
 _SOURCE = "kafka"

@@ -13,6 +13,7 @@ from typing import Any
 from headrace.errors import PipelineError
 from headrace.settings.storage import StorageLayout, path_safe
 from headrace.spark.cloud_files import SOURCE_OPTION
+from headrace.spark.plan_nodes import node_kind
 
 _RECORD = "query.json"
 # Options that say what a source reads; their values tell one stream from another.
@@ -190,7 +191,7 @@ def sources_of(frame: Any) -> tuple[str, ...]:
 
 
 def _source(leaf: Any) -> str:
-    kind = str(leaf.getClass().getSimpleName())
+    kind = node_kind(leaf)
     if kind == "StreamingRelation":
         source = leaf.dataSource()
         return _described(str(source.className()), "", source.options())

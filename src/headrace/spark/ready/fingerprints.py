@@ -19,6 +19,8 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
+from headrace.spark.plan_nodes import items, node_kind
+
 # Numbers of columns and addresses of objects, which are others in each run.
 _CHANCE = re.compile(r"#\d+L?|@[0-9a-f]{4,}\b")
 _PLAIN = (str, bytes, int, float, complex, type(None), date, timedelta, Decimal, Enum, PurePath)
@@ -106,23 +108,19 @@ class Fingerprints:
 
 def _python_functions(plan: Any, pattern: Any) -> Iterator[str]:
     """What the functions of Python in a plan were sent as: the name alone does not say what they hold."""
-    for expression in _each(plan.expressions()):
+    for expression in items(plan.expressions()):
         yield from _python_functions_in(expression, pattern)
-    for child in _each(plan.children()):
+    for child in items(plan.children()):
         yield from _python_functions(child, pattern)
 
 
 def _python_functions_in(expression: Any, pattern: Any) -> Iterator[str]:
     if not expression.containsPattern(pattern):
         return
-    if str(expression.getClass().getSimpleName()) in _OF_PYTHON:
+    if node_kind(expression) in _OF_PYTHON:
         yield str(expression.func().command().hashCode())
-    for child in _each(expression.children()):
+    for child in items(expression.children()):
         yield from _python_functions_in(child, pattern)
-
-
-def _each(found: Any) -> Iterator[Any]:
-    return (found.apply(number) for number in range(found.length()))
 
 
 def _is_own(kind: type) -> bool:

@@ -1,0 +1,26 @@
+"""The nodes of Spark's plans and expressions, read through py4j."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+
+def items(scala_sequence: Any) -> Iterator[Any]:
+    """The entries of a Scala sequence."""
+    for place in range(scala_sequence.size()):
+        yield scala_sequence.apply(place)
+
+
+def node_kind(node: Any) -> str:
+    """What a node of a plan, or of an expression, is: the name of its class."""
+    return str(node.getClass().getSimpleName())
+
+
+def leaves(plan: Any) -> Iterator[Any]:
+    """The nodes of a plan that have none below them, from left to right."""
+    below = list(items(plan.children()))
+    if not below:
+        yield plan
+    for child in below:
+        yield from leaves(child)
