@@ -9,7 +9,8 @@ from functools import cached_property
 
 from headrace.lint.facts import BatchFunction, Started
 from headrace.lint.program import Program
-from headrace.lint.values import Frame, Function, Imported, Step
+from headrace.lint.scopes import of_pipelines
+from headrace.lint.values import Frame, Function, Step
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +44,7 @@ class BatchCode:
             for function in self.given
             for node in getattr(function, "decorator_list", ())
         )
-        return any(isinstance(value, Imported) and value.name.endswith(".foreach_batch_sink") for value in decorators)
+        return any(of_pipelines(value) == "foreach_batch_sink" for value in decorators)
 
     def _gets(self, started: Started) -> bool:
         steps = [step for step in started.steps if step.name == "foreachBatch"]
@@ -87,10 +88,7 @@ def batch_code(program: Program) -> Iterator[BatchCode]:
 
 def _handed_on(code: BatchCode, step: Step, called: Function) -> BatchFunction | None:
     """A function that is called with the batch, by the names that it has there."""
-    names = [argument.arg for argument in (*called.node.args.posonlyargs, *called.node.args.args)]
-    if names[:1] == ["self"] and len(names) > len(step.node.args):
-        names = names[1:]
-    given: dict[str, ast.expr] = dict(zip(names, step.node.args, strict=False))
+    given: dict[str, ast.expr] = dict(zip(called.parameters, step.node.args, strict=False))
     given |= {keyword.arg: keyword.value for keyword in step.node.keywords if keyword.arg is not None}
     frame = number = None
     for name, node in given.items():

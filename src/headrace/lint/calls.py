@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from headrace.lint import methods
-from headrace.lint.scopes import FUNCTIONS, PIPELINES
+from headrace.lint.scopes import FUNCTIONS, of_pipelines
 from headrace.lint.sql_streams import reads_stream, tables_of
 from headrace.lint.values import (
     Bound,
@@ -99,6 +99,9 @@ def _of_frame(reading: Reading, frame: Frame, node: ast.Attribute) -> Value:
             return Writer(frame, streaming=True, node=node)
         case "write":
             return Writer(frame, streaming=False, node=node)
+        case "na":
+            # Its methods are those of the frame, by other names.
+            return frame
         case "sparkSession":
             return Session(own=frame.from_batch)
         case attr if frame.root is not None and frame.step is None and attr in methods.OF_QUERIES:
@@ -143,7 +146,7 @@ def called(reading: Reading, function: Value, step: Step) -> Value:  # noqa: C90
 def _session_call(reading: Reading, step: Step) -> Value:
     match step.name:
         case "table":
-            view = reading.before.views.get(text_of(step.first) or "")
+            view = reading.before.views.get((text_of(step.first) or "").casefold())
             return view if view is not None else Frame(streaming=False, step=step)
         case "createDataFrame" | "range":
             return Frame(streaming=False, step=step)
@@ -158,7 +161,8 @@ def _session_call(reading: Reading, step: Step) -> Value:
 def _query(reading: Reading, text: str | None, step: Step) -> Value:
     if text is None:
         return Frame(streaming=None, step=step)
-    views = [reading.before.views[name] for name in tables_of(text) if name in reading.before.views]
+    known = reading.before.views
+    views = [known[name.casefold()] for name in tables_of(text) if name.casefold() in known]
     if reads_stream(text) or any(view.streaming for view in views):
         return Frame(streaming=True, step=step, parents=tuple(views))
     return Frame(streaming=False if not views else None, step=step, parents=tuple(views))
@@ -223,7 +227,7 @@ def _imported_call(name: str, step: Step) -> Value:
     if module == FUNCTIONS and last == "broadcast" and isinstance(step.first, Frame):
         marked = replace(step, name="broadcast")
         return Frame(step.first.streaming, marked, (step.first,))
-    if module.startswith(PIPELINES) and last in ("read", "read_stream", "readStream"):
+    if of_pipelines(Imported(name)) in ("read", "read_stream", "readStream"):
         return Frame(streaming=last != "read", step=step)
     if module.rpartition(".")[2] == _DELTA and last in ("forName", "forPath"):
         place = step.given(1, "tableOrViewName" if last == "forName" else "path")

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 
 from headrace.lint.expressions import Expressions, item_of, tested
 from headrace.lint.facts import Facts, joined, rejoin
-from headrace.lint.scopes import PIPELINES, Scope, bound_names, imported
-from headrace.lint.values import Class, Frame, Function, Imported, Instance, Query, Reader, Session, Value, Writer
+from headrace.lint.scopes import Scope, bound_names, imported, of_pipelines
+from headrace.lint.values import Class, Frame, Function, Instance, Query, Reader, Session, Value, Writer
 
 _ROUNDS = 4
 _ANNOTATED = {"SparkSession": Session(), "StreamingQuery": Query()}
@@ -77,7 +77,6 @@ class _Reading(Expressions):
                 self.block(node.body, scope)
             case _:
                 self.children(node, scope)
-                # Such as the body of a while.
                 inner = (getattr(node, name, []) for name in ("body", "orelse"))
                 self.block((statement for statements in inner for statement in statements), scope)
 
@@ -151,7 +150,7 @@ class _Reading(Expressions):
         scope.names[node.name] = Function(node)
         for decorator in node.decorator_list:
             named = self.facts.values[decorator.func if isinstance(decorator, ast.Call) else decorator]
-            if isinstance(named, Imported) and named.name.endswith(".foreach_batch_sink"):
+            if of_pipelines(named) == "foreach_batch_sink":
                 self.batch_function(Function(node))
         inner = Scope(id(node), scope)
         given = {**self.before.given.get(node, {}), **self.facts.given.get(node, {})}
@@ -186,15 +185,13 @@ class _Reading(Expressions):
         self.classes.append((node, members))
         for base in (*node.bases, *node.decorator_list):
             self.value(base, scope)
-        # Names of a class are no names of its functions.
         for statement in node.body:
-            self._statement(statement, scope if isinstance(statement, ast.FunctionDef) else inner)
+            # Names of a class are no names of its functions, and those of its functions are none of the module.
+            method = isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef)
+            self._statement(statement, Scope(scope.key, scope) if method else inner)
         self.classes.pop()
-        for name, found in members.items():
-            if scope.names.get(name) is found or isinstance(scope.names.get(name), Function):
-                scope.names.pop(name, None)
 
 
 def defines_pipeline(values: Iterable[Value]) -> bool:
     """Whether a program takes part in a pipeline: it names the decorators of one."""
-    return any(isinstance(value, Imported) and value.name.startswith(PIPELINES) for value in values)
+    return any(of_pipelines(value) is not None for value in values)

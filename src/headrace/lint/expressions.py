@@ -85,7 +85,7 @@ class Expressions(Notes):
             case ast.IfExp(test=test, body=body, orelse=other):
                 self.value(test, scope)
                 chosen = Scope(scope.key, scope, ChainMap(tested(test, scope)))
-                return joined(self.value(body, chosen), self.value(other, chosen))
+                return joined(*(self._way_of(number, part, node, chosen) for number, part in enumerate((body, other))))
             case ast.NamedExpr(target=target, value=inner):
                 found = self.value(inner, scope)
                 self.assign([target], found, scope)
@@ -101,6 +101,12 @@ class Expressions(Notes):
             case _:
                 self.children(node, scope)
                 return Value()
+
+    def _way_of(self, number: int, part: ast.expr, node: ast.IfExp, scope: Scope) -> Value:
+        self.branches.append((id(node), number))
+        found = self.value(part, scope)
+        self.branches.pop()
+        return found
 
     def _name(self, name: str, scope: Scope) -> Value:
         found = scope.find(name)
@@ -161,6 +167,7 @@ class Expressions(Notes):
         name = node.func.attr if isinstance(node.func, ast.Attribute) else ""
         step = Step(name, node, arguments, keywords)
         self.facts.steps.append((step, function))
+        self.facts.ways[node] = self.way()
         return called(self, function, step)
 
 

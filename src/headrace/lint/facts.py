@@ -27,26 +27,33 @@ from headrace.lint.values import (
 _DOUBT = (-1, "")
 
 
-@dataclass(frozen=True, eq=False)
-class Started:
-    """A stream that the program starts.
+@dataclass(frozen=True)
+class Way:
+    """How a place in a function is come to.
 
     ``branches`` are the choices that lead there, each a statement and the number of its branch; ``leaves`` are those of
     them behind which nothing else of the function is run.
     """
 
+    branches: tuple[tuple[int, int], ...]
+    leaves: frozenset[tuple[int, int]]
+
+    def never_with(self, other: Way) -> bool:
+        """Whether one run of a function comes to but one of the two places; that of *other* is below this one."""
+        chosen = dict(other.branches)
+        apart = any(chosen.get(choice, branch) != branch for choice, branch in self.branches)
+        return apart or bool(self.leaves - set(other.branches))
+
+
+@dataclass(frozen=True, eq=False)
+class Started:
+    """A stream that the program starts; ``way`` leads there."""
+
     writer: Writer
     step: Step
     steps: tuple[Step, ...]
     function: ast.AST | None
-    branches: tuple[tuple[int, int], ...]
-    leaves: frozenset[tuple[int, int]]
-
-    def never_with(self, other: Started) -> bool:
-        """Whether one run of a function starts but one of the two; *other* stands below this one."""
-        chosen = dict(other.branches)
-        apart = any(chosen.get(choice, branch) != branch for choice, branch in self.branches)
-        return apart or bool(self.leaves - set(other.branches))
+    way: Way
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +70,7 @@ class Facts:
     """What one reading of a program has found."""
 
     values: dict[ast.AST, Value] = field(default_factory=dict)
+    ways: dict[ast.AST, Way] = field(default_factory=dict)
     steps: list[tuple[Step, Value]] = field(default_factory=list)
     started: list[Started] = field(default_factory=list)
     saved: list[tuple[Step, Writer]] = field(default_factory=list)
@@ -98,18 +106,19 @@ class Notes:
             step,
             (*writer.steps, step),
             function,
-            tuple(self.branches),
-            frozenset(self.leaves & set(self.branches)),
+            self.way(),
         )
         self.facts.started.append(known)
+
+    def way(self) -> Way:
+        """How what is read at this moment is come to."""
+        return Way(tuple(self.branches), frozenset(self.leaves & set(self.branches)))
 
     def batch_function(self, value: Value) -> None:
         """Note what is handed to ``foreachBatch``; its first argument is a batch from now on."""
         if not isinstance(value, Function):
             return
-        names = [argument.arg for argument in (*value.node.args.posonlyargs, *value.node.args.args)]
-        if names[:1] == ["self"]:
-            names = names[1:]
+        names = value.parameters
         if names:
             known = BatchFunction(value.node, names[0], names[1] if len(names) > 1 else None)
             self.facts.batch_functions[value.node] = known
@@ -118,10 +127,7 @@ class Notes:
     def function_called(self, function: Function, step: Step) -> Value:
         """What calling a function of the program gives; what it is called with is remembered."""
         node = function.node
-        names = [argument.arg for argument in (*node.args.posonlyargs, *node.args.args)]
-        if names[:1] == ["self"] and isinstance(step.node.func, ast.Attribute):
-            names = names[1:]
-        for name, value in (*zip(names, step.arguments, strict=False), *step.keywords.items()):
+        for name, value in (*zip(function.parameters, step.arguments, strict=False), *step.keywords.items()):
             self._give(node, name, value)
         if isinstance(node, ast.Lambda):
             return self.before.values.get(node.body, Value())
@@ -136,6 +142,7 @@ class Notes:
 
     def view(self, name: str, frame: Frame) -> None:
         """Note that a frame is a view of this name."""
+        name = name.casefold()
         known = self.facts.views.get(name)
         self.facts.views[name] = frame if known is None else either(known, frame)
 

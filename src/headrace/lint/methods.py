@@ -17,8 +17,7 @@ GROUPING = frozenset(("groupBy", "groupby", "rollup", "cube", "groupingSets"))
 # Of a DataFrame: what gives no DataFrame, and runs nothing.
 ASIDE = named(
     "printSchema explain createTempView createOrReplaceTempView createGlobalTempView "
-    "createOrReplaceGlobalTempView schema columns dtypes isStreaming storageLevel writeTo mergeInto plot "
-    "na stat isLocal inputFiles sameSemantics semanticHash toJSON rdd"
+    "createOrReplaceGlobalTempView writeTo mergeInto plot isLocal inputFiles sameSemantics semanticHash toJSON"
 )
 # Of a DataFrame that groups have been made of: what gives a DataFrame.
 AGGREGATING = named(

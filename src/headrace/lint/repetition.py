@@ -101,10 +101,7 @@ def _stored(loop: ast.AST) -> Iterator[str]:
 
 def _given(function: ast.FunctionDef, call: ast.Call, names: list[str]) -> Iterator[ast.expr]:
     """What a call hands over for arguments of these names."""
-    places = [argument.arg for argument in function.args.args]
-    if places[:1] == ["self"] and isinstance(call.func, ast.Attribute):
-        places = places[1:]
-    for name, node in zip(places, call.args, strict=False):
+    for name, node in zip(Function(function).parameters, call.args, strict=False):
         if name in names:
             yield node
     for keyword in call.keywords:

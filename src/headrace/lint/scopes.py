@@ -13,7 +13,7 @@ from headrace.lint.methods import named
 from headrace.lint.values import Imported, Session, Value
 
 FUNCTIONS = "pyspark.sql.functions"
-PIPELINES = ("pyspark.pipelines", "headrace.pipelines", "dlt")
+_PIPELINES = ("pyspark.pipelines", "headrace.pipelines", "dlt")
 # What notebooks and fragments write without an import that is to be seen.
 _CONVENTIONS = {
     "spark": Session(),
@@ -64,6 +64,15 @@ def conventional(name: str) -> Value | None:
     if name in _STARRED:
         return Imported(f"{FUNCTIONS}.{name}")
     return _CONVENTIONS.get(name)
+
+
+def of_pipelines(value: Value) -> str | None:
+    """What something is called in the modules that declare pipelines; empty for a module itself, None outside."""
+    name = value.name if isinstance(value, Imported) else ""
+    for module in _PIPELINES:
+        if name == module or name.startswith(f"{module}."):
+            return name.removeprefix(module).removeprefix(".")
+    return None
 
 
 def imported(statement: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, Value]]:

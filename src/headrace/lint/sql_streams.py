@@ -23,11 +23,13 @@ def reads_stream(text: str) -> bool:
 
 def streams(tokens: Sequence[Token]) -> bool:
     """The same of its pieces."""
-    return any(_begins_stream(tokens, index) for index in range(1, len(tokens) - 1))
+    return any(begins_stream(tokens, index) for index in range(1, len(tokens)))
 
 
-def _begins_stream(tokens: Sequence[Token], index: int) -> bool:
+def begins_stream(tokens: Sequence[Token], index: int) -> bool:
     """Whether STREAM stands here as a word of SQL, and not as the name of a table or a schema."""
+    if index + 1 >= len(tokens):
+        return False
     following = tokens[index + 1]
     named = following.is_name and not following.is_word(*_BEHIND_TABLE)
     return (

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 from headrace.lint.sql_pieces import Sql
-from headrace.lint.sql_streams import streams, tables_read
+from headrace.lint.sql_streams import begins_stream, name_at, streams, tables_read
 from headrace.lint.values import Frame
 
 
@@ -15,4 +17,31 @@ def reads_stream(sql: Sql) -> bool:
 def views_of(sql: Sql) -> tuple[Frame, ...]:
     """What the views are that it reads, of those that the program makes."""
     views = sql.within.facts.views if sql.within is not None else {}
-    return tuple(views[name] for name in tables_read(sql.tokens) if name in views)
+    return tuple(views[name.casefold()] for name in tables_read(sql.tokens) if name.casefold() in views)
+
+
+def beside_streams(sql: Sql, places: Iterable[int]) -> Iterator[int]:
+    """Those of some places in a statement that stand in a query which reads a stream, also by a query within it."""
+    if not reads_stream(sql):
+        return
+    around = list(_queries_around(sql))
+    views = sql.within.facts.views if sql.within is not None else {}
+    streamed: set[int] = set()
+    for index in range(1, len(sql.tokens)):
+        read = sql.tokens[index - 1].is_word("FROM", "JOIN")
+        view = views.get(name_at(sql.tokens, index).casefold()) if read else None
+        if begins_stream(sql.tokens, index) or (view is not None and view.streaming):
+            streamed.update(around[index])
+    yield from (index for index in places if around[index][-1] in streamed)
+
+
+def _queries_around(sql: Sql) -> Iterator[tuple[int, ...]]:
+    """Of each piece the queries that it stands in, each by where it begins, the statement first."""
+    opened: list[int | None] = []
+    for index, token in enumerate(sql.tokens):
+        if token.is_symbol("("):
+            behind = sql.tokens[index + 1 : index + 2]
+            opened.append(index if behind and behind[0].is_word("SELECT", "WITH", "FROM") else None)
+        elif token.is_symbol(")") and opened:
+            opened.pop()
+        yield (-1, *(begin for begin in opened if begin is not None))

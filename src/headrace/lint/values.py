@@ -6,8 +6,6 @@ import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-Call = ast.Call
-
 
 class Value:
     """Anything; nothing is known of it."""
@@ -52,6 +50,12 @@ class Function(Value):
 
     node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """The names of its parameters by their places, but for the object or the class that a method is of."""
+        names = tuple(argument.arg for argument in (*self.node.args.posonlyargs, *self.node.args.args))
+        return names[1:] if names[:1] in (("self",), ("cls",)) else names
+
 
 @dataclass(frozen=True, eq=False)
 class Class(Value):
@@ -95,7 +99,7 @@ class Step:
     """One call of a chain, with what is handed to it."""
 
     name: str
-    node: Call
+    node: ast.Call
     arguments: tuple[Value, ...] = ()
     keywords: Mapping[str, Value] = field(default_factory=dict)
 
@@ -154,11 +158,6 @@ class Frame(Value):
     def from_batch(self) -> bool:
         """Whether it is the frame that a ``foreachBatch`` function gets, or computed from it."""
         return any(frame.batch for frame in self.lineage())
-
-    @property
-    def known(self) -> bool:
-        """Whether the text says all that it is computed from."""
-        return all(frame.root is None and frame.streaming is not None for frame in self.lineage())
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,7 @@ from operator import itemgetter
 
 from headrace.lint import methods
 from headrace.lint.batch_code import BatchCode, batch_code
-from headrace.lint.families.deliveries import appends
+from headrace.lint.families.deliveries import appends, limits_to_none
 from headrace.lint.families.writers import mode_of
 from headrace.lint.program import Program
 from headrace.lint.rules import Hit, rule
@@ -58,7 +58,7 @@ def _limited(program: Program) -> Iterator[Hit]:
             written += [step.first for step in merged.steps if step.node in parts and isinstance(step.first, Frame)]
         for step, owner in program.frame_calls("limit"):
             kept = any(step is part.step for frame in written for part in frame.lineage())
-            if step.node in parts and owner.from_batch and kept:
+            if step.node in parts and owner.from_batch and kept and not limits_to_none(step):
                 instead = '.option("maxFilesPerTrigger", 100)  # of the reader, or maxOffsetsPerTrigger'
                 yield Hit(program.at_name(step.node), "the rows above the limit are never written", instead)
 
@@ -90,38 +90,12 @@ def _again(program: Program) -> Iterator[Hit]:
             if any(step.node in parts and isinstance(step.first, Frame) for step in target.steps)
         ]
         runs.sort(key=lambda node: (node.end_lineno or 0, node.end_col_offset or 0))
-        second = next((node for at, node in enumerate(runs) if any(_both(parts, one, node) for one in runs[:at])), None)
+        ways = [program.facts.ways[node] for node in runs]
+        meets = (any(not way.never_with(ways[at]) for way in ways[:at]) for at in range(len(runs)))
+        second = next((node for node, met in zip(runs, meets, strict=True) if met), None)
         if second is not None:
             instead = f"{function.frame}.persist()  # first, and {function.frame}.unpersist() at the end"
             yield Hit(program.at_name(second), "the batch is computed once more here", instead)
-
-
-def _both(parts: frozenset[ast.AST], one: ast.AST, other: ast.AST) -> bool:
-    """Whether one call of a function runs both."""
-    for choice in parts:
-        if isinstance(choice, ast.If) and not _same_branch(choice.body, choice.orelse, one, other):
-            return False
-        if isinstance(choice, ast.Try):
-            handled = [statement for handler in choice.handlers for statement in handler.body]
-            if not _same_branch(choice.body, handled, one, other):
-                return False
-    return True
-
-
-def _same_branch(first: list[ast.stmt], second: list[ast.stmt], one: ast.AST, other: ast.AST) -> bool:
-    def within(statements: list[ast.stmt], node: ast.AST) -> bool:
-        return any(node is part for statement in statements for part in ast.walk(statement))
-
-    return not (
-        (within(first, one) and within(second, other))
-        or (within(second, one) and within(first, other))
-        # Who returns early runs nothing of what follows.
-        or (_returns(first) and within(first, one) and not within(first, other))
-    )
-
-
-def _returns(statements: list[ast.stmt]) -> bool:
-    return bool(statements) and isinstance(statements[-1], ast.Return | ast.Raise)
 
 
 def _duplicates(program: Program) -> Iterator[Hit]:

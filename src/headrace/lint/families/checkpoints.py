@@ -144,7 +144,7 @@ class _Keys:
 
 def _exclusive(first: Started, second: Started) -> bool:
     """Whether nobody can tell that one run of the program starts both."""
-    return first.never_with(second) or first.function is not second.function
+    return first.way.never_with(second.way) or first.function is not second.function
 
 
 def _by(keys: Iterable[tuple[Hashable | None, Started]]) -> Iterator[list[Started]]:

@@ -45,10 +45,15 @@ def appends(program: Program, parts: frozenset[ast.AST]) -> Iterator[tuple[Step,
             yield step, writer
 
 
+def limits_to_none(step: Step) -> bool:
+    """Whether a call is ``limit(0)``, of which nothing but the columns is left."""
+    return step.name == "limit" and isinstance(step.first, Literal) and step.first.value == 0
+
+
 def _empty(frame: Frame) -> bool:
     """Whether it is known to have no rows, as what makes a table with its columns."""
     steps = [part.step for part in frame.lineage() if part.step is not None]
-    none = any(step.name == "limit" and isinstance(step.first, Literal) and step.first.value == 0 for step in steps)
+    none = any(map(limits_to_none, steps))
     made = any(
         step.name == "createDataFrame" and step.node.args and ast.unparse(step.node.args[0]) == "[]" for step in steps
     )
@@ -362,7 +367,7 @@ def _merges_in_sql(program: Program, code: BatchCode, statements: Sequence[Sql])
     for sql in statements:
         for index in sql.find("USING") if sql.call in code.parts else ():
             view = name_at(sql.tokens, index + 1)
-            source = program.facts.views.get(view)
+            source = program.facts.views.get(view.casefold())
             if source is None:
                 continue
             into = next(sql.find("INTO"), index)
@@ -377,7 +382,7 @@ def _merges_in_sql(program: Program, code: BatchCode, statements: Sequence[Sql])
 def _viewed(program: Program, view: str) -> Iterator[ast.expr]:
     """What was made a view of this name."""
     for step, _ in program.frame_calls("createOrReplaceTempView", "createTempView"):
-        if text_of(step.first) == view and isinstance(step.node.func, ast.Attribute):
+        if (text_of(step.first) or "").casefold() == view.casefold() and isinstance(step.node.func, ast.Attribute):
             yield step.node.func.value
 
 

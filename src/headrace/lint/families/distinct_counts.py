@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from headrace.lint.program import Program
 from headrace.lint.rules import Hit, rule
 from headrace.lint.sql_pieces import STANDS_FOR_VALUE, Sql
-from headrace.lint.streamed import reads_stream
+from headrace.lint.streamed import beside_streams
 from headrace.lint.values import Frame, Grouped, Imported, Step, Value, text_of
 from headrace.sql.lexer import Token, closings, lex
 
@@ -104,9 +104,7 @@ def _in_texts(program: Program, step: Step) -> Iterator[Hit]:
 def _distinct_in_sql(sql: Sql) -> Iterator[Hit]:
     # A file of SQL that reads streams is one of a pipeline, which counts what is distinct.
     ready = sql.within is None or sql.within.ready
-    if not reads_stream(sql):
-        return
-    for index in _distinct_at(sql.tokens):
+    for index in beside_streams(sql, _distinct_at(sql.tokens)):
         if not (ready and sql.tokens[index].is_word("COUNT")):
             yield Hit(sql.at(index), _said(sql.tokens[index]), _instead_in_sql(sql.tokens, index))
 

@@ -10,7 +10,7 @@ from headrace.lint.families.writers import mode_of
 from headrace.lint.program import Program
 from headrace.lint.rules import Hit, rule
 from headrace.lint.sql_pieces import Sql
-from headrace.lint.streamed import reads_stream
+from headrace.lint.streamed import beside_streams
 from headrace.lint.values import Frame, Function, Imported
 
 _SORTING = ("orderBy", "sort", "sortWithinPartitions")
@@ -37,15 +37,14 @@ def _windowed_in_sql(sql: Sql) -> Iterator[Hit]:
 
 def _orders(sql: Sql) -> Iterator[tuple[int, int, bool]]:
     """Each ORDER BY beside a stream: its place, how many brackets are around it, whether it is that of a window."""
-    if not reads_stream(sql):
-        return
     opened: list[bool] = []
+    beside = set(beside_streams(sql, sql.find("ORDER", "BY")))
     for index, token in enumerate(sql.tokens):
         if token.is_symbol("("):
             opened.append(index > 0 and sql.tokens[index - 1].is_word("OVER"))
         elif token.is_symbol(")") and opened:
             opened.pop()
-        elif token.is_word("ORDER") and sql.tokens[index + 1 : index + 2] and sql.tokens[index + 1].is_word("BY"):
+        elif index in beside:
             yield index, len(opened), bool(opened and opened[-1])
 
 

@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from headrace.lint.methods import named
 from headrace.lint.program import Program
 from headrace.lint.rules import Hit, rule
+from headrace.lint.scopes import of_pipelines
 from headrace.lint.secrets import secrets_in
 from headrace.lint.sql_pieces import Sql
-from headrace.lint.values import Bound, Conf, Imported, Literal, Step, text_of
+from headrace.lint.values import Bound, Conf, Literal, Step, text_of
 from headrace.settings.vendor_confs import ROCKSDB, STATE_PROVIDER, Effect, vendor_conf
 
 # Names that the platform puts into notebooks; Headrace has them too.
@@ -134,8 +135,7 @@ def _in_pipeline(program: Program) -> Iterator[Hit]:
 
 
 def _declares(program: Program, node: ast.expr) -> bool:
-    value = program.value(node.func if isinstance(node, ast.Call) else node)
-    return isinstance(value, Imported) and value.name.startswith(("pyspark.pipelines.", "headrace.pipelines.", "dlt."))
+    return bool(of_pipelines(program.value(node.func if isinstance(node, ast.Call) else node)))
 
 
 RULES = (

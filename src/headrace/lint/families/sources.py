@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Iterator
 
 from headrace.lint.methods import named
@@ -19,6 +20,8 @@ _CHANGE = "_change_type"
 _CHANGES = ("insert", "update_preimage", "update_postimage", "delete")
 _PASSES_OVER = ("ignoreChanges", "skipChangeCommits", "readChangeFeed", "readChangeData")
 _SESSION = "headrace exec FILE, or spark = headrace.spark_session()"
+# The place of the schema among the arguments of what reads files; the others take it by name alone, or not at all.
+_SCHEMA_AT = {"json": 1, "csv": 1, "xml": 2, "load": 2, **dict.fromkeys(("parquet", "orc", "avro"), sys.maxsize)}
 # Formats of files, whose columns a stream does not look for.
 _INFERRED = named("json csv parquet orc xml avro")
 
@@ -90,8 +93,7 @@ def _changes_in_sql(sql: Sql) -> Iterator[Hit]:
 
 def _changed(program: Program) -> Iterator[Hit]:
     rewritten = dict(_rewritten(program))
-    for started_from in _delta_streams(program):
-        step, reader, place = started_from
+    for step, reader, place in _delta_streams(program):
         if place in rewritten and not any(option_of(reader.steps, name) for name in _PASSES_OVER):
             message = (
                 f'"{place}" is changed on line {program.text.place(rewritten[place]).line}, and this stream stops there'
@@ -108,7 +110,7 @@ def _rewritten(program: Program) -> Iterator[tuple[str, int]]:
         if place is not None and any(step.name.startswith("whenMatched") for step in target.steps):
             yield place, target.steps[-1].node.lineno
     for sql in sql_in(program):
-        if sql.begins(*("MERGE", "INTO")) and any(sql.find("WHEN", "MATCHED")):
+        if sql.begins("MERGE", "INTO") and any(sql.find("WHEN", "MATCHED")):
             yield name_at(sql.tokens, 2), sql.at(0).line
         elif sql.begins("UPDATE"):
             yield name_at(sql.tokens, 1), sql.at(0).line
@@ -117,10 +119,8 @@ def _rewritten(program: Program) -> Iterator[tuple[str, int]]:
 
 
 def _delta_streams(program: Program) -> Iterator[tuple[Step, Reader, str]]:
-    seen: set[int] = set()
     for step, owner in program.calls("table", "load"):
-        if isinstance(owner, Reader) and owner.streaming and id(step) not in seen:
-            seen.add(id(step))
+        if isinstance(owner, Reader) and owner.streaming:
             form = text_of(said(owner.steps, "format", "format"))
             place = text_of(step.given(0, "tableName" if step.name == "table" else "path"))
             if place is not None and (form == "delta" or (form is None and step.name == "table")):
@@ -145,7 +145,7 @@ def _no_schema(program: Program) -> Iterator[Hit]:
         if not isinstance(owner, Reader) or not owner.streaming or opaque(owner.steps):
             continue
         form = step.name if step.name in _INFERRED else text_of(said((*owner.steps, step), "format", "format"))
-        given = any(part.name == "schema" for part in owner.steps) or "schema" in step.keywords
+        given = any(part.name == "schema" for part in owner.steps) or step.given(_SCHEMA_AT[step.name], "schema")
         if form in _INFERRED and not given:
             message = f"a stream of {form} files needs a schema"
             yield Hit(program.at_name(step.node), message, '.schema("id BIGINT, at TIMESTAMP")  # before this')

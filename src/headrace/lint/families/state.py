@@ -9,14 +9,13 @@ from headrace.lint import methods
 from headrace.lint.families.columns import mentions
 from headrace.lint.families.stream_joins import boundless_joins, unmarked_joins
 from headrace.lint.families.watermarks import marked, marking, remade, told
-from headrace.lint.families.writers import by_function, mode_of
+from headrace.lint.families.writers import mode_of
 from headrace.lint.program import Program
 from headrace.lint.rules import Hit, Severity, rule
-from headrace.lint.scopes import PIPELINES
+from headrace.lint.scopes import of_pipelines
 from headrace.lint.sql_pieces import Sql
-from headrace.lint.sql_streams import name_at
-from headrace.lint.streamed import reads_stream, views_of
-from headrace.lint.values import Frame, Imported, Step, text_of
+from headrace.lint.streamed import beside_streams, reads_stream, views_of
+from headrace.lint.values import Frame, Step, text_of
 
 _WINDOWS = ("window", "session_window")
 _MEMORABLE = ("dropDuplicates", "drop_duplicates", "distinct")
@@ -37,7 +36,7 @@ def _written(program: Program) -> Iterator[tuple[Frame, str | None]]:
     for started in program.facts.started:
         mode = mode_of(started)
         if mode is not None:
-            yield started.writer.frame, "update" if by_function(started) and mode == "update" else mode
+            yield started.writer.frame, mode
     for function, _, value in program.facts.returns:
         if isinstance(value, Frame) and _is_dataset(program, function):
             yield value, None
@@ -46,7 +45,7 @@ def _written(program: Program) -> Iterator[tuple[Frame, str | None]]:
 def _is_dataset(program: Program, function: ast.AST) -> bool:
     decorators = function.decorator_list if isinstance(function, ast.FunctionDef) else []
     named = (program.value(node.func if isinstance(node, ast.Call) else node) for node in decorators)
-    return any(isinstance(value, Imported) and value.name.startswith(PIPELINES) for value in named)
+    return any(of_pipelines(value) is not None for value in named)
 
 
 def _aggregation(frame: Frame) -> tuple[Step, Frame] | None:
@@ -135,21 +134,7 @@ def _unmarked_in_sql(sql: Sql, *words: str) -> Iterator[int]:
     if views and sql.within is not None and "complete" in map(mode_of, sql.within.facts.started):
         return
     # Groups of a table that a stream is joined with are another query's.
-    depths = dict(_depths(sql))
-    known = sql.within.facts.views if sql.within is not None else {}
-    streamed = {depths[index] for index in sql.find("STREAM")}
-    for index in range(1, len(sql.tokens)):
-        read = known.get(name_at(sql.tokens, index)) if sql.tokens[index - 1].is_word("FROM", "JOIN") else None
-        streamed |= {depths[index]} if read is not None and read.streaming else set()
-    yield from (index for index in sql.find(*words) if depths[index] in streamed)
-
-
-def _depths(sql: Sql) -> Iterator[tuple[int, int]]:
-    """How many brackets are around each piece; those behind STREAM are none."""
-    depth = 0
-    for index, token in enumerate(sql.tokens):
-        depth += token.is_symbol("(") - token.is_symbol(")")
-        yield index, depth
+    yield from beside_streams(sql, sql.find(*words))
 
 
 def _unbounded(program: Program) -> Iterator[Hit]:
