@@ -33,3 +33,5 @@ STARTING = frozenset(("start", "toTable", "table", "saveAsTable"))
 SAVING = named("save saveAsTable insertInto json csv parquet orc xml text jdbc")
 # What only a StreamingQuery has.
 OF_QUERIES = frozenset(("lastProgress", "recentProgress", "awaitTermination", "processAllAvailable", "runId"))
+# Formats of files.
+FILES = named("parquet json csv orc text xml avro")

@@ -144,3 +144,10 @@ def _column(lines: Sequence[str], line: int, offset: int) -> int:
     if text.isascii():
         return min(offset, len(text)) + 1
     return len(text.encode()[:offset].decode(errors="ignore")) + 1
+
+
+def call_arguments(program: Program, call: ast.Call) -> str:
+    """The arguments of a call, as they are written in the file."""
+    given = [program.source(argument) for argument in call.args]
+    given += [f"{'**' if one.arg is None else f'{one.arg}='}{program.source(one.value)}" for one in call.keywords]
+    return ", ".join(given)

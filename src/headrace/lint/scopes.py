@@ -13,6 +13,7 @@ from headrace.lint.methods import named
 from headrace.lint.values import Imported, Session, Value
 
 FUNCTIONS = "pyspark.sql.functions"
+EXPR = f"{FUNCTIONS}.expr"
 _PIPELINES = ("pyspark.pipelines", "headrace.pipelines", "dlt")
 # What notebooks and fragments write without an import that is to be seen.
 _CONVENTIONS = {

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 
 from headrace.lint.methods import named
 from headrace.lint.program import Program
+from headrace.lint.sql_pieces import STANDS_FOR_VALUE
 from headrace.lint.values import Bound, Frame, Reader, Step, Value, Writer, text_of
 
-_UNKNOWN = "headrace_value"
 _IN_TEXT = re.compile(
-    r"(?:password|AccountKey|SharedAccessKey|clientSecret)\s*=\s*[\"']?(?![{$<*\s\"']|headrace_value)(?P<secret>[^;\"'\s&]{3,})",
+    r"(?:password|AccountKey|SharedAccessKey|clientSecret)\s*=\s*[\"']?"
+    rf"(?![{{$<*\s\"']|{STANDS_FOR_VALUE})(?P<secret>[^;\"'\s&]{{3,}})",
     re.IGNORECASE,
 )
 # Of options and settings whose whole value is a secret, the ends of their names, or what stands before a host's.
@@ -107,16 +108,16 @@ def _sets(step: Step, function: Value) -> bool:
 
 
 def _stands_for_another(text: str) -> bool:
-    return _UNKNOWN in text or text[:1] in ("{", "$", "<", "*") or text.lower() in _PLACEHOLDERS
+    return STANDS_FOR_VALUE in text or text[:1] in ("{", "$", "<", "*") or text.lower() in _PLACEHOLDERS
 
 
 def _written(program: Program, node: ast.expr) -> str:
     """The text that is written at a place; a name that is bound elsewhere counts for its own sake."""
     if isinstance(node, ast.JoinedStr):
-        parts = (part.value if isinstance(part, ast.Constant) else _UNKNOWN for part in node.values)
+        parts = (part.value if isinstance(part, ast.Constant) else STANDS_FOR_VALUE for part in node.values)
         return "".join(map(str, parts))
     if isinstance(node, ast.BinOp):
         return _written(program, node.left) + _written(program, node.right)
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return node.value
-    return (text_of(program.value(node)) or _UNKNOWN) if isinstance(node, ast.Name) else _UNKNOWN
+    return (text_of(program.value(node)) or STANDS_FOR_VALUE) if isinstance(node, ast.Name) else STANDS_FOR_VALUE

@@ -11,6 +11,7 @@ from itertools import pairwise
 
 from headrace.errors import PipelineError
 from headrace.lint.program import Program, Span
+from headrace.lint.scopes import EXPR
 from headrace.lint.texts import Text
 from headrace.lint.values import Bound, Frame, Imported, Literal, Session
 from headrace.sql.lexer import Token, lex
@@ -91,7 +92,7 @@ def _handed(program: Program) -> Iterator[tuple[ast.Call, ast.expr, str, bool]]:
                 texts, whole = step.node.args[:1], True
             case Bound(of=Frame(), name=name) if name in _TAKE_EXPRESSIONS:
                 texts, whole = step.node.args, False
-            case Imported(name="pyspark.sql.functions.expr"):
+            case Imported(name=name) if name == EXPR:
                 texts, whole = step.node.args[:1], False
             case _:
                 continue

@@ -184,3 +184,15 @@ def _unescaped(match: re.Match[str]) -> str:
         # Not a character: left as written, so that the reader sees it.
         return chr(code) if code <= 0x10FFFF else match.group()
     return chr(int(escape, 8))
+
+
+def separated(tokens: Sequence[Token]) -> Iterator[Sequence[Token]]:
+    """What stands between commas, but for those in brackets; nothing behind the last comma is none."""
+    depth, begin = 0, 0
+    for place, token in enumerate(tokens):
+        depth += token.is_symbol("(", "[") - token.is_symbol(")", "]")
+        if depth == 0 and token.is_symbol(","):
+            yield tokens[begin:place]
+            begin = place + 1
+    if tokens[begin:]:
+        yield tokens[begin:]

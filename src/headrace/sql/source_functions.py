@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from headrace.errors import PipelineError
-from headrace.sql.lexer import Kind, Token, closings, lex, unquoted
+from headrace.sql.lexer import Kind, Token, closings, lex, separated, unquoted
 
 READ_FILES, CLOUD_FILES = "READ_FILES", "CLOUD_FILES"
 # What reads another format, with names of options that are written without dots.
@@ -84,7 +84,7 @@ def _named(function: str, tokens: Sequence[Token]) -> tuple[None, str, Mapping[s
     """Of what reads no files: options alone."""
     kind, written = _FORMATS[function]
     options = {}
-    for argument in _split(tokens):
+    for argument in separated(tokens):
         arrow = _arrow(argument)
         if arrow is None:
             raise _wrong(function, "an argument has no name")
@@ -97,7 +97,7 @@ def _arguments(function: str, tokens: Sequence[Token]) -> tuple[str, str | None,
     path: str | None = None
     kind: str | None = None
     options: dict[str, str] = {}
-    for place, argument in enumerate(_split(tokens)):
+    for place, argument in enumerate(separated(tokens)):
         arrow = _arrow(argument)
         if arrow is not None:
             name = _name(argument[:arrow])
@@ -117,20 +117,6 @@ def _arguments(function: str, tokens: Sequence[Token]) -> tuple[str, str | None,
     if path is None:
         raise _wrong(function, "there is no path")
     return path, kind, options
-
-
-def _split(tokens: Sequence[Token]) -> Iterator[Sequence[Token]]:
-    depth, begin = 0, 0
-    for place, token in enumerate(tokens):
-        if token.is_symbol("(", "["):
-            depth += 1
-        elif token.is_symbol(")", "]"):
-            depth -= 1
-        elif token.is_symbol(",") and depth == 0:
-            yield tokens[begin:place]
-            begin = place + 1
-    if tokens[begin:]:
-        yield tokens[begin:]
 
 
 def _arrow(tokens: Sequence[Token]) -> int | None:
@@ -162,7 +148,7 @@ def _literal(function: str, tokens: Sequence[Token]) -> str:
 def _map(function: str, tokens: Sequence[Token]) -> Mapping[str, str]:
     if len(tokens) < 3 or not tokens[0].is_word("MAP") or not tokens[1].is_symbol("("):
         raise _wrong(function, "the third argument is no map(...)")
-    values = [_literal(function, part) for part in _split(tokens[2:-1])]
+    values = [_literal(function, part) for part in separated(tokens[2:-1])]
     if len(values) % 2:
         raise _wrong(function, "an option of map(...) has no value")
     return dict(zip(values[0::2], values[1::2], strict=True))

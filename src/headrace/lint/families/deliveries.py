@@ -1,4 +1,4 @@
-"""What functions of batches write: a batch may come again, and may have several rows of a key."""
+"""What functions of batches append or send, although a batch may come again."""
 
 from __future__ import annotations
 
@@ -7,22 +7,19 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from headrace.lint import methods
 from headrace.lint.batch_code import BatchCode, batch_code
-from headrace.lint.program import Program, Span
+from headrace.lint.program import Program, call_arguments
 from headrace.lint.rules import Hit, rule
 from headrace.lint.sql_pieces import Sql, sql_in
 from headrace.lint.sql_streams import name_at
-from headrace.lint.values import DeltaTarget, Frame, Imported, Literal, Step, Writer, opaque, option_of, said, text_of
+from headrace.lint.values import Frame, Imported, Literal, Step, Writer, opaque, option_of, said, text_of
 
 _NOT_KEPT = frozenset(("noop", "console", "memory"))
-_FILES = methods.named("parquet json csv orc text xml avro")
 # PUT and DELETE may be repeated; POST may not.
 _POSTING = frozenset(("requests.post", "httpx.post", "requests.Session().post", "httpx.Client().post"))
 _IDEMPOTENT = re.compile("idempotency", re.IGNORECASE)
-_REDUCE = ("dropDuplicates", "drop_duplicates", "distinct", "agg", *methods.REDUCING)
 _AGAIN = "a batch that comes again is appended again"
 _OF_LOOP = "  # all that the loop writes, put together by unionByName"
 # Sinks of pipelines, which take a batch once, or say what a batch that comes again is known by.
@@ -134,7 +131,7 @@ class _Writes:
         about = ""
         if self._in_loop(node, target):
             frame, about = "rows", _OF_LOOP
-        elif self._code.of_pipeline and not _is_path(target):
+        elif self._code.of_pipeline and not is_path(target):
             target, about = '"/path/of/the/table"', "  # in a pipeline, tables are written to by their paths"
         return f"headrace.delivery.append_once({frame}, {self._code.number}, {target}{name}{more}){about}"
 
@@ -142,8 +139,8 @@ class _Writes:
         """What takes the place of a write, by the format."""
         frame, target = self._program.source(writer.node.value), _target(self._program, step, writer)
         named = said(writer.steps, "format", "format")
-        form = "jdbc" if step.name == "jdbc" else step.name if step.name in _FILES else text_of(named)
-        if form in _FILES:
+        form = "jdbc" if step.name == "jdbc" else step.name if step.name in methods.FILES else text_of(named)
+        if form in methods.FILES:
             return self._into_folder(step, writer, target)
         if form in _OF_PIPELINES:
             return f'dp.create_sink("out", "{form}", {{...}})  # {_OF_PIPELINES[form]}'
@@ -163,7 +160,7 @@ class _Writes:
         place = f'f"{{{target}}}{folder}"'
         if isinstance(text := _literal(target), str):
             place = f'f"{text}{folder}"'
-        given = [f".{one.name}({_arguments(program, one.node)})" for one in writer.steps[:-1] if one.name != "mode"]
+        given = [f".{one.name}({call_arguments(program, one.node)})" for one in writer.steps[:-1] if one.name != "mode"]
         first = [place, *map(program.source, node.args[1:])]
         named = [f"{one.arg}={program.source(one.value)}" for one in node.keywords if one.arg not in ("mode", "path")]
         looped = self._in_loop(node, target)
@@ -196,14 +193,8 @@ def _literal(code: str) -> object:
     return value if isinstance(value, str) and not set(value) & set('{}"\\') else None
 
 
-def _arguments(program: Program, node: ast.Call) -> str:
-    given = [program.source(argument) for argument in node.args]
-    given += [f"{one.arg}={program.source(one.value)}" for one in node.keywords if one.arg is not None]
-    given += [f"**{program.source(one.value)}" for one in node.keywords if one.arg is None]
-    return ", ".join(given)
-
-
-def _is_path(target: str) -> bool:
+def is_path(target: str) -> bool:
+    """Whether code names a folder, or may."""
     return "/" in target or ":" in target or not target.startswith(('"', "'"))
 
 
@@ -294,141 +285,4 @@ def _written_out(program: Program, headers: ast.expr, code: BatchCode) -> bool:
     return len(bound) == 1 and isinstance(bound[0], ast.Dict) and plain and not changed
 
 
-def _merged(program: Program) -> Iterator[Hit]:
-    statements = [sql for sql in sql_in(program) if sql.begins("MERGE") and any(sql.find("WHEN", "MATCHED"))]
-    for code in batch_code(program):
-        merges = [*_merges_in_python(program, code), *_merges_in_sql(program, code, statements)]
-        for merge in merges:
-            if not _one_row_each(program, code, merge.source):
-                yield Hit(merge.place, "two rows of a batch with one key make this MERGE fail", merge.instead(code))
-
-
-@dataclass(frozen=True)
-class _Merge:
-    """A MERGE: what of, where to as code, on which columns, and whether it updates and inserts all there is."""
-
-    place: Span
-    source: Frame
-    frame: str
-    target: str
-    keys: tuple[str, ...]
-    plain: bool
-
-    def instead(self, code: BatchCode) -> str:
-        """What takes its place."""
-        keys = ", ".join(f'"{key}"' for key in self.keys) or '"id"'
-        if self.plain and self.keys and not (code.of_pipeline and not _is_path(self.target)):
-            call = f"headrace.delivery.upsert({self.frame}, {code.number}, {self.target}, keys=[{keys}])"
-            return f'{call}  # of several rows the greatest counts, or by sequence_by="column"'
-        # Which of several rows counts is not told, and a guess would lose the right one.
-        newest = f"Window.partitionBy({keys}).orderBy(F.desc(column_of_the_order))"
-        numbered = f'{self.frame}.withColumn("n", F.row_number().over({newest}))'
-        return f'{numbered}.where("n = 1").drop("n")  # before the MERGE'
-
-
-def _merges_in_python(program: Program, code: BatchCode) -> Iterator[_Merge]:
-    for target in program.facts.merged:
-        source = next((step for step in target.steps if step.name == "merge"), None)
-        updates = any(step.name.startswith("whenMatched") for step in target.steps)
-        if source is None or source.node not in code.parts or not updates or not isinstance(source.first, Frame):
-            continue
-        keys = _keys(text_of(source.given(1, "condition")) or "")
-        clauses = [step for step in target.steps if step.name.startswith("when")]
-        plain = [(step.name, bool(step.node.args or step.node.keywords)) for step in clauses] == [
-            ("whenMatchedUpdateAll", False),
-            ("whenNotMatchedInsertAll", False),
-        ]
-        node = source.node.args[0] if source.node.args else source.node.keywords[0].value
-        yield _Merge(
-            program.at_name(source.node), source.first, _unaliased(program, node), _place(program, target), keys, plain
-        )
-
-
-def _unaliased(program: Program, node: ast.expr) -> str:
-    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "alias":
-        node = node.func.value
-    return program.source(node)
-
-
-def _place(program: Program, target: DeltaTarget) -> str:
-    text = text_of(target.place)
-    if text is not None:
-        return json.dumps(text, ensure_ascii=False)
-    made = next((node for node in ast.walk(target.steps[0].node) if _makes(program, node)), None)
-    return program.source(made.args[1]) if isinstance(made, ast.Call) and len(made.args) > 1 else '"/tables/target"'
-
-
-def _makes(program: Program, node: ast.AST) -> bool:
-    value = program.value(node.func) if isinstance(node, ast.Call) else None
-    return isinstance(value, Imported) and value.name.endswith(("DeltaTable.forPath", "DeltaTable.forName"))
-
-
-def _merges_in_sql(program: Program, code: BatchCode, statements: Sequence[Sql]) -> Iterator[_Merge]:
-    for sql in statements:
-        for index in sql.find("USING") if sql.call in code.parts else ():
-            view = name_at(sql.tokens, index + 1)
-            source = program.facts.views.get(view.casefold())
-            if source is None:
-                continue
-            into = next(sql.find("INTO"), index)
-            condition = _condition(sql)
-            plain = _is_plain(sql)
-            target = name_at(sql.tokens, into + 1).removeprefix("delta.")
-            frame = next((program.source(node) for node in _viewed(program, view)), code.function.frame)
-            keys = _keys(condition)
-            yield _Merge(sql.at(index), source, frame, json.dumps(target, ensure_ascii=False), keys, plain)
-
-
-def _viewed(program: Program, view: str) -> Iterator[ast.expr]:
-    """What was made a view of this name."""
-    for step, _ in program.frame_calls("createOrReplaceTempView", "createTempView"):
-        if (text_of(step.first) or "").casefold() == view.casefold() and isinstance(step.node.func, ast.Attribute):
-            yield step.node.func.value
-
-
-def _condition(sql: Sql) -> str:
-    """What stands between ON and the first WHEN."""
-    begin, end = next(sql.find("ON"), None), next(sql.find("WHEN"), None)
-    if begin is None or end is None:
-        return ""
-    return " ".join(token.text for token in sql.tokens[begin + 1 : end]).replace(" . ", ".")
-
-
-def _is_plain(sql: Sql) -> bool:
-    words = " ".join(token.text.upper() for token in sql.tokens)
-    rest = words[words.find(" WHEN ") :].strip().rstrip(" ;")
-    return rest == "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
-
-
-_SAME = re.compile(r"\(?\s*(\w+)\.(\w+)\s*(?:<=>|==?)\s*(?!\1\b)\w+\.\2\s*\)?", re.IGNORECASE)
-
-
-def _keys(condition: str) -> tuple[str, ...]:
-    """The columns that a condition compares with themselves; none where it asks for something else too."""
-    parts = re.split(r"\s+AND\s+", condition.strip(), flags=re.IGNORECASE)
-    found = [_SAME.fullmatch(part.strip()) for part in parts]
-    return tuple(dict.fromkeys(match[2] for match in found if match)) if all(found) else ()
-
-
-def _one_row_each(program: Program, code: BatchCode, source: Frame) -> bool:
-    """Whether a batch may have but one row of each key, as far as anybody can tell."""
-    if not source.from_batch or source.made_by(*_REDUCE) is not None or _numbered(program, source):
-        return True
-    # What SQL makes of a batch is not read; names of which nothing is known may be anything.
-    if any(part.root is not None or (part.step is not None and part.step.name == "sql") for part in source.lineage()):
-        return True
-    # Groups come once in a batch, and so do keys whose duplicates are dropped.
-    reduce = ("dropDuplicatesWithinWatermark", *_REDUCE, *methods.AGGREGATING)
-    return any(started.writer.frame.made_by(*reduce) is not None for started in code.streams)
-
-
-def _numbered(program: Program, frame: Frame) -> bool:
-    """Whether rows are numbered on the way, of which one a key may be kept."""
-    over = {step.node for step, _ in program.calls("over")}
-    return any(part.step is not None and over & set(ast.walk(part.step.node)) for part in frame.lineage())
-
-
-RULES = (
-    rule("foreach-batch-not-idempotent", _not_idempotent),
-    rule("merge-several-rows", _merged),
-)
+RULES = (rule("foreach-batch-not-idempotent", _not_idempotent),)

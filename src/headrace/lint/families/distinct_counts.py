@@ -7,16 +7,16 @@ from collections.abc import Iterator, Sequence
 
 from headrace.lint.program import Program
 from headrace.lint.rules import Hit, rule
+from headrace.lint.scopes import EXPR
 from headrace.lint.sql_pieces import STANDS_FOR_VALUE, Sql
 from headrace.lint.streamed import beside_streams
 from headrace.lint.values import Frame, Grouped, Imported, Step, Value, text_of
-from headrace.sql.lexer import Token, closings, lex
+from headrace.sql.lexer import Token, closings, lex, separated
 
 _COUNTS = ("countDistinct", "count_distinct")
 _SUMS = ("sumDistinct", "sum_distinct")
 _AGGREGATE = ("agg", "select", "selectExpr")
 _SHORT = 30
-_EXPR = "pyspark.sql.functions.expr"
 
 
 def _distinct(program: Program) -> Iterator[Hit]:
@@ -92,7 +92,7 @@ def _in_texts(program: Program, step: Step) -> Iterator[Hit]:
     for argument in step.node.args:
         for node in ast.walk(argument):
             function = program.value(node.func) if isinstance(node, ast.Call) else None
-            if isinstance(node, ast.Call) and isinstance(function, Imported) and function.name == _EXPR:
+            if isinstance(node, ast.Call) and isinstance(function, Imported) and function.name == EXPR:
                 texts += node.args[:1]
     for node in texts:
         tokens = lex(text_of(program.value(node)) or "").tokens
@@ -124,12 +124,12 @@ def _instead_in_sql(tokens: Sequence[Token], index: int) -> str:
     end = closings(tokens).get(index + 1)
     if end is None:
         return ""
-    columns = [_written(part) for part in _columns(tokens[index + 3 : end])]
+    columns = [_written(part) for part in separated(tokens[index + 3 : end])]
     condition = ""
     if tokens[end + 1 : end + 2] and tokens[end + 1].is_word("FILTER"):
         behind = closings(tokens).get(end + 2, end + 1)
         condition = f" {_written(tokens[end + 1 : behind + 1])}"
-    if not all(columns) or any(STANDS_FOR_VALUE in column for column in columns):
+    if not columns or not all(columns) or any(STANDS_FOR_VALUE in column for column in columns):
         return ""
     if tokens[index].is_word("SUM"):
         return f"aggregate(collect_set({columns[0]}){condition}, 0D, (total, value) -> total + value)"
@@ -139,17 +139,6 @@ def _instead_in_sql(tokens: Sequence[Token], index: int) -> str:
         counted = f"if({known}, struct({', '.join(columns)}), NULL)"
     exact = f"size(collect_set({counted}){condition})"
     return f"{exact}  -- exact: keeps each value; approx_count_distinct{_same(counted)}{condition} keeps a sketch"
-
-
-def _columns(tokens: Sequence[Token]) -> Iterator[Sequence[Token]]:
-    """The arguments of a call, apart."""
-    begin = depth = 0
-    for index, token in enumerate(tokens):
-        depth += token.is_symbol("(", "[") - token.is_symbol(")", "]")
-        if depth == 0 and token.is_symbol(","):
-            yield tokens[begin:index]
-            begin = index + 1
-    yield tokens[begin:]
 
 
 def _written(tokens: Sequence[Token]) -> str:

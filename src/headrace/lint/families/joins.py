@@ -33,7 +33,7 @@ def _missing(program: Program) -> Iterator[Hit]:
         other = step.first
         if not isinstance(other, Frame) or not owner.streaming or other.streaming is not False:
             continue
-        inner = (text_of(step.given(2, "how")) or "inner").lower() == "inner"
+        inner = kind_of(step) in ("inner", None)
         # The batch of an inner join may be broadcast in the place of the table.
         large = _called_large(other, step.node.args[0] if step.node.args else None)
         shuffled = never or large or (_has_no_size(other) and not inner)

@@ -10,7 +10,7 @@ from headrace.lint.families.columns import mentions
 from headrace.lint.families.stream_joins import boundless_joins, unmarked_joins
 from headrace.lint.families.watermarks import marked, marking, remade, told
 from headrace.lint.families.writers import mode_of
-from headrace.lint.program import Program
+from headrace.lint.program import Program, call_arguments
 from headrace.lint.rules import Hit, Severity, rule
 from headrace.lint.scopes import of_pipelines
 from headrace.lint.sql_pieces import Sql
@@ -106,7 +106,7 @@ def _with_watermark(program: Program, step: Step) -> str:
     if _windowed(program, step):
         return f'.withWatermark("{column}", "10 minutes")  # before .{step.name}'
     name = step.name if step.name in methods.GROUPING else "groupBy"
-    keys = [_arguments(program, step)] if _has_keys(step) else []
+    keys = [call_arguments(program, step.node)] if _has_keys(step) else []
     window = f'{_window(program)}("{column}", "1 hour")'
     return f'.withWatermark("{column}", "10 minutes").{name}({", ".join((window, *keys))})'
 
@@ -152,7 +152,9 @@ def _unbounded(program: Program) -> Iterator[Hit]:
         ):
             severity = Severity.ERROR if mode == "append" else Severity.WARNING
             message = f'the groups do not have "{columns[0]}", which has the watermark: none of them ever ends'
-            keys = ", ".join(filter(None, (f'{_window(program)}("{columns[0]}", "1 hour")', _arguments(program, step))))
+            keys = ", ".join(
+                filter(None, (f'{_window(program)}("{columns[0]}", "1 hour")', call_arguments(program, step.node)))
+            )
             yield Hit(program.at_name(step.node), message, f".{step.name}({keys})", severity)
     yield from _duplicates(program)
     yield from boundless_joins(program)
@@ -171,7 +173,7 @@ def _duplicates(program: Program) -> Iterator[Hit]:
         subset = step.given(0, "subset")
         if not marked(owner):
             if told(owner):
-                arguments = _arguments(program, step)
+                arguments = call_arguments(program, step.node)
                 instead = f'.withWatermark("event_time", "1 hour").dropDuplicatesWithinWatermark({arguments})'
                 yield Hit(place, f'"{step.name}" without a watermark keeps every key for ever', instead)
             continue
@@ -180,7 +182,7 @@ def _duplicates(program: Program) -> Iterator[Hit]:
             continue
         if not remade(program, owner):
             message = f'the keys do not have "{columns[0]}", which has the watermark: none of them is ever forgotten'
-            yield Hit(place, message, f".dropDuplicatesWithinWatermark({_arguments(program, step)})")
+            yield Hit(place, message, f".dropDuplicatesWithinWatermark({call_arguments(program, step.node)})")
 
 
 def _made(frame: Frame, step: Step) -> bool:
@@ -192,14 +194,8 @@ def _made(frame: Frame, step: Step) -> bool:
     )
 
 
-def _arguments(program: Program, step: Step) -> str:
-    given = [program.source(argument) for argument in step.node.args]
-    given += [f"{keyword.arg}={program.source(keyword.value)}" for keyword in step.node.keywords if keyword.arg]
-    return ", ".join(given)
-
-
 def _call(program: Program, step: Step) -> str:
-    return f"{step.name}({_arguments(program, step)})"
+    return f"{step.name}({call_arguments(program, step.node)})"
 
 
 RULES = (

@@ -9,13 +9,13 @@ from headrace.lint.families.columns import mentions
 from headrace.lint.families.watermarks import marked, marking, remade, told
 from headrace.lint.program import Program
 from headrace.lint.rules import Hit, Severity
+from headrace.lint.scopes import EXPR
 from headrace.lint.values import Frame, Imported, Literal, Several, Step, Value, text_of
 from headrace.sql.lexer import lex
 
 _INNER = ("inner", "cross")
 _MARKED = 'left.withWatermark("left_time", "1 hour").join(right.withWatermark("right_time", "1 hour"), ...)'
 _BOUND = "right_time BETWEEN left_time - INTERVAL 1 HOUR AND left_time + INTERVAL 1 HOUR"
-_EXPR = "pyspark.sql.functions.expr"
 
 
 def kind_of(step: Step) -> str | None:
@@ -80,7 +80,7 @@ def _equals(program: Program, node: ast.expr) -> bool:
             return True
         case ast.List(elts=elements):
             return bool(elements) and all(_equals(program, element) for element in elements)
-        case ast.Call(func=function, args=[text]) if program.value(function) == Imported(_EXPR):
+        case ast.Call(func=function, args=[text]) if program.value(function) == Imported(EXPR):
             return _says_equal(text_of(program.value(text)))
         case _:
             return _names(program.value(node))

@@ -11,11 +11,10 @@ from headrace.lint.program import Program
 from headrace.lint.rules import Hit, Severity, rule
 from headrace.lint.values import Frame, Literal, Query, Step, Value, Writer, opaque, option_of, said, text_of
 
-_FILES = methods.named("parquet json csv orc text xml avro")
 # Of a DataFrame: what may aggregate rows without groups, or does what is not read here.
 _MAY_AGGREGATE = frozenset(("transform", "sql", "table", "select", "selectExpr"))
 # Sources: ContinuousExecution's sinks, of which a test starts each.
-_NOT_CONTINUOUS = frozenset(("delta", *_FILES))
+_NOT_CONTINUOUS = frozenset(("delta", *methods.FILES))
 
 
 def format_of(started: Started) -> str | None:
@@ -117,7 +116,9 @@ def _no_place(program: Program) -> Iterator[Hit]:
             continue
         # A ready session gives what names no place one of its own.
         wants = (
-            (form == "delta" and not program.ready) or form in _FILES or said(started.steps, "format", "format") is None
+            (form == "delta" and not program.ready)
+            or form in methods.FILES
+            or said(started.steps, "format", "format") is None
         )
         if wants and target_value(started) is None:
             yield Hit(program.at_name(started.step.node), "nothing says where the rows go")
@@ -131,10 +132,10 @@ def _output_mode(program: Program) -> Iterator[Hit]:
         frame = started.writer.frame
         reduced = frame.made_by(*methods.REDUCING, *methods.AGGREGATING)
         table = started.step.name == "toTable" and said(started.steps, "format", "format") is None
-        if mode == "update" and (table or form == "delta" or form in _FILES) and not by_function(started):
+        if mode == "update" and (table or form == "delta" or form in methods.FILES) and not by_function(started):
             what = f'"{form}"' if form is not None else "a table"
             yield Hit(place, f'{what} has no output mode "update"')
-        elif mode == "complete" and form in _FILES and not by_function(started):
+        elif mode == "complete" and form in methods.FILES and not by_function(started):
             yield Hit(place, f'"{form}" has no output mode "complete"', '.format("delta")')
         elif mode == "complete" and frame.streaming and reduced is None and _all_told(frame):
             yield Hit(place, 'output mode "complete" needs an aggregation', '.outputMode("append")')
