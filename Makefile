@@ -7,6 +7,7 @@ PYTHON ?= python3
 BIN := $(CURDIR)/.venv/bin
 READY := .venv/.ready
 ARGS ?=
+PYTEST := $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 # The documents of `make conformance`, which are none of this repository.
 DOCS ?= ../shared/seeds
 
@@ -14,10 +15,10 @@ export PATH := $(BIN):$(PATH)
 # Without it Spark asks the network for the name of this machine, which may not have one.
 export SPARK_LOCAL_IP ?= 127.0.0.1
 
-.PHONY: help setup demo test check unit bench campaign conformance golden docs lock clean
+.PHONY: help setup demo test test-all check unit bench campaign conformance golden docs lock clean
 
 help: ## list the commands
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 16
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 16
 
 setup: $(READY) ## make .venv with the locked packages and jars; seconds when nothing changed
 
@@ -36,8 +37,11 @@ $(READY): requirements.lock pyproject.toml src/headrace/connectors/jars.lock.tom
 demo: $(READY) ## run the example project on real data and show what came of it
 	@$(BIN)/python examples/flights/demo.py
 
-test: $(READY) ## run every test; ARGS go to pytest
-	@$(BIN)/pytest tests -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
+test: $(READY) ## run the tests that a change needs; ARGS="path -k name" go to pytest
+	@$(PYTEST) -m "not long" $(ARGS)
+
+test-all: $(READY) ## the same, the long tests and more examples of each law
+	@HEADRACE_TESTS=all $(PYTEST) $(ARGS)
 
 unit: $(READY) ## run the tests that need no JVM, in seconds
 	@$(BIN)/pytest tests/unit $(ARGS)

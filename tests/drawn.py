@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis.strategies import SearchStrategy
+from tests.tiers import ASKED, examples
 
-# How many a campaign wants.
-ASKED = os.environ.get("HEADRACE_EXAMPLES")
-EXAMPLES = int(ASKED or 25)
+EXAMPLES = examples(few=10, many=25)
 
 
 def drawn(strategy: SearchStrategy[Any]) -> list[Any]:

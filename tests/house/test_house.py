@@ -277,12 +277,12 @@ def test_every_link_between_documents_leads_somewhere() -> None:
 
 
 def test_every_make_target_in_the_documents_exists() -> None:
-    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
     named = {
         target
         for file, text in texts()
         if file.suffix == ".md"
-        for target in re.findall(r"(?:`|^)make ([a-z]+)", text, re.MULTILINE)
+        for target in re.findall(r"(?:`|^)make ([a-z-]+)", text, re.MULTILINE)
     }
 
     assert named <= targets
@@ -302,17 +302,15 @@ def test_the_python_example_of_the_readme_declares_what_it_says() -> None:
 def test_the_root_loads_neither_spark_nor_the_engine() -> None:
     heavy = ["pyspark", "pandas", "pyarrow", "deltalake", "sqlglot", "typer", "rich", "yaml"]
     code = (
-        "import sys, time\n"
+        "import sys\n"
         "sys.modules['pyspark'] = None\n"
-        "start = time.perf_counter()\n"
         "import headrace\n"
-        "took = time.perf_counter() - start\n"
-        f"print([name for name in {heavy} if sys.modules.get(name)], took < 0.5)\n"
+        f"print([name for name in {heavy} if sys.modules.get(name)])\n"
     )
 
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, encoding="utf-8", check=True)
 
-    assert shown.stdout.strip() == "[] True"
+    assert shown.stdout.strip() == "[]"
 
 
 def test_the_wheel_carries_everything_beside_the_modules(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from contextlib import suppress
 from itertools import count
@@ -16,6 +15,7 @@ import pytest
 from campaign.oracle import picture
 from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
+from tests.tiers import ASKED, examples
 
 from headrace.events.types import BatchDone
 from headrace.model.outcome import UpdateState
@@ -23,10 +23,9 @@ from headrace.testing import Crashed, Point
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
-ASKED = os.environ.get("HEADRACE_EXAMPLES")
 # Without a number from outside: the same few each time, and no time for making a failing one smaller.
 LAW = settings(
-    max_examples=int(ASKED or 4),
+    max_examples=examples(few=2, many=4),
     derandomize=ASKED is None,
     deadline=None,
     database=None,
@@ -234,7 +233,7 @@ FILES = {
 }
 
 
-@settings(LAW, max_examples=4)
+@settings(LAW, max_examples=examples(few=2, many=4))
 @given(st.permutations(list(FILES)))
 def test_what_is_resolved_does_not_depend_on_the_order_of_the_files(shared_project, order):
     def described(names):

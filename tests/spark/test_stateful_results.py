@@ -14,6 +14,7 @@ import pytest
 from campaign.state import LATE_MINUTES, PIPELINE, differing, rows_that_end
 from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
+from tests.tiers import ASKED
 
 from headrace.events.envelope import from_row
 from headrace.events.types import Warned
@@ -22,7 +23,6 @@ from headrace.testing import Crashed, Point
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
-ASKED = os.environ.get("HEADRACE_EXAMPLES")
 # Without a number from outside: the one below, for each takes a minute or two.
 LAW = settings(
     max_examples=int(ASKED or 1),

@@ -34,11 +34,15 @@ def warm_session(connectors: Iterable[str], folder: Path) -> Iterator[SparkSessi
 
     Args:
         connectors: such as ``kafka``.
-        folder: for Spark's log and warehouse.
+        folder: for Spark's log, warehouse and scratch files.
     """
     there = session_there()
     session = open_session(
-        name="headrace tests", connectors=connectors, confs=_SMALL, log_folder=folder, environ=os.environ
+        name="headrace tests",
+        connectors=connectors,
+        confs={**_SMALL, "spark.local.dir": str(folder)},
+        log_folder=folder,
+        environ=os.environ,
     )
     yield session
     if there is None:

@@ -16,6 +16,7 @@ from pathlib import Path
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from tests.tiers import examples
 
 from headrace.autoloader.discovery import Clock
 from headrace.autoloader.evolution import rows_of
@@ -23,7 +24,7 @@ from headrace.autoloader.preparing import Place, prepare
 from headrace.autoloader.stream import FileStream, Offset
 
 NS = 1_000_000_000
-EXAMPLES = int(os.environ.get("HEADRACE_EXAMPLES", "10"))
+EXAMPLES = examples(few=10, many=50)
 
 
 class Schedule(RuleBasedStateMachine):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.tiers import examples
 
 from headrace.cdc.events import Change, Event
 from headrace.cdc.history import Version, beliefs, history, table
@@ -18,7 +18,7 @@ COLUMNS = ("id", "city", "rank")
 ONE = Shape(("id",), COLUMNS)
 TWO = Shape(("id",), COLUMNS, ScdType.TWO, tracked=COLUMNS)
 # Each has up to 80 events of 5 keys.
-few = settings(max_examples=int(os.environ.get("HEADRACE_EXAMPLES", "25")))
+few = settings(max_examples=examples(few=25, many=100))
 SHAPES = [
     ONE,
     TWO,

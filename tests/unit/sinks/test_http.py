@@ -25,9 +25,23 @@ def server():
         yield found
 
 
-def sender(server, **more):
+class Stopwatch:
+    """Time that passes only while somebody sleeps."""
+
+    def __init__(self):
+        self.now_s = 0.0
+
+    def sleep(self, seconds):
+        self.now_s += seconds
+
+    @property
+    def clock(self):
+        return Clock(lambda: self.now_s, self.sleep, random.Random(7).random)
+
+
+def sender(server, clock=CLOCK, **more):
     place = HttpPlace(**{"url": server.url, "rows": 7, "patience": QUICK, **more})
-    return HttpSender(place, "hook", CLOCK)
+    return HttpSender(place, "hook", clock)
 
 
 def send(server, given=ROWS, batch="b0", **more):
@@ -138,7 +152,7 @@ def test_what_a_server_has_said_is_told_when_nobody_asks_it_any_more(server):
     server.answer = lambda _request, _number: 500
 
     with pytest.raises(PipelineError) as caught:
-        send(server)
+        send(server, clock=Stopwatch().clock, lanes=1)
 
     assert (caught.value.code, caught.value.params["state"]) == ("SINK.HTTP_DOWN", "500")
     assert not is_outage(caught.value)

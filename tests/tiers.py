@@ -1,0 +1,16 @@
+"""Two tiers of tests: what a change needs (`make test`), and everything (`make test-all`)."""
+
+from __future__ import annotations
+
+import os
+
+# How many examples of a law a campaign asks for.
+ASKED = os.environ.get("HEADRACE_EXAMPLES")
+EVERYTHING = os.environ.get("HEADRACE_TESTS") == "all"
+
+
+def examples(few: int, many: int) -> int:
+    """How many examples of a law to try: *few* in `make test`, *many* in `make test-all`, any number in a campaign."""
+    if ASKED is not None:
+        return int(ASKED)
+    return many if EVERYTHING else few
