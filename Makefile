@@ -63,7 +63,7 @@ conformance: $(READY) ## run the code examples of documents; DOCS=folder, ARGS="
 	@$(BIN)/python -m conformance $(DOCS) $(ARGS)
 
 golden: $(READY) ## rewrite the expected texts of the tests; read the diff before you commit
-	@HEADRACE_GOLDEN=rewrite $(BIN)/pytest tests $(ARGS)
+	@HEADRACE_GOLDEN=rewrite $(BIN)/pytest $(ARGS)
 
 docs: $(READY) ## rewrite the reference pages that are made from the program
 	@$(BIN)/python tools/docs.py

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
+from tests.command_line import in_own_process
 
 pytestmark = pytest.mark.e2e
 
@@ -42,11 +40,8 @@ def test_each_connector_that_is_missing_is_told_with_the_line_to_add(tmp_path):
     (tmp_path / "transformations").mkdir()
     (tmp_path / "transformations" / "all.py").write_text(FILE)
     (tmp_path / "pipeline.yml").write_text("name: without")
-    program = Path(sys.executable).parent / "headrace"
 
-    done = subprocess.run(
-        [program, "--output", "json", "validate"], cwd=tmp_path, capture_output=True, encoding="utf-8", check=False
-    )
+    done = in_own_process(tmp_path, "--output", "json", "validate")
     problems = {problem["location"]["line"]: problem for problem in json.loads(done.stdout)["problems"]}
 
     assert done.returncode == 2

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
-import sys
 import textwrap
-from pathlib import Path
 
 import pytest
+from tests.command_line import PROGRAM
+from tests.command_line import in_own_process as headrace
 
 pytestmark = pytest.mark.e2e
 
@@ -50,14 +49,6 @@ query.awaitTermination()
 """
 
 
-def headrace(folder, *words, environ=None):
-    program = Path(sys.executable).parent / "headrace"
-    environ = {**os.environ, **(environ or {})}
-    return subprocess.run(
-        [program, *words], cwd=folder, capture_output=True, encoding="utf-8", check=False, env=environ
-    )
-
-
 def test_a_script_goes_on_with_its_tables_and_streams_when_it_runs_again(tmp_path):
     (tmp_path / "script.py").write_text(SCRIPT)
     (tmp_path / "factors.py").write_text("def factor():\n    return 10\n")
@@ -84,8 +75,7 @@ def test_the_users_traceback_and_one_error_are_shown_when_a_query_fails(tmp_path
 
 def test_streams_without_end_are_done_when_a_service_manager_ends_them(tmp_path):
     (tmp_path / "endless.py").write_text(ENDLESS)
-    program = Path(sys.executable).parent / "headrace"
-    command = (program, "--output", "json", "exec", "endless.py")
+    command = (PROGRAM, "--output", "json", "exec", "endless.py")
 
     with subprocess.Popen(command, cwd=tmp_path, stdout=-1, stderr=-1, encoding="utf-8") as process:
         for line in process.stderr:

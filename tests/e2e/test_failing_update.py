@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from tests.command_line import Done, in_own_process, in_process
 
 pytestmark = pytest.mark.e2e
 
@@ -85,11 +84,6 @@ PLACES = {
 }
 
 
-def headrace(project: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    program = Path(sys.executable).with_name("headrace")
-    return subprocess.run([program, *words], cwd=project, capture_output=True, encoding="utf-8", check=False)
-
-
 @pytest.fixture(scope="module")
 def project(tmp_path_factory):
     folder = tmp_path_factory.mktemp("shop")
@@ -104,16 +98,17 @@ def project(tmp_path_factory):
 @pytest.fixture(scope="module")
 def told(project):
     """What the first update prints for a person."""
-    return headrace(project, "run")
+    return in_own_process(project, "run")
 
 
 @pytest.fixture(scope="module")
-def document(project, told):
+def document(headrace_session, project, told):
     """What a second update, which fails in the same way, prints for a program."""
-    return headrace(project, "run", "--output", "json")
+    assert headrace_session
+    return in_process(project, "run", "--output", "json")
 
 
-def flows(document: subprocess.CompletedProcess[str]) -> dict[str, dict[str, object]]:
+def flows(document: Done) -> dict[str, dict[str, object]]:
     return {flow["flow"]: flow for flow in json.loads(document.stdout)["flows"]}
 
 
@@ -180,8 +175,8 @@ def test_a_rule_that_fails_writes_nothing_and_is_not_tried_again(document):
 
 
 def test_status_shows_the_same_failure(project, document):
-    text = headrace(project, "status")
-    status = headrace(project, "status", "--output", "json")
+    text = in_process(project, "status")
+    status = in_process(project, "status", "--output", "json")
 
     assert (text.returncode, status.returncode) == (1, 1)
     assert text.stdout.splitlines()[0] == "prices.py:7"

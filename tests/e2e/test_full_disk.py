@@ -39,7 +39,12 @@ def can_mount() -> bool:
 
 @pytest.mark.skipif(not can_mount(), reason="needs a disk of its own, which this user may not mount")
 @pytest.mark.parametrize(
-    ("left_kib", "code"), [(0, "STORAGE.FULL"), (150, "EVENTS.NOT_WRITTEN"), (300, "EVENTS.NOT_WRITTEN")]
+    ("left_kib", "code"),
+    [
+        (0, "STORAGE.FULL"),
+        (150, "EVENTS.NOT_WRITTEN"),
+        pytest.param(300, "EVENTS.NOT_WRITTEN", marks=pytest.mark.long(guard="its other cases")),
+    ],
 )
 def test_given_a_full_disk_when_an_update_runs_then_it_says_so_and_the_next_one_loses_nothing(
     tmp_path: Path, left_kib: int, code: str

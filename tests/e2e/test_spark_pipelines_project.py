@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 from pyarrow.parquet import read_table
 from pyspark.pipelines import init_cli
+from tests.command_line import in_process
 
 pytestmark = pytest.mark.e2e
 
@@ -26,13 +24,9 @@ def delivered():
 """
 
 
-def headrace(project: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    program = Path(sys.executable).with_name("headrace")
-    return subprocess.run([program, *words], cwd=project, capture_output=True, encoding="utf-8", check=False)
-
-
 @pytest.fixture(scope="module")
-def project(tmp_path_factory):
+def project(headrace_session, tmp_path_factory):
+    assert headrace_session
     folder = tmp_path_factory.mktemp("spark")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
@@ -43,7 +37,7 @@ def project(tmp_path_factory):
 @pytest.fixture(scope="module")
 def outcomes(project):
     """What two updates of the unchanged files say, one after the other."""
-    runs = [headrace(project, "run", "--output", "json") for _ in range(2)]
+    runs = [in_process(project, "run", "--output", "json") for _ in range(2)]
     assert [run.returncode for run in runs] == [0, 0], runs[0].stderr + runs[1].stderr
     return [json.loads(run.stdout) for run in runs]
 
@@ -73,7 +67,7 @@ def test_the_second_update_has_nothing_to_do(outcomes):
 def test_a_sink_gets_what_a_flow_delivers(project, outcomes):
     (project / "transformations" / "sink.py").write_text(SINK, encoding="utf-8")
 
-    delivered = headrace(project, "run", "--output", "json")
+    delivered = in_process(project, "run", "--output", "json")
 
     flows = {flow["flow"]: flow for flow in json.loads(delivered.stdout)["flows"]}
     assert (delivered.returncode, flows["delivered"]["state"]) == (0, "COMPLETED")
