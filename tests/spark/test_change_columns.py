@@ -61,7 +61,7 @@ LONG = pytest.mark.long(
 
 
 def with_history(pipeline, *names):
-    """Of which tables a key has had two cities."""
+    """Make these tables; one key has had two cities."""
     first = [event(1, "Oslo", 7, 1), event(1, "Rome", 7, 5), event(2, "Bern", 7, 1), event(2, None, None, 6, "delete")]
     spelled = [event(3, "Bern", 7, 5), event(3, "Lima", 9, 7, sets=["CITY"]), event(3, "Oslo", 9, 8, sets=["town"])]
     pipeline.land("landing/1.json", [*first, *spelled])
@@ -69,7 +69,7 @@ def with_history(pipeline, *names):
 
 
 def with_other_columns(pipeline, *names):
-    """The update of these tables after a column has left their source, and another one has come."""
+    """Update these tables after their source has lost a column and gained another."""
     upper = 'withColumn("upper", F.when(F.col("version") < 8, F.upper("operation")))'
     rewrite(pipeline, "return found", f'return found.drop("City").{upper}')
     events = [event(1, "Bern", 9, 7), event(1, "Bern", 8, 3, sets=["size"]), event(4, "Bern", 9, 7)]
@@ -104,7 +104,7 @@ def second(pipeline, first):
 
 @pytest.fixture
 def shown(project):
-    """The same for a table whose rows tell which event has made them."""
+    """The same for a table that shows the sequence."""
     pipeline = project(TEXT)
     with_history(pipeline, "shown")
     return with_other_columns(pipeline, "shown")

@@ -53,7 +53,7 @@ VERSIONS = [
 
 @pytest.fixture(scope="module")
 def merged(shared_project):
-    """A pipeline whose first batches came with two crashes, one after the other, and its update after them."""
+    """A pipeline that crashed twice in its first batches, and the update after them."""
     pipeline = shared_project(TEXT).given("events", *BATCHES[:2])
     for point in (Point.REMEMBERED, Point.WRITTEN):
         with pytest.raises(Crashed):

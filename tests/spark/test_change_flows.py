@@ -91,7 +91,7 @@ def test_another_meaning_of_events_is_refused_before_anything_is_merged(begun):
 
 
 def widened(pipeline, *targets):
-    """The update in which a column has a wider type, and events come that are older than those before."""
+    """Update these tables after a column has become wider; some events are older than those before."""
     rewrite(pipeline, "size INT", "size BIGINT")
     gone = [event(3, BIG, 7), event(3, None, 8, "delete"), event(3, BIG, 6)]
     pipeline.land("landing/2.json", [event(1, 8, 4), event(2, BIG, 7), event(2, 9, 6), *gone])

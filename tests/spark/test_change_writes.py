@@ -34,7 +34,7 @@ TEXT = """
         apply(f"{name}_feed", {"delta.enableChangeDataFeed": "True"}, stored_as_scd_type=stored)
         apply(f"{name}_tracked", {"delta.enableRowTracking": "true"}, stored_as_scd_type=stored)
     """
-# Keys from 100 on keep their rows.
+# Rows that no later batch changes.
 OTHERS = [(key, "Oslo", 1) for key in range(100, 150)]
 BATCHES = [
     [
@@ -79,7 +79,7 @@ LONG = pytest.mark.long(
 
 @dataclass(frozen=True)
 class Written:
-    """Tables after all batches, what the updates reported, and the files of each table after each batch."""
+    """Tables after all batches, the events of the updates, and the files of each table after each batch."""
 
     pipeline: Any
     rows: dict[str, list[tuple]]
@@ -151,7 +151,7 @@ def test_a_batch_moves_no_rows_beside_those_that_it_changes(few):
 
 @pytest.fixture(scope="module")
 def doubled(few, headrace_session):
-    """One more batch for tables to which somebody has added rows whose keys were there; what its update reported."""
+    """One more update, after somebody has added rows with existing keys to two tables; with its events."""
     one, two = (path_of(few.pipeline, target) for target in ("one_replaced", "two_without_vectors"))
     row = headrace_session.createDataFrame([(-1, "Rome", 9)], "id BIGINT, city STRING, version INT")
     row.write.format("delta").mode("append").save(one)

@@ -81,7 +81,7 @@ def test_events_that_are_merged_once_are_part_of_the_history(result):
 @pytest.mark.long(
     guard=(
         "tests/spark/test_replacing_flows.py::test_of_each_key_the_row_with_the_greatest_sequence_is_kept",
-        "tests/unit/sql/test_parse_sql.py::test_x",
+        "tests/unit/sql/test_sql_golden.py::test_a_file_declares_what_was_agreed",
     )
 )
 def test_a_flow_that_is_declared_after_its_table_keeps_the_same_rows(project):

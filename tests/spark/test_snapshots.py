@@ -65,7 +65,7 @@ LONG = pytest.mark.long(
 
 
 def taken(pipeline, *targets):
-    """The update of these tables that has taken the second snapshot."""
+    """The update of these tables that takes the second snapshot."""
     land(pipeline, 1, VERSIONS[1])
     pipeline.run(*targets)
     land(pipeline, 2, VERSIONS[2])
@@ -292,7 +292,7 @@ def test_versions_of_every_type_order_the_snapshots_of_both_types_of_tables(proj
 
 @pytest.fixture(scope="module")
 def by_time(shared_project):
-    """Two snapshots of a dataset, of which the first was not counted before a crash, and what was reported then."""
+    """The update after a crash in the first snapshot of a dataset, and its events."""
     pipeline = shared_project(TEXT)
     land(pipeline, 1, [(1, "a", "b"), (2, "a", "b")])
     with pytest.raises(Crashed):
