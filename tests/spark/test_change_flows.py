@@ -87,7 +87,9 @@ def test_another_meaning_of_events_is_refused_before_anything_is_merged(begun):
     (problem,) = raised.value
     before = "type 1 by (id) in the order of version"
     assert problem.code == "FLOW.STATE_CHANGED"
-    assert problem.params["changes"] == f'"{before}" is now "{before}, NULL leaves all columns as it was"'
+    assert problem.params["changes"] == (
+        f'"{before}, which the table does not show" is now "{before}, NULL leaves all columns as it was"'
+    )
 
 
 def widened(pipeline, *targets):
