@@ -56,9 +56,7 @@ def files_of(path, city):
         FEW,
         pytest.param(
             REST,
-            marks=pytest.mark.long(
-                guard="tests/spark/test_change_cost.py::test_files_that_hold_no_key_of_a_batch_are_not_read"
-            ),
+            marks=pytest.mark.long(guard="its other cases"),
         ),
     ],
     ids=["few", "rest"],

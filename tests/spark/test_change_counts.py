@@ -79,10 +79,7 @@ LATE_ROWS = {
         ("hidden", "versions"),
         pytest.param(
             ("kept", "shown", "remembering"),
-            marks=pytest.mark.long(
-                guard="tests/spark/test_change_counts.py"
-                "::test_what_comes_later_than_the_window_is_judged_by_the_rows_alone"
-            ),
+            marks=pytest.mark.long(guard="its other cases"),
         ),
     ],
     ids=["few", "rest"],
@@ -157,10 +154,7 @@ def test_events_that_tie_are_resolved_or_refused_or_set_aside_and_counted(projec
         "versions",
         pytest.param(
             "shown",
-            marks=pytest.mark.long(
-                guard="tests/spark/test_change_counts.py"
-                "::test_a_batch_that_was_merged_and_not_counted_is_counted_as_it_would_have_been"
-            ),
+            marks=pytest.mark.long(guard="its other cases"),
         ),
     ],
 )

@@ -86,7 +86,7 @@ def rows(result, name="users"):
 
 FEW = ("truncated_with_its_sequence", "type_2_without_the_city")
 REST = ("type_1", "type_1_with_its_sequence", "truncated", "type_2")
-LONG = pytest.mark.long(guard="tests/spark/test_change_feed.py::test_the_documented_events_lead_to_the_documented_rows")
+LONG = pytest.mark.long(guard="its other cases")
 
 
 @pytest.fixture(scope="module")

@@ -96,10 +96,7 @@ def expected(events, name):
             ("shown", "hidden", "kept", "versions", "partly"),
             marks=pytest.mark.long(
                 guard=(
-                    (
-                        "tests/spark/test_change_forgetting.py"
-                        "::test_what_was_forgotten_does_not_matter_for_what_comes_within_the_window"
-                    ),
+                    "its other cases",
                     (
                         "tests/spark/test_change_counts.py"
                         "::test_what_comes_later_than_the_window_is_judged_by_the_rows_alone"

@@ -144,10 +144,7 @@ PARTS = """
         pytest.param(
             "versions",
             [(1, 10, 1, 2), (1, 11, 2, None)],
-            marks=pytest.mark.long(
-                guard="tests/spark/test_change_inputs.py"
-                "::test_a_commit_whose_files_come_in_two_batches_is_an_update_all_the_same"
-            ),
+            marks=pytest.mark.long(guard="its other cases"),
         ),
     ],
 )

@@ -28,7 +28,7 @@ TEXT = """
 # Not UTF-8; before the Gregorian calendar; a time whose zone is off by seconds; the least number of its type.
 OLD = {"name": "436166E9", "day": "0001-01-01", "at": "1900-01-01T00:00:00.000001Z", "number": -32768}
 NEW = {"name": "FF", "day": "9999-12-31", "at": "1900-01-01T00:00:00.000002Z", "number": 32767}
-LONG = pytest.mark.long(guard="tests/spark/test_change_keys.py::test_an_event_meets_the_row_of_its_key")
+LONG = pytest.mark.long(guard="its other cases")
 
 
 @pytest.mark.parametrize(("target", "rows"), [("one", 2), pytest.param("two", 4, marks=LONG)])

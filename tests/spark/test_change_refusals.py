@@ -132,10 +132,7 @@ def test_the_line_that_declares_a_target_is_in_the_hint(declared):
         ("'one'", "CDC.BAD_VERSION"),
         pytest.param(
             *("object()", "CDC.BAD_VERSION"),
-            marks=pytest.mark.long(
-                guard="tests/spark/test_change_refusals.py"
-                "::test_a_version_that_has_no_place_after_the_last_one_is_refused_and_the_table_stays"
-            ),
+            marks=pytest.mark.long(guard="its other cases"),
         ),
         pytest.param(
             *("1", "CDC.SNAPSHOT_ORDER"),

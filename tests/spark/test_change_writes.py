@@ -72,9 +72,7 @@ PATHS = {
 # Each write path with one of the two types of tables.
 FEW = ("one_replaced", "two_without_vectors", "one_mapped", "one_feed", "two_tracked")
 REST = tuple(target for kind in ROWS for how in PATHS if (target := f"{kind}_{how}") not in FEW)
-LONG = pytest.mark.long(
-    guard="tests/spark/test_change_writes.py::test_the_same_rows_come_of_each_way_and_the_way_is_told"
-)
+LONG = pytest.mark.long(guard="its other cases")
 
 
 @dataclass(frozen=True)

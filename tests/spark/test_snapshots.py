@@ -59,9 +59,7 @@ def rows(result, name):
     return sorted(found, key=str)
 
 
-LONG = pytest.mark.long(
-    guard="tests/spark/test_snapshots.py::test_the_documented_snapshots_lead_to_the_documented_rows"
-)
+LONG = pytest.mark.long(guard="its other cases")
 
 
 def taken(pipeline, *targets):
