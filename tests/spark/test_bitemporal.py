@@ -5,6 +5,7 @@ from __future__ import annotations
 from random import Random
 
 import pytest
+from tests.tiers import examples
 
 from headrace.cdc.events import Change, Event
 from headrace.cdc.history import beliefs
@@ -34,6 +35,7 @@ TEXT = """
     )
     """
 SHAPE = Shape(("id",), ("id", "city"), ScdType.TWO, tracked=("id", "city"), bitemporal=True)
+BATCHES = examples(few=2, many=4)
 # Rome from the start; from 5 on Oslo, as was known at 6; at 8 it turns out that it was Bern first; gone at 9.
 WORKED = [
     (0, "Rome", 1, 1, "upsert"),
@@ -82,10 +84,9 @@ def test_the_rows_are_what_was_believed_at_each_time(project):
     events = [*WORKED, *random_events(random)]
     shuffled = random.sample(events, len(events))
     pipeline = project(TEXT)
-    for number in range(4):
-        batch = (
-            shuffled[number::4] + [(None, "Oslo", 1, 1, "upsert"), (9, "Oslo", 1, None, "upsert")][number : number + 1]
-        )
+    lacking = [(None, "Oslo", 1, 1, "upsert"), (9, "Oslo", 1, None, "upsert")]
+    for number in range(BATCHES):
+        batch = shuffled[number::BATCHES] + lacking[number : number + 1]
         pipeline.land(f"landing/{number}.json", [dict(zip(NAMES, event, strict=True)) for event in batch])
 
     result = pipeline.run()

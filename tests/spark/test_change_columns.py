@@ -32,7 +32,7 @@ TEXT = """
 
     marked = {"delta.enableDeletionVectors": "true"}
     apply("shown", rules={"has a city": "City IS NOT NULL"}, properties=marked)
-    apply("kept", ignore_null_updates=True)
+    apply("kept", rules={"has a city": "City IS NOT NULL"}, ignore_null_updates=True)
     apply("partly", columns_to_update="sets")
     apply("versions", "version", rules={"is an upsert": "operation = 'upsert'"}, stored_as_scd_type=2)
     """
@@ -53,84 +53,61 @@ def rows(result, name):
     return sorted((tuple(row.values()) for row in result.rows(name)), key=str)
 
 
+FEW = ("kept", "partly", "versions")
+LONG = pytest.mark.long(
+    guard="tests/spark/test_change_columns.py"
+    "::test_columns_that_leave_the_source_are_null_from_then_on_and_those_that_come_are_taken"
+)
+
+
 def with_history(pipeline, *names):
-    """Of which tables a key has had two cities."""
-    pipeline.land("landing/1.json", [event(1, "Oslo", 7, 1), event(2, "Bern", 7, 1)])
-    pipeline.run(*names)
-    pipeline.land("landing/2.json", [event(1, "Rome", 7, 5), event(2, None, None, 6, "delete")])
-    pipeline.run(*names)
-    return pipeline
+    """Make these tables; one key has had two cities."""
+    first = [event(1, "Oslo", 7, 1), event(1, "Rome", 7, 5), event(2, "Bern", 7, 1), event(2, None, None, 6, "delete")]
+    spelled = [event(3, "Bern", 7, 5), event(3, "Lima", 9, 7, sets=["CITY"]), event(3, "Oslo", 9, 8, sets=["town"])]
+    pipeline.land("landing/1.json", [*first, *spelled])
+    return pipeline.run(*names)
 
 
-@pytest.fixture
-def begun(project):
-    """A project whose tables have a history."""
-    return lambda *names: with_history(project(TEXT), *names)
+def with_other_columns(pipeline, *names):
+    """Update these tables after their source has lost a column and gained another."""
+    upper = 'withColumn("upper", F.when(F.col("version") < 8, F.upper("operation")))'
+    rewrite(pipeline, "return found", f'return found.drop("City").{upper}')
+    events = [event(1, "Bern", 9, 7), event(1, "Bern", 8, 3, sets=["size"]), event(4, "Bern", 9, 7)]
+    pipeline.land("landing/2.json", [*events, event(4, "Bern", None, 8)])
+    return pipeline.run(*names)
 
 
 @pytest.fixture(scope="module")
-def planned(shared_project):
-    """The same, of which plans are made alone."""
-    return with_history(shared_project(TEXT), "partly", "versions")
+def pipeline(shared_project):
+    return shared_project(TEXT)
 
 
-def test_a_column_that_leaves_the_source_is_null_from_then_on_and_stays_what_it_was_before(begun):
-    pipeline = begun()
-    rewrite(pipeline, "return found", 'return found.drop("City")')
-    pipeline.land("landing/3.json", [event(1, "Bern", 9, 7), event(1, "Bern", 8, 3, sets=["size"])])
-
-    result = pipeline.run()
-
-    assert result.state is UpdateState.COMPLETED
-    assert rows(result, "shown") == [(1, None, 9, 7)]
-    assert rows(result, "kept") == [(1, "Rome", 9, 7)]
-    assert rows(result, "partly") == [(1, None, 9, 7)]
-    assert rows(result, "versions") == [
-        (1, "Oslo", 7, 1, 3),
-        (1, "Rome", 7, 5, 7),
-        (1, None, 8, 3, 5),
-        (1, None, 9, 7, None),
-        (2, "Bern", 7, 1, 6),
-    ]
-    assert result.failed("shown")["has a city"] == 2
+@pytest.fixture(scope="module")
+def first(pipeline):
+    """The update that has made the tables."""
+    return with_history(pipeline, *FEW)
 
 
-def test_a_column_that_a_flow_begins_to_leave_out_is_null_as_well(begun):
-    pipeline = begun("versions")
-    rewrite(pipeline, 'apply("versions", "version",', 'apply("versions", "version", "City",')
-    pipeline.land("landing/3.json", [event(1, "Bern", 9, 7)])
-
-    result = pipeline.run("versions")
-
-    assert rows(result, "versions") == [
-        (1, "Oslo", 7, 1, 5),
-        (1, "Rome", 7, 5, 7),
-        (1, None, 9, 7, None),
-        (2, "Bern", 7, 1, 6),
-    ]
+@pytest.fixture
+def begun(pipeline, first):
+    """A pipeline whose tables have a history."""
+    assert first.state is UpdateState.COMPLETED
+    return pipeline
 
 
-def test_a_column_that_comes_is_taken_by_flows_in_which_null_leaves_values(begun):
-    pipeline = begun("kept")
-    rewrite(pipeline, "return found", 'return found.withColumn("upper", F.upper("City"))')
-    pipeline.land("landing/3.json", [event(1, "Bern", None, 7), event(1, None, 9, 8)])
-
-    result = pipeline.run("kept")
-
-    assert rows(result, "kept") == [(1, "Bern", 9, 8, "BERN")]
+@pytest.fixture(scope="module")
+def second(pipeline, first):
+    """The update after the columns have changed."""
+    assert first.state is UpdateState.COMPLETED
+    return with_other_columns(pipeline, *FEW)
 
 
-def test_columns_that_an_event_sets_are_found_in_any_case_and_unknown_ones_are_set_aside(begun):
-    pipeline = begun("partly")
-    pipeline.land(
-        "landing/3.json",
-        [event(1, "Bern", 9, 7, sets=["CITY"]), event(1, "Oslo", 9, 8, sets=["town"]), event(2, "Bern", 3, 7)],
-    )
-
-    result = pipeline.run("partly")
-
-    assert rows(result, "partly") == [(1, "Bern", 7, 5), (2, "Bern", 3, 7)]
-    assert result.failed("partly")["cdc.unknown_column"] == 1
+@pytest.fixture
+def shown(project):
+    """The same for a table that shows the sequence."""
+    pipeline = project(TEXT)
+    with_history(pipeline, "shown")
+    return with_other_columns(pipeline, "shown")
 
 
 @pytest.mark.parametrize(
@@ -156,13 +133,74 @@ def test_columns_that_an_event_sets_are_found_in_any_case_and_unknown_ones_are_s
         ),
     ],
 )
-def test_what_the_rows_of_a_table_could_not_go_on_with_is_refused(planned, old, new, code, said):
-    rewrite(planned, old, new)
+def test_what_the_rows_of_a_table_could_not_go_on_with_is_refused(begun, old, new, code, said):
+    rewrite(begun, old, new)
 
     try:
         with pytest.raises(Problems) as raised:
-            planned.plan("partly", "versions")
+            begun.plan("partly", "versions")
     finally:
-        rewrite(planned, new, old)
+        rewrite(begun, new, old)
 
     assert any(said in problem.detail for problem in raised.value if problem.code == code)
+
+
+def test_columns_that_an_event_sets_are_found_in_any_case_and_unknown_ones_are_set_aside(first):
+    row = [(found["City"], found["size"], found["version"]) for found in first.rows("partly") if found["id"] == 3]
+
+    assert row == [("Lima", 7, 5)]
+    assert first.failed("partly")["cdc.unknown_column"] == 1
+
+
+@pytest.mark.parametrize(
+    ("update", "name", "expected"),
+    [
+        ("second", "kept", [(1, "Rome", 9, 7, "UPSERT"), (4, None, 9, 8, "UPSERT")]),
+        ("second", "partly", [(1, None, 9, 7, "UPSERT"), (4, None, None, 8, None)]),
+        (
+            "second",
+            "versions",
+            [
+                (1, "Oslo", 7, 1, 3, None),
+                (1, "Rome", 7, 5, 7, None),
+                (1, None, 8, 3, 5, "UPSERT"),
+                (1, None, 9, 7, None, "UPSERT"),
+                (2, "Bern", 7, 1, 6, None),
+                (4, None, 9, 7, 8, "UPSERT"),
+                (4, None, None, 8, None, None),
+            ],
+        ),
+        pytest.param("shown", "shown", [(1, None, 9, 7, "UPSERT"), (4, None, None, 8, None)], marks=LONG),
+    ],
+)
+def test_columns_that_leave_the_source_are_null_from_then_on_and_those_that_come_are_taken(
+    update, name, expected, request
+):
+    result = request.getfixturevalue(update)
+
+    assert result.state is UpdateState.COMPLETED
+    assert [row for row in rows(result, name) if row[0] != 3] == expected
+
+
+@pytest.mark.parametrize(("update", "name"), [("second", "kept"), pytest.param("shown", "shown", marks=LONG)])
+def test_a_rule_about_a_column_that_has_left_the_source_is_broken_by_each_event(update, name, request):
+    result = request.getfixturevalue(update)
+
+    assert result.failed(name)["has a city"] == 4
+
+
+@LONG
+def test_a_column_that_a_flow_begins_to_leave_out_is_null_as_well(project):
+    pipeline = project(TEXT)
+    with_history(pipeline, "versions")
+    rewrite(pipeline, 'apply("versions", "version",', 'apply("versions", "version", "City",')
+    pipeline.land("landing/3.json", [event(1, "Bern", 9, 7)])
+
+    result = pipeline.run("versions")
+
+    assert [row for row in rows(result, "versions") if row[0] != 3] == [
+        (1, "Oslo", 7, 1, 5),
+        (1, "Rome", 7, 5, 7),
+        (1, None, 9, 7, None),
+        (2, "Bern", 7, 1, 6),
+    ]

@@ -84,43 +84,52 @@ def rows(result, name="users"):
     return sorted((tuple(row.values()) for row in result.rows(name)), key=str)
 
 
+FEW = ("truncated_with_its_sequence", "type_2_without_the_city")
+REST = ("type_1", "type_1_with_its_sequence", "truncated", "type_2")
+LONG = pytest.mark.long(guard="its other cases")
+
+
 @pytest.fixture(scope="module")
-def result(shared_project):
-    pipeline = shared_project(TEXT)
+def few(shared_project):
+    return merged(shared_project(TEXT), FEW)
+
+
+@pytest.fixture(scope="module")
+def rest(shared_project):
+    return merged(shared_project(TEXT), REST)
+
+
+def merged(pipeline, targets):
     # The last half comes first, in an update of its own, and the truncate with it.
     pipeline.land("landing/2.json", as_rows([*EVENTS[4:], TRUNCATE]))
-    pipeline.run()
+    pipeline.run(*targets)
     pipeline.land("landing/1.json", as_rows(EVENTS[:4]))
-    return pipeline.run()
+    return pipeline.run(*targets)
 
 
 @pytest.mark.parametrize(
-    ("table", "expected"),
+    ("of", "table", "expected"),
     [
-        ("type_1", CURRENT),
-        ("type_1_with_its_sequence", [(*CURRENT[0], 1), (*CURRENT[1], 6), (*CURRENT[2], 2)]),
-        ("truncated", [CURRENT[1]]),
-        ("truncated_with_its_sequence", [(*CURRENT[1], 6)]),
-        ("type_2", VERSIONS),
-        ("type_2_without_the_city", OPEN_CITY),
+        ("few", "truncated_with_its_sequence", [(*CURRENT[1], 6)]),
+        ("few", "type_2_without_the_city", OPEN_CITY),
+        pytest.param("rest", "type_1", CURRENT, marks=LONG),
+        pytest.param(
+            *("rest", "type_1_with_its_sequence", [(*CURRENT[0], 1), (*CURRENT[1], 6), (*CURRENT[2], 2)]), marks=LONG
+        ),
+        pytest.param("rest", "truncated", [CURRENT[1]], marks=LONG),
+        pytest.param("rest", "type_2", VERSIONS, marks=LONG),
     ],
 )
-def test_the_documented_events_lead_to_the_documented_rows(result, table, expected):
+def test_the_documented_events_lead_to_the_documented_rows(of, table, expected, request):
+    result = request.getfixturevalue(of)
+
     assert rows(result, table) == expected
 
 
-def test_the_history_of_a_key_is_told(result):
-    assert history(result.rows("type_2"), userId="123").splitlines() == [
-        "userId='123'",
-        "  1 to 5: name='Isabel', city='Monterrey'",
-        "  5 to 6: city='Chihuahua'",
-        "  from 6: no row",
-    ]
-
-
+@pytest.mark.long(guard="tests/spark/test_change_inputs.py::test_rows_before_an_update_are_no_events")
 @pytest.mark.parametrize("table", ["type_1", "type_1_with_its_sequence"])
-def test_the_rows_that_a_batch_has_changed_are_counted(result, table):
-    counts = result.counts(table)
+def test_the_rows_that_a_batch_has_changed_are_counted(rest, table):
+    counts = rest.counts(table)
 
     assert (counts.rows_written, counts.rows_upserted, counts.rows_deleted) == (4, 2, 0)
 
@@ -135,7 +144,7 @@ SQL = """
     """
 
 
-def test_sql_says_the_same(project, tmp_path):
+def test_sql_says_the_same_and_the_history_of_a_key_is_told(project, tmp_path):
     pipeline = project(files={"transformations/users.sql": SQL.format(landing=tmp_path / "landing")})
     (tmp_path / "landing").mkdir()
     (tmp_path / "landing" / "1.json").write_text("\n".join(map(json.dumps, as_rows(EVENTS))))
@@ -143,4 +152,10 @@ def test_sql_says_the_same(project, tmp_path):
     result = pipeline.run()
 
     assert rows(result) == VERSIONS
+    assert history(result.rows("users"), userId="123").splitlines() == [
+        "userId='123'",
+        "  1 to 5: name='Isabel', city='Monterrey'",
+        "  5 to 6: city='Chihuahua'",
+        "  from 6: no row",
+    ]
     assert pipeline.run().outcome.state is UpdateState.COMPLETED

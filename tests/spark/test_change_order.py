@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 from tests.drawn import ASKED, EXAMPLES, drawn
+from tests.tiers import EVERYTHING
 
 from headrace.cdc.events import Change, Event
 from headrace.cdc.history import table
@@ -26,7 +27,7 @@ from headrace.testing import difference
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 TOGETHER = 25  # examples in one project
-BATCHINGS, BATCHES = 8, 5 if ASKED else 3
+BATCHINGS, BATCHES = (8, 5) if ASKED else (8, 3) if EVERYTHING else (4, 2)
 COLUMNS = ("key", "sequence", "city", "rank")
 WITHOUT_SEQUENCE = ("key", "city", "rank")
 
@@ -82,7 +83,9 @@ PARTLY = Kind(
     f'{HIDDEN}, stored_as_scd_type=2, track_history_column_list=["rank"], columns_to_update="sets"',
     Shape(("key",), WITHOUT_SEQUENCE, ScdType.TWO, tracked=("rank",), partial=True),
 )
-KINDS = [CURRENT, KEPT, VERSIONS, PARTLY]
+KINDS = [CURRENT, VERSIONS, PARTLY]
+if ASKED or EVERYTHING:
+    KINDS.append(KEPT)
 
 
 @dataclass(frozen=True)
@@ -242,6 +245,15 @@ def test_events_without_key_or_sequence_are_set_aside(merged, tried):
     assert [(count.rows_quarantined, count.rows_written) for count in counts] == [(aside, written)] * len(KINDS)
 
 
+@pytest.mark.long(
+    guard=(
+        (
+            "tests/spark/test_change_forgetting.py"
+            "::test_what_was_forgotten_does_not_matter_for_what_comes_within_the_window"
+        ),
+        "tests/spark/test_change_feed.py::test_the_documented_events_lead_to_the_documented_rows",
+    )
+)
 def test_any_order_leads_to_the_rows_of_the_set_when_some_events_take_all_rows_away(tried, shared_project):
     # They take the rows of all examples, so that they come at the same time for each.
     chance = Random(tried[0].number)

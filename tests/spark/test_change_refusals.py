@@ -127,7 +127,20 @@ def test_the_line_that_declares_a_target_is_in_the_hint(declared):
 
 
 @pytest.mark.parametrize(
-    ("version", "code"), [("'one'", "CDC.BAD_VERSION"), ("object()", "CDC.BAD_VERSION"), ("1", "CDC.SNAPSHOT_ORDER")]
+    ("version", "code"),
+    [
+        ("'one'", "CDC.BAD_VERSION"),
+        pytest.param(
+            *("object()", "CDC.BAD_VERSION"),
+            marks=pytest.mark.long(guard="its other cases"),
+        ),
+        pytest.param(
+            *("1", "CDC.SNAPSHOT_ORDER"),
+            marks=pytest.mark.long(
+                guard="tests/spark/test_snapshots.py::test_a_snapshot_that_cannot_be_taken_leaves_the_table_as_it_was"
+            ),
+        ),
+    ],
 )
 def test_a_version_that_has_no_place_after_the_last_one_is_refused_and_the_table_stays(declared, version, code):
     pipeline = declared(f"compare(lambda latest: rows(1 if latest is None else {version}))")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
+
 import pytest
+from deltalake import DeltaTable
 
 from headrace.cdc.merged import WritePath
-from headrace.model.outcome import UpdateState
-from headrace.spark.delta_tables import delta_table
+from headrace.model.outcome import FlowState
 from headrace.testing.result import table_path
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
@@ -31,21 +34,56 @@ TEXT = """
         apply(f"{name}_feed", {"delta.enableChangeDataFeed": "True"}, stored_as_scd_type=stored)
         apply(f"{name}_tracked", {"delta.enableRowTracking": "true"}, stored_as_scd_type=stored)
     """
+# Rows that no later batch changes.
+OTHERS = [(key, "Oslo", 1) for key in range(100, 150)]
 BATCHES = [
-    [(-1, "Oslo", 1), (2, "Rome", 1), (3, "Bern", 1)],
-    [(-1, "Paris", 3), (2, None, 2, True), (4, "Kyiv", 2)],
-    # Late, older than what is there, and as new as that.
-    [(-1, "Turku", 2), (2, "Lima", 1), (3, "Bern", 1), (4, "Lviv", 2)],
+    [
+        *OTHERS,
+        *[(-1, "Oslo", 1), (2, "Rome", 1), (3, "Bern", 1), (-1, "Paris", 3), (4, "Kyiv", 2)],
+        *[(5, "Nice", 1), (5, None, 3, True)],
+    ],
+    # A delete, a new key, and events that are older than the rows and deletes of the first batch, or as new.
+    [
+        *[(-1, "Turku", 2), (2, None, 2, True), (2, "Lima", 1), (3, "Bern", 1), (4, "Lviv", 2)],
+        *[(5, "Lyon", 2), (6, "Graz", 1)],
+    ],
 ]
-ONE = [(-1, "Paris", 3), (3, "Bern", 1), (4, "Lviv", 2)]
-TWO = [
-    (-1, "Oslo", 1, 1, 2),
-    (-1, "Paris", 3, 3, None),
-    (-1, "Turku", 2, 2, 3),
-    (2, "Rome", 1, 1, 2),
-    (3, "Bern", 1, 1, None),
-    (4, "Lviv", 2, 2, None),
-]
+ROWS = {
+    "one": [(-1, "Paris", 3), (3, "Bern", 1), (4, "Lviv", 2), (6, "Graz", 1)],
+    "two": [
+        (-1, "Oslo", 1, 1, 2),
+        (-1, "Paris", 3, 3, None),
+        (-1, "Turku", 2, 2, 3),
+        (2, "Rome", 1, 1, 2),
+        (3, "Bern", 1, 1, None),
+        (4, "Lviv", 2, 2, None),
+        (5, "Lyon", 2, 2, 3),
+        (5, "Nice", 1, 1, 2),
+        (6, "Graz", 1, 1, None),
+    ],
+}
+PATHS = {
+    "replaced": WritePath.REPLACED,
+    "without_vectors": WritePath.REPLACED,
+    "mapped": WritePath.REPLACED,
+    "feed": WritePath.FEED,
+    "tracked": WritePath.TRACKED,
+}
+# Each write path with one of the two types of tables.
+FEW = ("one_replaced", "two_without_vectors", "one_mapped", "one_feed", "two_tracked")
+REST = tuple(target for kind in ROWS for how in PATHS if (target := f"{kind}_{how}") not in FEW)
+LONG = pytest.mark.long(guard="its other cases")
+
+
+@dataclass(frozen=True)
+class Written:
+    """Tables after all batches, the events of the updates, and the files of each table after each batch."""
+
+    pipeline: Any
+    rows: dict[str, list[tuple]]
+    events: list[Any]
+    explained: dict[str, str]
+    files: dict[str, list[set[str]]]
 
 
 def land(pipeline, number, events):
@@ -54,78 +92,84 @@ def land(pipeline, number, events):
 
 
 def rows(pipeline, target):
-    return sorted((tuple(row.values()) for row in pipeline.rows(target)), key=str)
+    found = [tuple(row.values()) for row in pipeline.rows(target)]
+    return sorted((row for row in found if row[0] < OTHERS[0][0]), key=str)
+
+
+def path_of(pipeline, target):
+    return table_path(pipeline.settings.layout, pipeline.settings.naming, target)
+
+
+def write(pipeline, targets):
+    events, files = [], {target: [] for target in targets}
+    for number, batch in enumerate(BATCHES):
+        land(pipeline, number, batch)
+        pipeline.run(*targets, on_event=events.append)
+        for target in targets:
+            files[target].append(set(DeltaTable(path_of(pipeline, target)).file_uris()))
+    found = {target: rows(pipeline, target) for target in targets}
+    explained = {target: pipeline.project.explain(target).describe() for target in targets}
+    return Written(pipeline, found, events, explained, files)
 
 
 @pytest.fixture(scope="module")
-def written(shared_project):
-    """A pipeline with the tables of all ways after all batches, and what it has told."""
-    pipeline, said = shared_project(TEXT), []
-    for number, events in enumerate(BATCHES):
-        land(pipeline, number, events)
-        pipeline.run(on_event=said.append)
-    return pipeline, said
+def few(shared_project):
+    return write(shared_project(TEXT), FEW)
 
 
-@pytest.mark.parametrize(("rows_of", "expected"), [("one", ONE), ("two", TWO)])
+@pytest.fixture(scope="module")
+def rest(shared_project):
+    return write(shared_project(TEXT), REST)
+
+
 @pytest.mark.parametrize(
-    ("how", "path"),
+    ("of", "target"),
     [
-        ("replaced", WritePath.REPLACED),
-        ("without_vectors", WritePath.REPLACED),
-        ("mapped", WritePath.REPLACED),
-        ("feed", WritePath.FEED),
-        ("tracked", WritePath.TRACKED),
+        *[("few", target) for target in FEW],
+        *[pytest.param("rest", target, marks=LONG) for target in REST],
     ],
 )
-def test_the_same_rows_come_of_each_way_and_the_way_is_told(how, path, rows_of, expected, written):
-    (pipeline, said), target = written, f"{rows_of}_{how}"
-    told = [one.write_path for one in said if getattr(one, "merge_path", None) and one.dataset == target]
+def test_the_same_rows_come_of_each_way_and_the_way_is_told(of, target, request):
+    kind, _, how = target.partition("_")
 
-    assert rows(pipeline, target) == expected
-    assert told == [path] * len(BATCHES)
-    assert path.value in pipeline.project.explain(target).describe()
+    written = request.getfixturevalue(of)
 
-
-def test_rows_with_one_key_that_somebody_has_added_are_each_compared(project, headrace_session):
-    pipeline, said = project(TEXT), []
-    land(pipeline, 0, [(-1, "Oslo", 1)])
-    pipeline.run("one_replaced")
-    path = table_path(pipeline.settings.layout, pipeline.settings.naming, "one_replaced")
-    row = headrace_session.createDataFrame([(-1, "Rome", 9)], "id BIGINT, city STRING, version INT")
-    row.write.format("delta").mode("append").save(path)
-    land(pipeline, 1, [(-1, "Bern", 5), (2, "Kyiv", 5)])
-
-    pipeline.run("one_replaced", on_event=said.append)
-
-    assert rows(pipeline, "one_replaced") == [(-1, "Bern", 5), (-1, "Rome", 9), (2, "Kyiv", 5)]
-    assert [one.write_path for one in said if getattr(one, "merge_path", None)] == [WritePath.DOUBLED]
+    paths = [one.write_path for one in written.events if getattr(one, "merge_path", None) and one.dataset == target]
+    assert written.rows[target] == ROWS[kind]
+    assert paths == [PATHS[how]] * len(BATCHES)
+    assert PATHS[how].value in written.explained[target]
 
 
-def test_rows_of_a_history_that_somebody_has_doubled_are_not_written_twice(project, headrace_session):
-    pipeline = project(TEXT)
-    land(pipeline, 0, [(-1, "Oslo", 1)])
-    pipeline.run("two_replaced")
-    path = table_path(pipeline.settings.layout, pipeline.settings.naming, "two_replaced")
-    headrace_session.read.format("delta").load(path).write.format("delta").mode("append").save(path)
-    land(pipeline, 1, [(-1, "Bern", 5)])
+def test_a_batch_moves_no_rows_beside_those_that_it_changes(few):
+    first, now = few.files["one_replaced"]
 
-    result = pipeline.run("two_replaced")
-
-    assert result.state is UpdateState.FAILED
-    assert rows(pipeline, "two_replaced") == [(-1, "Oslo", 1, 1, None)] * 2
-
-
-def test_a_batch_moves_no_rows_beside_those_that_it_changes(project, headrace_session):
-    pipeline = project(TEXT)
-    land(pipeline, 0, [(key, "Oslo", 1) for key in range(50)])
-    pipeline.run("one_replaced")
-    path = table_path(pipeline.settings.layout, pipeline.settings.naming, "one_replaced")
-    first = set(delta_table(headrace_session, path).toDF().inputFiles())
-    land(pipeline, 1, [(7, "Bern", 2), (50, "Bern", 2)])
-
-    pipeline.run("one_replaced")
-
-    now = set(delta_table(headrace_session, path).toDF().inputFiles())
     assert (first - now, len(now - first)) == (set(), 1)
-    assert len(rows(pipeline, "one_replaced")) == 51
+    assert len(few.pipeline.rows("one_replaced")) >= len(OTHERS)
+
+
+@pytest.fixture(scope="module")
+def doubled(few, headrace_session):
+    """One more update, after somebody has added rows with existing keys to two tables; with its events."""
+    one, two = (path_of(few.pipeline, target) for target in ("one_replaced", "two_without_vectors"))
+    row = headrace_session.createDataFrame([(-1, "Rome", 9)], "id BIGINT, city STRING, version INT")
+    row.write.format("delta").mode("append").save(one)
+    headrace_session.read.format("delta").load(two).write.format("delta").mode("append").save(two)
+    land(few.pipeline, len(BATCHES), [(-1, "Ulm", 5), (7, "Kyiv", 5)])
+    events = []
+    return few.pipeline.run("one_replaced", "two_without_vectors", on_event=events.append), events
+
+
+def test_rows_with_one_key_that_somebody_has_added_are_each_compared(doubled):
+    result, events = doubled
+
+    paths = [one.write_path for one in events if getattr(one, "merge_path", None) and one.dataset == "one_replaced"]
+    wanted = [(-1, "Ulm", 5), (-1, "Rome", 9), *ROWS["one"][1:], (7, "Kyiv", 5)]
+    assert rows(result, "one_replaced") == sorted(wanted, key=str)
+    assert paths == [WritePath.DOUBLED]
+
+
+def test_rows_of_a_history_that_somebody_has_doubled_are_not_written_twice(doubled):
+    result, _ = doubled
+
+    assert result.flow("two_without_vectors").state is FlowState.FAILED
+    assert rows(result, "two_without_vectors") == sorted(ROWS["two"] * 2, key=str)

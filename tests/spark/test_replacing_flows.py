@@ -29,12 +29,17 @@ TEXT = """
     """
 SQL = """
     CREATE STREAMING TABLE newest_too FLOW REPLACE USING (id) SEQUENCE BY version BY NAME SELECT * FROM STREAM readings;
-    CREATE STREAMING TABLE newest_as_well;
-    CREATE FLOW newer AS INSERT INTO newest_as_well BY NAME REPLACE USING (id) SEQUENCE BY version
-      SELECT * FROM STREAM readings;
     CREATE STREAMING TABLE seeded_too;
     CREATE FLOW seed_too AS AUTO CDC ONCE INTO seeded_too FROM before KEYS (id) SEQUENCE BY version;
     """
+
+# A flow that is declared after its table.
+LATER = """
+    CREATE STREAMING TABLE newest_as_well;
+    CREATE FLOW newer AS INSERT INTO newest_as_well BY NAME REPLACE USING (id) SEQUENCE BY version
+      SELECT * FROM STREAM readings;
+    """
+READINGS = [(1, "Oslo", 3), (2, "Rome", 2)], [(1, "Bern", 2)]
 
 
 def reading(number, city, version):
@@ -49,14 +54,14 @@ def rows(result, name):
 def result(shared_project):
     pipeline = shared_project(TEXT, files={"transformations/more.sql": SQL})
     pipeline.given("before", [reading(1, "Rome", 1), reading(3, "Bern", 1)])
-    pipeline.given("readings", [reading(1, "Oslo", 3), reading(2, "Rome", 2)], [reading(1, "Bern", 2)])
+    pipeline.given("readings", *[[reading(*one) for one in batch] for batch in READINGS])
     pipeline.run()
     # What a flow has merged once stays as it was.
     pipeline.given("before", [reading(3, "Oslo", 2)])
     return pipeline.run()
 
 
-@pytest.mark.parametrize("table", ["newest", "newest_too", "newest_as_well"])
+@pytest.mark.parametrize("table", ["newest", "newest_too"])
 def test_of_each_key_the_row_with_the_greatest_sequence_is_kept(result, table):
     assert rows(result, table) == [(1, "Oslo", 3), (2, "Rome", 2)]
 
@@ -71,3 +76,18 @@ def test_events_that_are_merged_once_are_part_of_the_history(result):
         (3, "Bern", 1, 1, None),
     ]
     assert rows(result, "seeded_too") == [(1, "Rome", 1), (3, "Bern", 1)]
+
+
+@pytest.mark.long(
+    guard=(
+        "tests/spark/test_replacing_flows.py::test_of_each_key_the_row_with_the_greatest_sequence_is_kept",
+        "tests/unit/sql/test_sql_golden.py::test_a_file_declares_what_was_agreed",
+    )
+)
+def test_a_flow_that_is_declared_after_its_table_keeps_the_same_rows(project):
+    pipeline = project(TEXT, files={"transformations/later.sql": LATER})
+    pipeline.given("readings", *[[reading(*one) for one in batch] for batch in READINGS])
+
+    result = pipeline.run("newest_as_well")
+
+    assert rows(result, "newest_as_well") == [(1, "Oslo", 3), (2, "Rome", 2)]

@@ -59,21 +59,36 @@ def rows(result, name):
     return sorted(found, key=str)
 
 
-@pytest.fixture(scope="module")
-def taken(shared_project):
-    """Both snapshots, those by time in an update of their own each."""
-    pipeline = shared_project(TEXT)
+LONG = pytest.mark.long(guard="its other cases")
+
+
+def taken(pipeline, *targets):
+    """The update of these tables that takes the second snapshot."""
     land(pipeline, 1, VERSIONS[1])
-    pipeline.run()
+    pipeline.run(*targets)
     land(pipeline, 2, VERSIONS[2])
-    return pipeline.run()
+    return pipeline.run(*targets)
+
+
+@pytest.fixture(scope="module")
+def few(shared_project):
+    return taken(shared_project(TEXT), "ruled")
+
+
+@pytest.fixture(scope="module")
+def rest(shared_project):
+    return taken(shared_project(TEXT), "type_1", "type_2", "tracked")
 
 
 @pytest.mark.parametrize(
-    ("table", "expected"),
+    ("of", "table", "expected"),
     [
-        ("type_1", [(2, "a2_new", "b2"), (3, "a3", "b3"), (4, "a4", "b4_new")]),
-        (
+        pytest.param(
+            *("rest", "type_1", [(2, "a2_new", "b2"), (3, "a3", "b3"), (4, "a4", "b4_new")]),
+            marks=LONG,
+        ),
+        pytest.param(
+            "rest",
             "tracked",
             [
                 (1, "a1", "b1", 1, 2),
@@ -82,8 +97,10 @@ def taken(shared_project):
                 (3, "a3", "b3", 2, None),
                 (4, "a4", "b4_new", 1, None),
             ],
+            marks=LONG,
         ),
-        (
+        pytest.param(
+            "rest",
             "type_2",
             [
                 (1, "a1", "b1", 1, 2),
@@ -93,29 +110,24 @@ def taken(shared_project):
                 (4, "a4", "b4", 1, 2),
                 (4, "a4", "b4_new", 2, None),
             ],
+            marks=LONG,
         ),
         # A row that a rule keeps out is there: the one before it stays.
         (
+            "few",
             "ruled",
             [(1, "a1", "b1", 1, 2), (2, "a2", "b2", 1, None), (4, "a4", "b4", 1, 2), (4, "a4", "b4_new", 2, None)],
         ),
     ],
 )
-def test_the_documented_snapshots_lead_to_the_documented_rows(taken, table, expected):
-    assert rows(taken, table) == expected
+def test_the_documented_snapshots_lead_to_the_documented_rows(of, table, expected, request):
+    result = request.getfixturevalue(of)
+
+    assert rows(result, table) == expected
 
 
-def test_the_snapshots_of_a_dataset_have_the_times_of_their_updates(taken):
-    found = {row[:2]: row[3:] for row in rows(taken, "by_time")}
-
-    begun, ended = found[1, "a1"]
-    assert begun < ended
-    assert found[2, "a2"] == (begun, ended)
-    assert found[2, "a2_new"] == (ended, None)
-
-
-def test_what_a_snapshot_changed_is_counted(taken):
-    counts = taken.counts("ruled")
+def test_what_a_snapshot_changed_is_counted(few):
+    counts = few.counts("ruled")
 
     assert (counts.rows_written, counts.rows_dropped, counts.rows_upserted, counts.rows_deleted) == (1, 2, 3, 0)
 
@@ -158,22 +170,27 @@ def test_a_snapshot_that_cannot_be_taken_leaves_the_table_as_it_was(project):
     assert result.error == "CDC.SNAPSHOT_ORDER"
 
 
-def test_a_snapshot_that_was_given_up_is_asked_for_again_and_one_without_keys_is_refused(project):
-    pipeline = project(ONE)
+def test_a_snapshot_that_was_given_up_is_asked_for_again_and_one_without_keys_takes_nothing_away(project):
+    pipeline, without_keys = project(ONE), '{"TrackingCol": "a", "NonTrackingCol": "b"}'
     land(pipeline, 1, [(1, "a", "b")])
-    land(pipeline, 2, [(2, "a", "b"), (2, "a", "c")])
-    pipeline.run()
     file = pipeline.folder / "snapshots" / "2.json"
+    file.write_text(without_keys)
+    among_others = pipeline.run().error
+    kept = rows(pipeline, "t")
+    land(pipeline, 2, [(2, "a", "b"), (2, "a", "c")])
+    repeated = pipeline.run().error
     file.unlink()
     pipeline.run()
-    file.write_text('{"TrackingCol": "a", "NonTrackingCol": "b"}')
+    file.write_text(without_keys)
 
-    with pytest.raises(Problems) as raised:
+    with pytest.raises(Problems) as alone:
         pipeline.run()
     land(pipeline, 2, [(2, "a", "b")])
     result = pipeline.run()
 
-    assert [problem.code for problem in raised.value] == ["CDC.BAD_ARGUMENT"]
+    codes = (among_others, repeated, *[problem.code for problem in alone.value])
+    assert codes == ("CDC.BAD_ARGUMENT", "CDC.REPEATED_KEYS", "CDC.BAD_ARGUMENT")
+    assert kept == [(1, "a", "b", 1, None)]
     assert result.state is UpdateState.COMPLETED
     assert rows(pipeline, "t") == [(1, "a", "b", 1, 2), (2, "a", "b", 2, None)]
 
@@ -196,6 +213,12 @@ def test_snapshots_with_more_columns_and_with_less_are_taken_in_the_same_update_
     assert pipeline.plan().empty
 
 
+@pytest.mark.long(
+    guard=(
+        "tests/spark/test_snapshot_order.py::test_any_updates_lead_to_the_rows_of_the_series",
+        "tests/spark/test_snapshots.py::test_the_counts_of_a_dataset_that_has_changed_since_a_crash_are_those_of_the_commit",
+    )
+)
 @pytest.mark.parametrize("point", [Point.TO_WRITE, Point.WRITTEN])
 def test_rows_and_counts_are_as_without_a_crash(project, point):
     pipeline = project(ONE)
@@ -219,17 +242,12 @@ def test_rows_and_counts_are_as_without_a_crash(project, point):
     assert pipeline.project.events().flow_totals()["t"].rows_written == 7
 
 
-def test_a_snapshot_without_keys_among_others_takes_nothing_away(project):
-    pipeline = project(ONE)
-    land(pipeline, 1, [(1, "a", "b")])
-    pipeline.land("snapshots/2.json", [{"TrackingCol": "a", "NonTrackingCol": "b"}])
-
-    result = pipeline.run()
-
-    assert result.error == "CDC.BAD_ARGUMENT"
-    assert rows(pipeline, "t") == [(1, "a", "b", 1, None)]
-
-
+@pytest.mark.long(
+    guard=(
+        "tests/spark/test_snapshots.py::test_the_snapshots_of_a_dataset_have_the_times_of_their_updates",
+        "tests/unit/cdc/test_snapshot_versions.py::test_what_is_stored_is_read_as_it_was",
+    )
+)
 @pytest.mark.parametrize(
     ("first", "second"),
     [
@@ -264,17 +282,34 @@ def test_versions_of_every_type_order_the_snapshots_of_both_types_of_tables(proj
     assert [(row["Key"], row["__END_AT"] is None) for row in result.rows("two")] == [(0, False), (1, True), (2, True)]
 
 
-def test_the_counts_of_a_dataset_that_has_changed_since_a_crash_are_those_of_the_commit(project):
-    pipeline = project(TEXT)
+@pytest.fixture(scope="module")
+def by_time(shared_project):
+    """The update after a crash in the first snapshot of a dataset, and its events."""
+    pipeline = shared_project(TEXT)
     land(pipeline, 1, [(1, "a", "b"), (2, "a", "b")])
     with pytest.raises(Crashed):
         pipeline.crash_at(Point.WRITTEN).run("by_time")
     pipeline = pipeline.restart()
-    land(pipeline, 2, [(3, "a", "b"), (4, "a", "b"), (5, "a", "b")])
-    told = []
+    land(pipeline, 2, [(2, "new", "b"), (4, "a", "b"), (5, "a", "b")])
+    events = []
+    return pipeline.run("by_time", on_event=events.append), events
 
-    pipeline.run("by_time", on_event=told.append)
 
-    first, second = [event.counts for event in told if isinstance(event, BatchDone)]
+def test_the_counts_of_a_dataset_that_has_changed_since_a_crash_are_those_of_the_commit(by_time):
+    _, events = by_time
+
+    first, second = [event.counts for event in events if isinstance(event, BatchDone)]
+
     assert (first.rows_upserted, first.recovered) == (2, True)
     assert (second.rows_written, second.rows_upserted, second.recovered) == (3, 5, False)
+
+
+def test_the_snapshots_of_a_dataset_have_the_times_of_their_updates(by_time):
+    result, _ = by_time
+
+    found = {row[:2]: row[3:] for row in rows(result, "by_time")}
+
+    begun, ended = found[1, "a"]
+    assert begun < ended
+    assert found[2, "a"] == (begun, ended)
+    assert found[2, "new"] == found[5, "a"] == (ended, None)
