@@ -21,11 +21,16 @@ COPY = """
 SCHEMA = pa.schema({"id": pa.int32(), "part": pa.string()})
 
 
+def add(path, *rows):
+    """A commit of rows, as pairs of an id and a part."""
+    write_deltalake(path, pa.table(list(zip(*rows, strict=True)), schema=SCHEMA), mode="append")
+
+
 def lay(path):
     """A table outside of the pipeline: it is made, and has three commits of a row each."""
     DeltaTable.create(path, SCHEMA, partition_by=["part"], configuration={"delta.enableChangeDataFeed": "true"})
     for number in (1, 2, 3):
-        write_deltalake(path, pa.table({"id": [number], "part": [f"p{number}"]}, SCHEMA), mode="append")
+        add(path, (number, f"p{number}"))
     return path
 
 
@@ -92,20 +97,37 @@ def test_an_option_that_delta_would_pass_over_is_refused_with_its_line_and_the_n
     assert all(error.location.file == "transformations/project.py" for error in refused.value)
 
 
+HERE = "tests/spark/test_delta_source.py"
 CHANGES = {
     "DELETE": "DELETE FROM {t} WHERE id = 1",
-    "UPDATE": "UPDATE {t} SET id = 20 WHERE id = 2",
     "WRITE (Overwrite)": "INSERT OVERWRITE {t} VALUES (9, 'p9')",
+}
+OTHERS = {
+    "UPDATE": "UPDATE {t} SET id = 20 WHERE id = 2",
     "MERGE": ("MERGE INTO {t} AS t USING (SELECT 2 AS id) AS s ON t.id = s.id WHEN MATCHED THEN UPDATE SET part = 'q'"),
 }
 
 
-def test_a_source_that_was_changed_is_named_with_commit_operation_and_the_ways_on(project, change, tmp_path):
-    sources = {f"copy{number}": lay(str(tmp_path / f"source{number}")) for number in range(len(CHANGES))}
+@pytest.mark.parametrize(
+    "changes",
+    [
+        CHANGES,
+        pytest.param(
+            OTHERS,
+            marks=pytest.mark.long(
+                guard=f"{HERE}::test_a_source_that_was_changed_is_named_with_commit_operation_and_the_ways_on"
+            ),
+        ),
+    ],
+    ids=", ".join,
+)
+def test_a_source_that_was_changed_is_named_with_commit_operation_and_the_ways_on(project, change, tmp_path, changes):
+    sources = {f"copy{number}": lay(str(tmp_path / f"source{number}")) for number in range(len(changes))}
     pipeline = project("".join(copy(name, path) for name, path in sources.items()))
     pipeline.run()
-    for path, statement in zip(sources.values(), CHANGES.values(), strict=True):
-        change(path, "INSERT INTO {t} VALUES (4, 'p4')", statement)
+    for path, statement in zip(sources.values(), changes.values(), strict=True):
+        add(path, (4, "p4"))
+        change(path, statement)
 
     result, events = heard(pipeline)
 
@@ -114,7 +136,7 @@ def test_a_source_that_was_changed_is_named_with_commit_operation_and_the_ways_o
     assert {flow: error["code"] for flow, error in errors.items()} == dict.fromkeys(sources, "FLOW.INPUT_CHANGED")
     keys = "table", "version", "operation"
     assert {flow: tuple(error["params"][key] for key in keys) for flow, error in errors.items()} == {
-        name: (path, "5", operation) for (name, path), operation in zip(sources.items(), CHANGES, strict=True)
+        name: (path, "5", operation) for (name, path), operation in zip(sources.items(), changes, strict=True)
     }
     assert {flow: f"--full-refresh {flow}" in error["hint"] for flow, error in errors.items()} == dict.fromkeys(
         sources, True
@@ -149,7 +171,8 @@ def test_a_changed_table_of_the_pipeline_is_named_as_the_pipeline_names_it(proje
 def test_the_ways_on_lead_on(copying, source):
     pipeline = copying()
     pipeline.run()
-    source("DELETE FROM {t} WHERE id = 1", "INSERT INTO {t} VALUES (4, 'p4')")
+    DeltaTable(source.path).delete("id = 1")
+    add(source.path, (4, "p4"))
     assert pipeline.run().state is UpdateState.FAILED
     file = pipeline.folder / "transformations" / "project.py"
 
@@ -189,9 +212,10 @@ def test_deletes_and_changes_can_be_passed_over_or_read_again(project, source):
     ignoring = {"deletes": {"ignoreDeletes": "true"}, "changes": {"ignoreChanges": "true"}}
     pipeline = project("".join(copy(name, source.path, **options) for name, options in ignoring.items()))
     pipeline.run()
-    source("DELETE FROM {t} WHERE part = 'p1'", "INSERT INTO {t} VALUES (4, 'p4'), (5, 'p4')")
+    DeltaTable(source.path).delete("part = 'p1'")
+    add(source.path, (4, "p4"), (5, "p4"))
     assert ids(pipeline.run(), "deletes") == [1, 2, 3, 4, 5]
-    source("UPDATE {t} SET id = 50 WHERE id = 5")
+    DeltaTable(source.path).update(updates={"id": "50"}, predicate="id = 5")
 
     result, events = heard(pipeline)
 

@@ -334,7 +334,9 @@ CHAIN = """
 
 
 def test_a_full_refresh_of_all_is_finished_by_the_next_update_when_one_dies_between_two_tables(project):
-    pipeline = project(CHAIN)
+    rule = '@dp.expect_or_quarantine("even", "id % 2 = 0")'
+    assert rule in CHAIN
+    pipeline = project(CHAIN.replace(rule, ""))
     pipeline.land("landing/a.json", [{"id": number} for number in range(6)])
     pipeline.run()
 
@@ -344,7 +346,7 @@ def test_a_full_refresh_of_all_is_finished_by_the_next_update_when_one_dies_betw
     result = pipeline.run()
 
     assert result.state is UpdateState.COMPLETED, result.outcome.error
-    assert (ids(pipeline.rows("second")), aside(pipeline, "second")) == ([0, 2, 4], [1, 3, 5])
+    assert [ids(pipeline.rows(name)) for name in ("first", "second")] == [[*range(6)]] * 2
     assert pipeline.plan().empty, pipeline.plan().describe()
 
 

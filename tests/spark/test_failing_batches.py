@@ -148,7 +148,7 @@ def test_a_batch_of_a_query_with_other_values_each_time_is_set_aside_too(project
 def test_a_flow_that_fails_with_one_batch_after_the_other_goes_on_once_they_are_back(project):
     pipeline = project(QUERY).given("source", *(batch(number, "x") for number in range(2)))
     pipeline.run("numbers")
-    pipeline.given("source", *(batch(number, "x") for number in range(2, 6)))
+    pipeline.given("source", *(batch(number, "x") for number in range(2, 4)))
 
     failed = pipeline.run("numbers")
     assert failed.error == "ROWS.BATCHES_FAIL"
@@ -157,7 +157,7 @@ def test_a_flow_that_fails_with_one_batch_after_the_other_goes_on_once_they_are_
     result = pipeline.run("numbers")
 
     assert result.state is UpdateState.COMPLETED, result.outcome.error
-    assert ids(pipeline.rows("numbers")) == [0, 1, 2, 3, 4, 5]
+    assert ids(pipeline.rows("numbers")) == [0, 1, 2, 3]
 
 
 def test_batches_of_a_flow_that_keeps_state_are_not_left_out(project):
