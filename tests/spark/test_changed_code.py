@@ -279,16 +279,18 @@ def test_a_table_that_no_flow_has_made_is_not_replaced_by_a_view(code):
 
 
 CHANGES = {
-    "a dataset leaves": (BRONZE,),
     "another kind": (BRONZE, SILVER.replace("@dp.table", "@dp.materialized_view").replace("readStream", "read")),
     "a view of a table": (BRONZE, SILVER.replace("@dp.table", "@dp.temporary_view").replace("_quarantine", "_drop")),
-    "another name without a map": RENAMED,
-    "another type": (BRONZE, SILVER.replace('table("bronze")', 'table("bronze").selectExpr("CAST(id AS STRING) id")')),
     "another source": (BRONZE.replace('"landing")', '"landing") + "/none*"'), SILVER),
     "once instead of a stream": (BRONZE, FED.replace('"fed")\ndef', '"fed", once=True)\ndef').replace("Stream", "")),
+    "nothing is left": ("\n@dp.materialized_view\ndef other():\n    return spark.range(1)\n",),
+}
+MORE_CHANGES = {
+    "a dataset leaves": (BRONZE,),
+    "another name without a map": RENAMED,
+    "another type": (BRONZE, SILVER.replace('table("bronze")', 'table("bronze").selectExpr("CAST(id AS STRING) id")')),
     "partitions": (BRONZE, SILVER.replace("@dp.table", '@dp.table(partition_cols=["id"])')),
     "an aggregate in the place of a flow": (BRONZE, AGGREGATED),
-    "nothing is left": ("\n@dp.materialized_view\ndef other():\n    return spark.range(1)\n",),
 }
 
 
@@ -301,11 +303,24 @@ def contents(pipeline):
     }
 
 
-def test_no_change_of_the_code_takes_a_row_away(code):
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param(CHANGES, id="a few"),
+        pytest.param(
+            {**CHANGES, **MORE_CHANGES},
+            id="all",
+            marks=pytest.mark.long(
+                guard="tests/spark/test_changed_code.py::test_no_change_of_the_code_takes_a_row_away"
+            ),
+        ),
+    ],
+)
+def test_no_change_of_the_code_takes_a_row_away(code, changes):
     code(BRONZE, SILVER, FED).run()
     before = contents(code.pipeline)
     lost = {}
-    for change, parts in CHANGES.items():
+    for change, parts in changes.items():
         with suppress(Problems, PipelineError):
             code(*parts).run()
         after = contents(code.pipeline)

@@ -16,8 +16,8 @@ from headrace.spark.maintenance import small_files
 pytestmark = pytest.mark.spark
 
 # Files are dear to make. A few are enough where it does not matter how long they take to put together.
-FEW = 16
-MANY = 160
+FEW = 14
+MANY = 80
 TEXT = """
     from pathlib import Path
 

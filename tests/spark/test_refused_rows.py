@@ -12,6 +12,7 @@ from tests.servers.receiver import running_receiver
 
 from headrace.errors import PipelineError
 from headrace.model.outcome import UpdateState
+from headrace.runtime import retry
 from headrace.testing import Point
 
 pytestmark = pytest.mark.spark
@@ -92,16 +93,28 @@ def test_a_flow_fails_when_a_sink_refuses_too_many_rows(project):
     assert refused(pipeline) == []
 
 
-def test_what_a_sink_has_refused_is_shown_with_the_reason(project):
+@pytest.fixture
+def refusing(project):
+    """A server that has refused one row, and the pipeline that sends to it."""
     with running_receiver() as server:
         server.answer = lambda request, _: 422 if request.rows[0]["id"] == 2 else 200
         pipeline = project(SOURCE + sink("http", url=server.url, rowsPerRequest=1) + SPARING).given("source", FIRST)
         pipeline.run()
+        yield pipeline
 
-    shown = pipeline.project.quarantine_show("out")
 
-    assert pipeline.project.quarantine_list() == (("out", 1, {"sink.refused": 1}),)
+def test_what_a_sink_has_refused_is_shown_with_the_reason(refusing):
+    shown = refusing.project.quarantine_show("out")
+
+    assert refusing.project.quarantine_list() == (("out", 1, {"sink.refused": 1}),)
     assert dict(zip(shown.columns, shown.rows[0], strict=True))["error"] == REFUSED
+
+
+def test_rows_of_two_causes_are_replayed_one_after_the_other(refusing):
+    for rules, code in ((["sink.refused", "query.failed"], "REPLAY.ONE_CAUSE"), (["no such"], "REPLAY.NOTHING")):
+        with pytest.raises(PipelineError) as caught:
+            refusing.replay("out", rules=rules)
+        assert caught.value.code == code
 
 
 @pytest.mark.parametrize(
@@ -148,7 +161,8 @@ def refused_by_both(project, postgres, server):
     return pipeline
 
 
-def test_a_replay_that_is_tried_again_settles_the_rows_that_it_began_with(project, postgres, out_orders):
+def test_a_replay_that_is_tried_again_settles_the_rows_that_it_began_with(project, postgres, out_orders, monkeypatch):
+    monkeypatch.setattr(retry, "FIRST_DELAY_S", 0.05)
     with running_receiver() as server:
         pipeline = refused_by_both(project, postgres, server)
         postgres.execute("ALTER TABLE out_orders DROP CONSTRAINT small, ADD CHECK (id <> 5)")
@@ -174,16 +188,6 @@ def test_a_replay_that_a_sink_cannot_take_is_given_up(project, postgres, out_ord
 
     assert (result.state, again.state) == (UpdateState.FAILED, UpdateState.COMPLETED)
     assert {row["name"] for row in server.taken if row["id"] in (2, 3)} == {"mended"}
-
-
-def test_rows_of_two_causes_are_replayed_one_after_the_other(project, postgres, out_orders):
-    with running_receiver() as server:
-        pipeline = refused_by_both(project, postgres, server)
-
-    for rules, code in ((["sink.refused", "query.failed"], "REPLAY.ONE_CAUSE"), (["no such"], "REPLAY.NOTHING")):
-        with pytest.raises(PipelineError) as caught:
-            pipeline.replay("deliver_targets", rules=rules)
-        assert caught.value.code == code
 
 
 def test_refused_rows_of_a_flow_have_its_own_columns_when_they_are_replayed(project):
