@@ -24,17 +24,17 @@ def die_in_turn(verb: Callable[[], Any], pipeline: Any, *deaths: Death) -> Any:
     return pipeline
 
 
-def in_turn_or_alone(guard: str, *deaths: Death, alone: tuple[Death, ...] = ()) -> list[Any]:
+def in_turn_or_alone(long: pytest.MarkDecorator, *deaths: Death, alone: tuple[Death, ...] = ()) -> list[Any]:
     """Parameters of a test: all deaths one after the other; in the long tier, also each one alone.
 
     Args:
-        guard: the test itself, by its file and name.
+        long: the mark of those that only the long tier has.
         deaths: they follow each other.
         alone: what is tried alone, where that differs from what follows each other.
     """
     return [
         pytest.param(deaths, id="in turn"),
-        *(pytest.param((death,), marks=pytest.mark.long(guard=guard), id=_name(death)) for death in alone or deaths),
+        *(pytest.param((death,), marks=long, id=_name(death)) for death in alone or deaths),
     ]
 
 

@@ -17,7 +17,7 @@ from headrace.testing import Crashed, Point
 
 pytestmark = pytest.mark.spark
 
-HERE = "tests/spark/test_auto_loader.py"
+ALONE = pytest.mark.long(guard="its other cases")
 
 BRONZE = """
     @dp.table
@@ -132,7 +132,9 @@ def test_a_flow_whose_progress_is_dropped_begins_behind_what_is_there_or_reads_i
     assert pipeline.plan().empty
 
 
-@pytest.mark.long(guard=f"{HERE}::test_the_update_after_one_that_died_within_a_full_refresh_infers_the_schema_anew")
+@pytest.mark.long(
+    guard="tests/spark/test_auto_loader.py::test_the_update_after_one_that_died_within_a_full_refresh_infers_the_schema_anew"
+)
 def test_a_full_refresh_infers_the_schema_anew(project, data, land):
     land("a.json", {"id": 1, "old": "x"})
     pipeline = project(BRONZE.format(data=data))
@@ -153,7 +155,7 @@ def test_a_full_refresh_infers_the_schema_anew(project, data, land):
 @pytest.mark.parametrize(
     "points",
     in_turn_or_alone(
-        f"{HERE}::test_the_update_after_one_that_died_within_a_full_refresh_infers_the_schema_anew",
+        ALONE,
         *(Point.RESET_BEGUN, Point.RESET_CLEARED, Point.RESET_DONE),
     ),
 )

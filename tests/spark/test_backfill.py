@@ -14,7 +14,7 @@ from headrace.testing.crash import Fuse
 
 pytestmark = pytest.mark.spark
 
-HERE = "tests/spark/test_backfill.py"
+ALONE = pytest.mark.long(guard="its other cases")
 
 TABLES = """
     @dp.table(schema="id INT")
@@ -31,9 +31,6 @@ TABLES = """
         return dp.read_stream("positive")
     """
 SQL = "CREATE STREAMING TABLE twin AS SELECT id, id * 2 AS twice FROM STREAM(source) JOIN (SELECT 1) ON true;"
-
-
-SLICES = f"{HERE}::test_slices_that_follow_each_other_move_the_beginning_of_the_stream_on"
 
 
 def rows(*numbers):
@@ -65,7 +62,7 @@ def test_a_new_stream_begins_behind_the_range_without_gap_or_overlap(tables):
     assert sorted(row["row"]["id"] for row in tables.rows("copy_quarantine")) == [3, 5]
 
 
-@pytest.mark.parametrize("again", [True, pytest.param(False, marks=pytest.mark.long(guard=SLICES))])
+@pytest.mark.parametrize("again", [True, pytest.param(False, marks=ALONE)])
 def test_slices_that_follow_each_other_move_the_beginning_of_the_stream_on(tables, again):
     tables.backfill("twin", end="version:1", again=again)
     tables.backfill("twin", start="version:1", end="version:2")
@@ -95,9 +92,7 @@ LOADS = Point.QUARANTINED, Point.COUNTED, Point.SEEDED
 UPDATES = Point.TO_WRITE, Point.WRITTEN, Point.FENCED
 
 
-@pytest.mark.parametrize(
-    "points", in_turn_or_alone(f"{HERE}::test_a_load_that_died_is_finished_by_the_next_one", *LOADS)
-)
+@pytest.mark.parametrize("points", in_turn_or_alone(ALONE, *LOADS))
 def test_a_load_that_died_is_finished_by_the_next_one(tables, points):
     first, *others = points
     with pytest.raises(Crashed):
@@ -115,9 +110,7 @@ def test_a_load_that_died_is_finished_by_the_next_one(tables, points):
     assert tables.project.events().flow_totals()["copy"].rows_written == 3
 
 
-@pytest.mark.parametrize(
-    "points", in_turn_or_alone(f"{HERE}::test_a_load_that_died_is_finished_by_an_update_too", *UPDATES)
-)
+@pytest.mark.parametrize("points", in_turn_or_alone(ALONE, *UPDATES))
 def test_a_load_that_died_is_finished_by_an_update_too(tables, points):
     first, *others = points
     with pytest.raises(Crashed):

@@ -310,9 +310,7 @@ def contents(pipeline):
         pytest.param(
             {**CHANGES, **MORE_CHANGES},
             id="all",
-            marks=pytest.mark.long(
-                guard="tests/spark/test_changed_code.py::test_no_change_of_the_code_takes_a_row_away"
-            ),
+            marks=pytest.mark.long(guard="its other cases"),
         ),
     ],
 )

@@ -97,7 +97,6 @@ def test_an_option_that_delta_would_pass_over_is_refused_with_its_line_and_the_n
     assert all(error.location.file == "transformations/project.py" for error in refused.value)
 
 
-HERE = "tests/spark/test_delta_source.py"
 CHANGES = {
     "DELETE": "DELETE FROM {t} WHERE id = 1",
     "WRITE (Overwrite)": "INSERT OVERWRITE {t} VALUES (9, 'p9')",
@@ -114,9 +113,7 @@ OTHERS = {
         CHANGES,
         pytest.param(
             OTHERS,
-            marks=pytest.mark.long(
-                guard=f"{HERE}::test_a_source_that_was_changed_is_named_with_commit_operation_and_the_ways_on"
-            ),
+            marks=pytest.mark.long(guard="its other cases"),
         ),
     ],
     ids=", ".join,

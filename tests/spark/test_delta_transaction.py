@@ -16,14 +16,8 @@ from headrace.spark.delta_transaction import delta_transaction
 pytestmark = pytest.mark.spark
 
 
-HERE = "tests/spark/test_delta_transaction.py"
 VECTORS, FILES = pytest.param("true", id="vectors"), pytest.param("false", id="files")
-
-
-def with_files_later(guard):
-    """Tables with deletion vectors; in the long tier, also those whose files are written anew."""
-    late = pytest.param("false", id="files", marks=pytest.mark.long(guard=f"{HERE}::{guard}"))
-    return pytest.mark.parametrize("table", [VECTORS, late], indirect=True)
+FILES_LATER = pytest.param("false", id="files", marks=pytest.mark.long(guard="its other cases"))
 
 
 @pytest.fixture(params=[VECTORS, FILES])
@@ -65,7 +59,7 @@ def test_rows_are_taken_out_and_added_by_one_commit_that_tells_what_it_did(table
     assert delta_transaction(headrace_session, table).newest_of("a flow") == 7
 
 
-@with_files_later("test_what_others_change_before_the_commit_makes_it_fail")
+@pytest.mark.parametrize("table", [VECTORS, FILES_LATER], indirect=True)
 def test_what_others_change_before_the_commit_makes_it_fail(table, headrace_session):
     opened = delta_transaction(headrace_session, table)
     opened.add(some(headrace_session, (4, "Bern")))
@@ -77,7 +71,7 @@ def test_what_others_change_before_the_commit_makes_it_fail(table, headrace_sess
     assert rows_in(headrace_session, table) == [(1, "Oslo"), (3, None)]
 
 
-@with_files_later("test_a_transaction_reads_the_version_that_it_was_opened_on")
+@pytest.mark.parametrize("table", [VECTORS, FILES_LATER], indirect=True)
 def test_a_transaction_reads_the_version_that_it_was_opened_on(table, headrace_session):
     opened = delta_transaction(headrace_session, table)
     without_rome(headrace_session, table)
@@ -85,7 +79,7 @@ def test_a_transaction_reads_the_version_that_it_was_opened_on(table, headrace_s
     assert opened.rows().count() == 3
 
 
-@with_files_later("test_a_commit_that_meets_another_is_tried_again")
+@pytest.mark.parametrize("table", [VECTORS, FILES_LATER], indirect=True)
 def test_a_commit_that_meets_another_is_tried_again(table, headrace_session):
     tries, asked = [], []
 

@@ -13,7 +13,7 @@ from headrace.testing import Crashed, Point
 
 pytestmark = pytest.mark.spark
 
-HERE = "tests/spark/test_exactly_once.py"
+ALONE = pytest.mark.long(guard="its other cases")
 IDS = frozenset(range(60))
 BATCHES = [[{"id": number} for number in range(first, first + 30)] for first in (0, 30)]
 RANDOM = """
@@ -68,42 +68,25 @@ def total(pipeline, flow="target"):
     return counts.rows_written, counts.rows_quarantined, counts.rows_dropped
 
 
-def die_and_restart(pipeline, point, *names, skip=0, **options):
-    with pytest.raises(Crashed):
-        pipeline.crash_at(point, skip=skip).run(*names, **options)
-    result = pipeline.restart().run(*names)
-    assert result.state is UpdateState.COMPLETED, result.outcome.error
-    return result
-
-
 THIRDS = [[{"id": number} for number in range(first, first + 20)] for first in (0, 20, 40)]
 
 
-def test_no_row_is_lost_or_doubled_when_each_batch_dies_at_another_point(project):
+@pytest.mark.parametrize(
+    "deaths",
+    in_turn_or_alone(
+        ALONE,
+        # The update that dies in a batch first makes the one before it whole.
+        *(Point.QUARANTINED, (Point.WRITTEN, 1), (Point.COUNTED, 1)),
+        alone=(Point.QUARANTINED, (Point.QUARANTINED, 1), Point.WRITTEN, (Point.WRITTEN, 1), Point.COUNTED),
+    ),
+)
+def test_no_row_is_lost_or_doubled_when_an_update_dies_within_a_batch(project, deaths):
     pipeline = project(RANDOM).given("source", *THIRDS)
 
-    # The update that dies in a batch first makes the one before it whole.
-    die_in_turn(lambda: pipeline.run("target"), pipeline, Point.QUARANTINED, (Point.WRITTEN, 1), (Point.COUNTED, 1))
+    die_in_turn(lambda: pipeline.run("target"), pipeline, *deaths)
     result = pipeline.run("target")
 
     assert result.state is UpdateState.COMPLETED, result.outcome.error
-    kept = [*ids(pipeline.rows("target")), *aside(pipeline, "target")]
-    assert len(kept) == len(set(kept))
-    assert {number for number in IDS if number % 5} <= set(kept)
-    in_target, in_quarantine = len(pipeline.rows("target")), len(aside(pipeline, "target"))
-    assert total(pipeline) == (in_target, in_quarantine, len(IDS) - len(kept))
-
-
-@pytest.mark.long(guard=f"{HERE}::test_no_row_is_lost_or_doubled_when_each_batch_dies_at_another_point")
-@pytest.mark.parametrize(
-    ("point", "skip"),
-    [(Point.QUARANTINED, 0), (Point.QUARANTINED, 1), (Point.WRITTEN, 0), (Point.WRITTEN, 1), (Point.COUNTED, 0)],
-)
-def test_no_row_is_lost_or_doubled_when_an_update_dies_within_a_batch(project, point, skip):
-    pipeline = project(RANDOM).given("source", *BATCHES)
-
-    die_and_restart(pipeline, point, "target", skip=skip)
-
     kept = [*ids(pipeline.rows("target")), *aside(pipeline, "target")]
     assert len(kept) == len(set(kept))
     assert {number for number in IDS if number % 5} <= set(kept)
@@ -173,31 +156,18 @@ KEEPS_STATE = """
 MINUTES = [[{"id": n, "at": f"2026-01-01T00:0{minute}:{n:02}Z"} for n in range(minute)] for minute in range(1, 5)]
 
 
-STATEFUL = {"target": [1, 2, 3], "judged": [2, 3], "whole": [0, 1, 2, 3]}
-
-
-@pytest.mark.parametrize("name", ["judged", "whole"])
-def test_a_stream_with_state_goes_on_when_updates_die_after_batches_were_written(project, name):
+@pytest.mark.parametrize("deaths", in_turn_or_alone(ALONE, (Point.WRITTEN, 1), (Point.COUNTED, 1)))
+@pytest.mark.parametrize("name", ["judged", "whole", pytest.param("target", marks=ALONE)])
+def test_a_stream_with_state_goes_on_when_an_update_dies_after_one_of_its_batches_was_written(project, name, deaths):
     pipeline = project(KEEPS_STATE).given("source", *MINUTES)
 
-    die_in_turn(lambda: pipeline.run(name), pipeline, (Point.WRITTEN, 1), (Point.COUNTED, 1))
-    pipeline.run(name)
+    die_in_turn(lambda: pipeline.run(name), pipeline, *deaths)
+    result = pipeline.run(name)
 
+    assert result.state is UpdateState.COMPLETED, result.outcome.error
     assert pipeline.plan(name).empty, pipeline.plan(name).describe()
-    assert ids(pipeline.rows(name)) == STATEFUL[name]
-    assert total(pipeline, name)[1] == (name == "judged")
-
-
-@pytest.mark.long(guard=f"{HERE}::test_a_stream_with_state_goes_on_when_updates_die_after_batches_were_written")
-@pytest.mark.parametrize("point", [Point.WRITTEN, Point.COUNTED])
-@pytest.mark.parametrize("name", ["target", "judged", "whole"])
-def test_a_stream_with_state_goes_on_when_an_update_dies_after_one_of_its_batches_was_written(project, name, point):
-    pipeline = project(KEEPS_STATE).given("source", *MINUTES)
-
-    die_and_restart(pipeline, point, name, skip=1)
-
-    assert pipeline.plan(name).empty, pipeline.plan(name).describe()
-    assert ids(pipeline.rows(name)) == STATEFUL[name]
+    found = {"target": [1, 2, 3], "judged": [2, 3], "whole": [0, 1, 2, 3]}
+    assert ids(pipeline.rows(name)) == found[name]
     assert total(pipeline, name)[1] == (name == "judged")
 
 
@@ -266,31 +236,26 @@ def test_rules_may_come_and_go_while_a_batch_is_unfinished(project):
     assert total(pipeline) == (len(IDS), 0, 0)
 
 
+VIEW = Point.QUARANTINED, Point.COUNTED
+LEDGER = Point.QUARANTINED, Point.WRITTEN, Point.COUNTED
+
+
 @pytest.mark.parametrize(
-    ("name", "points"),
-    [("view", (Point.QUARANTINED, Point.COUNTED)), ("ledger", (Point.QUARANTINED, Point.WRITTEN, Point.COUNTED))],
-    ids=["view", "ledger"],
+    ("name", "deaths"),
+    [
+        pytest.param("view", VIEW, id="view in turn"),
+        pytest.param("ledger", LEDGER, id="ledger in turn"),
+        *(pytest.param("view", (point,), id=f"view {point.value}", marks=ALONE) for point in VIEW),
+        *(pytest.param("ledger", (point,), id=f"ledger {point.value}", marks=ALONE) for point in LEDGER),
+    ],
 )
-def test_a_batch_flow_writes_its_rows_once_when_updates_die_at_each_of_its_points(project, name, points):
+def test_a_batch_flow_writes_its_rows_once_when_an_update_dies_within_it(project, name, deaths):
     pipeline = project(STATIC).given("source", BATCHES[0])
 
-    die_in_turn(lambda: pipeline.run(name), pipeline, *points)
+    die_in_turn(lambda: pipeline.run(name), pipeline, *deaths)
     result = pipeline.run(name)
 
     assert result.state is UpdateState.COMPLETED, result.outcome.error
-    assert ids(pipeline.rows(name)) == list(range(0, 30, 2))
-    assert aside(pipeline, name) == list(range(1, 30, 2))
-
-
-@pytest.mark.long(guard=f"{HERE}::test_a_batch_flow_writes_its_rows_once_when_updates_die_at_each_of_its_points")
-@pytest.mark.parametrize(
-    ("name", "point"), [("view", Point.COUNTED), ("ledger", Point.WRITTEN), ("ledger", Point.COUNTED)]
-)
-def test_a_batch_flow_writes_its_rows_once_when_an_update_dies_within_it(project, name, point):
-    pipeline = project(STATIC).given("source", BATCHES[0])
-
-    die_and_restart(pipeline, point, name)
-
     assert ids(pipeline.rows(name)) == list(range(0, 30, 2))
     assert aside(pipeline, name) == list(range(1, 30, 2))
 
@@ -300,7 +265,7 @@ RESETS = (Point.RESET_BEGUN, Point.RESET_ASIDE, Point.RESET_CLEARED)
 
 @pytest.mark.parametrize(
     "points",
-    in_turn_or_alone(f"{HERE}::test_a_full_refresh_is_finished_by_the_next_update_when_one_dies_within_it", *RESETS),
+    in_turn_or_alone(ALONE, *RESETS),
 )
 def test_a_full_refresh_is_finished_by_the_next_update_when_one_dies_within_it(project, points):
     pipeline = project(RANDOM.replace("rand() < 0.5", "id % 2 = 0")).given(

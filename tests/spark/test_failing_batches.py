@@ -15,7 +15,7 @@ from headrace.testing import Crashed, Point
 
 pytestmark = pytest.mark.spark
 
-HERE = "tests/spark/test_failing_batches.py"
+ALONE = pytest.mark.long(guard="its other cases")
 # A batch in which a name is not a number fails.
 CAST = 'selectExpr("id", "string(int(name)) AS name")'
 QUERY = (
@@ -92,7 +92,7 @@ def counts_of(pipeline, flow):
 @pytest.mark.parametrize(
     "deaths",
     in_turn_or_alone(
-        f"{HERE}::test_a_batch_that_the_query_fails_with_is_set_aside_with_all_of_its_rows",
+        ALONE,
         *(Point.TO_SET_ASIDE, Point.QUARANTINED, Point.COUNTED),
         alone=(Point.TO_SET_ASIDE, Point.QUARANTINED, (Point.COUNTED, 1)),
     ),
@@ -173,7 +173,7 @@ def test_batches_of_a_flow_that_keeps_state_are_not_left_out(project):
 @pytest.mark.parametrize(
     "deaths",
     in_turn_or_alone(
-        f"{HERE}::test_a_batch_that_a_function_raises_for_is_set_aside_and_those_behind_it_are_taken",
+        ALONE,
         *(Point.TO_SET_ASIDE, Point.QUARANTINED, Point.NOTED, Point.COUNTED),
     ),
 )
@@ -367,7 +367,7 @@ def test_a_batch_that_is_delivered_is_aside_no_longer_when_the_setting_was_taken
 @pytest.mark.parametrize(
     "deaths",
     in_turn_or_alone(
-        f"{HERE}::test_a_replay_delivers_the_batches_that_pass_and_the_stream_goes_on",
+        ALONE,
         *(Point.WRITTEN, Point.NOTED),
         alone=(Point.WRITTEN, Point.NOTED, Point.MARKED),
     ),

@@ -16,7 +16,7 @@ from headrace.testing import Crashed, Point
 
 pytestmark = pytest.mark.spark
 
-HERE = "tests/spark/test_failing_rows.py"
+ALONE = pytest.mark.long(guard="its other cases")
 
 CASTS = """
     @dp.table(schema="id INT, text STRING")
@@ -82,7 +82,7 @@ def test_rows_that_a_cast_fails_with_are_set_aside_and_the_others_are_taken(proj
 @pytest.mark.parametrize(
     "deaths",
     in_turn_or_alone(
-        f"{HERE}::test_every_row_is_in_one_place_when_an_update_dies_and_the_next_one_goes_on",
+        ALONE,
         *(Point.TO_SET_ASIDE, Point.QUARANTINED, Point.TO_WRITE, Point.WRITTEN, Point.COUNTED),
     ),
 )
@@ -330,7 +330,7 @@ def test_rows_get_new_values_before_they_are_replayed(project):
 @pytest.mark.parametrize(
     "deaths",
     in_turn_or_alone(
-        f"{HERE}::test_each_row_is_replayed_once_when_the_replay_dies_and_the_next_update_ends_it",
+        ALONE,
         *(Point.TO_WRITE, Point.WRITTEN, Point.COUNTED, Point.MARKED),
     ),
 )
@@ -347,6 +347,12 @@ def test_each_row_is_replayed_once_when_the_replay_dies_and_the_next_update_ends
     assert statuses(pipeline) == {1: "replayed", 4: "replayed"}
 
 
+@pytest.mark.long(
+    guard=(
+        "tests/spark/test_failing_rows.py::test_each_row_is_replayed_once_when_the_replay_dies_and_the_next_update_ends_it",
+        "tests/spark/test_refused_rows.py::test_rows_that_were_refused_go_to_their_sink_once_more",
+    )
+)
 def test_a_sink_gets_what_is_replayed_once(project, tmp_path):
     pipeline = project(SINKS.format(folder=tmp_path)).given("source", texts(4, bad={2}))
     pipeline.run()
@@ -439,7 +445,7 @@ def test_a_batch_that_is_in_the_table_stays_as_it_was_when_other_code_counts_it(
     assert (counts.rows_written, counts.rows_quarantined) == (4, 1)
 
 
-@pytest.mark.long(guard=f"{HERE}::test_a_row_that_no_longer_fails_is_in_the_table_alone")
+@pytest.mark.long(guard="tests/spark/test_failing_rows.py::test_a_row_that_no_longer_fails_is_in_the_table_alone")
 def test_a_row_is_in_the_table_alone_when_the_setting_is_gone(project):
     pipeline = project(CASTS).given("source", texts(5, bad={1}))
     with pytest.raises(Crashed):

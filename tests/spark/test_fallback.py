@@ -18,7 +18,7 @@ from headrace.testing import Crashed, Point
 
 pytestmark = pytest.mark.spark
 
-HERE = "tests/spark/test_fallback.py"
+ALONE = pytest.mark.long(guard="its other cases")
 
 FIRST, SECOND, THIRD = ([{"id": n, "name": f"n{n}"} for n in range(start, start + 4)] for start in (10, 14, 18))
 TEXT = """
@@ -132,7 +132,7 @@ def test_a_batch_that_waits_reaches_a_server_once_that_is_back_when_the_next_upd
 @pytest.mark.parametrize(
     "deaths",
     in_turn_or_alone(
-        f"{HERE}::test_a_batch_that_has_to_wait_waits_once_when_the_update_dies",
+        ALONE,
         *((Point.TO_WRITE, 1), Point.WAITS, Point.NOTED),
         alone=tuple((point, 1) for point in (Point.TO_WRITE, Point.WAITS, Point.NOTED)),
     ),
@@ -270,7 +270,7 @@ def orders(database):
 @pytest.mark.parametrize(
     "deaths",
     in_turn_or_alone(
-        f"{HERE}::test_each_row_is_in_a_database_once_that_goes_away_and_comes_back",
+        ALONE,
         *(Point.STAGED, Point.WRITTEN, Point.CAUGHT_UP),
     ),
 )

@@ -11,6 +11,8 @@ from headrace.testing import Point
 
 pytestmark = pytest.mark.spark
 
+ALONE = pytest.mark.long(guard="its other cases")
+
 TEXT = """
     @dp.table(schema="id INT")
     def source():
@@ -59,7 +61,7 @@ def test_rows_that_were_deleted_are_not_read_and_a_query_may_say_where_it_begins
 @pytest.mark.parametrize(
     "deaths",
     in_turn_or_alone(
-        "tests/spark/test_first_reads.py::test_no_row_is_lost_or_doubled_when_a_crash_comes_in_the_first_batch",
+        ALONE,
         *(Point.WRITTEN, Point.COUNTED),
     ),
 )

@@ -17,7 +17,7 @@ from headrace.testing import Point
 
 pytestmark = pytest.mark.spark
 
-HERE = "tests/spark/test_refused_rows.py"
+ALONE = pytest.mark.long(guard="its other cases")
 
 SPARING = FLOW.replace('target="out"', 'target="out", spark_conf={"headrace.failing_rows": "quarantine"}')
 
@@ -32,7 +32,7 @@ def refused(pipeline, sink="out"):
 @pytest.mark.parametrize(
     "deaths",
     in_turn_or_alone(
-        f"{HERE}::test_rows_that_a_database_refuses_are_set_aside_and_the_others_are_in_it",
+        ALONE,
         *(Point.QUARANTINED, Point.WRITTEN),
     ),
 )
@@ -56,7 +56,7 @@ def test_rows_that_a_database_refuses_are_set_aside_and_the_others_are_in_it(pro
 @pytest.mark.parametrize(
     "deaths",
     in_turn_or_alone(
-        f"{HERE}::test_rows_that_a_server_refuses_are_set_aside_and_the_others_are_taken",
+        ALONE,
         *(Point.QUARANTINED, Point.WRITTEN),
     ),
 )
@@ -121,9 +121,7 @@ def test_rows_of_two_causes_are_replayed_one_after_the_other(refusing):
     "deaths",
     [
         (),
-        *in_turn_or_alone(
-            f"{HERE}::test_rows_that_were_refused_go_to_their_sink_once_more", *(Point.WRITTEN, Point.MARKED)
-        ),
+        *in_turn_or_alone(ALONE, *(Point.WRITTEN, Point.MARKED)),
     ],
 )
 def test_rows_that_were_refused_go_to_their_sink_once_more(project, postgres, out_orders, tmp_path, deaths):
