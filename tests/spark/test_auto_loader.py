@@ -13,7 +13,7 @@ from tests.dying import die_in_turn, in_turn_or_alone
 
 from headrace.errors import Problems
 from headrace.spark.failures import whole_text
-from headrace.testing import Crashed, Point
+from headrace.testing import Crashed, Point, assert_rows
 
 pytestmark = pytest.mark.spark
 
@@ -361,7 +361,7 @@ def test_a_stream_of_files_is_recomputed_as_a_batch_over_all_of_them(updated):
     recomputed = pipeline.recomputed("bronze")
 
     assert sorted(row["id"] for row in recomputed) == [1, 2, 3, 4]
-    assert recomputed == results[-1].rows("bronze")
+    assert_rows(recomputed, results[-1].rows("bronze"))
 
 
 def test_an_option_without_effect_is_said_in_each_update_and_by_a_script(headrace_session, project, data, land):
