@@ -9,12 +9,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import StreamingQueryException
+from tests.dying import die_in_turn, in_turn_or_alone
 
 from headrace.errors import Problems
 from headrace.spark.failures import whole_text
-from headrace.testing import Crashed, Point
+from headrace.testing import Crashed, Point, assert_rows
 
 pytestmark = pytest.mark.spark
+
+ALONE = pytest.mark.long(guard="its other cases")
 
 BRONZE = """
     @dp.table
@@ -40,12 +43,11 @@ def data(tmp_path):
     return folder
 
 
-@pytest.fixture
-def land(data):
-    """Makes a file that has been there for a while."""
+def landing(folder):
+    """What makes files that have been there for a while."""
 
     def landed(name, *records):
-        file = data / name
+        file = folder / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text("".join(json.dumps(record) + "\n" for record in records))
         os.utime(file, (1_700_000_000, 1_700_000_000))
@@ -53,54 +55,58 @@ def land(data):
     return landed
 
 
-def test_files_become_rows_once_and_an_update_without_new_ones_starts_nothing(project, data, land):
+@pytest.fixture
+def land(data):
+    return landing(data)
+
+
+@pytest.fixture(scope="module")
+def updated(shared_project, tmp_path_factory):
+    """A pipeline after three updates, their results, and its folder of files.
+
+    The second update found nothing new, the third one two files with a new field each.
+    """
+    data = tmp_path_factory.mktemp("landing")
+    land = landing(data)
     land("a.json", {"id": 1, "name": "x"}, {"id": 2})
-    pipeline = project(BRONZE.format(data=data))
+    pipeline = shared_project(BRONZE.format(data=data) + SILVER)
+    results = [pipeline.run(), pipeline.run()]
+    land("b.json", {"id": 3, "extra": "new"})
+    land("c.json", {"id": 4, "other": {"deep": 1}})
+    return pipeline, [*results, pipeline.run()], data
 
-    first = pipeline.run()
-    again = pipeline.run()
-    land("b.json", {"id": 3})
-    third = pipeline.run()
 
-    assert [result.states["bronze"].value for result in (first, again, third)] == [
-        *("COMPLETED", "UP_TO_DATE", "COMPLETED")
-    ]
-    assert [result.written for result in (first, again, third)] == [2, 0, 1]
-    assert third.outcome.to_json()["flows"][0]["backlog"] == [{"source": str(data), "files": 0, "bytes": 0}]
+def test_files_become_rows_once_and_an_update_without_new_ones_starts_nothing(updated):
+    pipeline, results, data = updated
+
+    assert [result.states["bronze"].value for result in results] == ["COMPLETED", "UP_TO_DATE", "COMPLETED"]
+    assert [result.counts("bronze").rows_written for result in results] == [2, 0, 2]
+    assert results[-1].outcome.to_json()["flows"][0]["backlog"] == [{"source": str(data), "files": 0, "bytes": 0}]
     seen = pipeline.project.files("bronze").to_json()
     assert [(row["path"][-6:], row["flow_name"], row["ingestion_state"]) for row in seen] == [
-        *(("a.json", "bronze", "INGESTED"), ("b.json", "bronze", "INGESTED"))
+        (name, "bronze", "INGESTED") for name in ("a.json", "b.json", "c.json")
     ]
-    assert [row["id"] for row in third.rows("bronze")] == [1, 2, 3]
+    assert sorted(row["id"] for row in results[-1].rows("bronze")) == [1, 2, 3, 4]
 
 
-def test_new_fields_are_in_the_table_and_downstream_within_one_update(project, data, land):
-    land("a.json", {"id": 1})
-    pipeline = project(BRONZE.format(data=data) + SILVER)
-    pipeline.run()
-    land("b.json", {"id": 2, "extra": "new"})
-    land("c.json", {"id": 3, "other": {"deep": 1}})
-
-    result = pipeline.run()
+def test_new_fields_are_in_the_table_and_downstream_within_one_update(updated):
+    _, (_, _, result), _ = updated
 
     assert {flow: state.value for flow, state in result.states.items()} == {
         "bronze": "COMPLETED",
         "silver": "COMPLETED",
     }
     rows = [(row["id"], row["extra"], row["other"], row["twice"]) for row in result.rows("silver")]
-    assert sorted(rows, key=lambda row: row[0]) == [(1, None, None, 2), (2, "new", None, 4), (3, None, {"deep": 1}, 6)]
-    assert result.counts("bronze").rows_written == 2
+    assert sorted(rows, key=lambda row: row[0]) == [
+        *((1, None, None, 2), (2, None, None, 4), (3, "new", None, 6), (4, None, {"deep": 1}, 8))
+    ]
 
 
-def test_a_schema_that_grows_is_one_event_for_each_version(project, data, land):
-    land("a.json", {"id": 1})
-    pipeline = project(BRONZE.format(data=data))
-    pipeline.run()
-    land("b.json", {"id": 2, "extra": "new"})
-
-    result = pipeline.run()
+def test_a_schema_that_grows_is_one_event_for_each_version(updated):
+    pipeline, (_, _, result), _ = updated
 
     (said,) = pipeline.project.events().warnings(result.outcome.update_id)
+
     assert said.code == "AUTO_LOADER.SCHEMA_GREW"
     assert "version 1 of the schema of its files has extra" in said.message
 
@@ -126,6 +132,9 @@ def test_a_flow_whose_progress_is_dropped_begins_behind_what_is_there_or_reads_i
     assert pipeline.plan().empty
 
 
+@pytest.mark.long(
+    guard="tests/spark/test_auto_loader.py::test_the_update_after_one_that_died_within_a_full_refresh_infers_the_schema_anew"
+)
 def test_a_full_refresh_infers_the_schema_anew(project, data, land):
     land("a.json", {"id": 1, "old": "x"})
     pipeline = project(BRONZE.format(data=data))
@@ -143,17 +152,24 @@ def test_a_full_refresh_infers_the_schema_anew(project, data, land):
     assert [(row["id"], row["new"]) for row in pipeline.rows("bronze")] == [("one", None), ("two", 2)]
 
 
-@pytest.mark.parametrize("point", [Point.RESET_BEGUN, Point.RESET_CLEARED, Point.RESET_DONE])
-def test_the_update_after_one_that_died_within_a_full_refresh_infers_the_schema_anew(project, data, land, point):
+@pytest.mark.parametrize(
+    "points",
+    in_turn_or_alone(
+        ALONE,
+        *(Point.RESET_BEGUN, Point.RESET_CLEARED, Point.RESET_DONE),
+    ),
+)
+def test_the_update_after_one_that_died_within_a_full_refresh_infers_the_schema_anew(project, data, land, points):
     land("a.json", {"id": 1, "old": "x"})
     pipeline = project(BRONZE.format(data=data))
     pipeline.run()
     land("a.json", {"id": "one"})
     with pytest.raises(Crashed):
-        pipeline.crash_at(point).run(full_refresh=["bronze"], accept_data_loss=True)
+        pipeline.crash_at(points[0]).run(full_refresh=["bronze"], accept_data_loss=True)
 
     previewed = pipeline.restart().project.preview("bronze")
-    finished = pipeline.restart().run()
+    die_in_turn(pipeline.run, pipeline, *points[1:])
+    finished = pipeline.run()
 
     assert list(previewed.rows.columns) == ["id", "_rescued_data"]
     assert list(finished.rows("bronze")) == [{"id": "one", "_rescued_data": None}]
@@ -175,30 +191,15 @@ def test_what_does_not_fit_is_rescued_and_a_rule_sets_it_aside(project, data, la
             )
         """
     )
-    pipeline.run()
     land("b.json", {"id": "none"}, {"id": 2})
     (data / "c.json").write_text("{broken\n")
 
     result = pipeline.run()
 
-    assert (result.written, result.quarantined) == (1, 2)
+    assert (result.written, result.quarantined) == (2, 2)
     aside = " ".join(row["row"]["_rescued_data"] for row in result.rows("bronze_quarantine"))
     assert '"id":"none"' in aside
     assert "{broken" in aside
-
-
-def test_metadata_is_there_when_the_function_names_it_and_is_no_column_otherwise(project, data, land):
-    land("x/a.json", {"id": 1})
-    pipeline = project(
-        f"""
-        @dp.table
-        def bronze():
-            frame = spark.readStream.format("cloudFiles").option("cloudFiles.format", "json").load("{data}")
-            return frame.select("*", F.col("_metadata.file_name").alias("file"))
-        """
-    )
-
-    assert list(pipeline.run().rows("bronze")) == [{"id": "1", "_rescued_data": None, "file": "a.json"}]
 
 
 def test_the_metadata_and_the_functions_of_it_say_what_those_of_sparks_own_files_say(
@@ -222,6 +223,7 @@ def test_the_metadata_and_the_functions_of_it_say_what_those_of_sparks_own_files
             frame = spark.readStream.format("cloudFiles").option("cloudFiles.format", "json").load("{data}")
             fields = [F.col(f"_metadata.{{name}}").cast("string").alias(name) for name in {fields}]
             return frame.filter("id > 0").select(
+                "*",
                 *fields,
                 F.input_file_name().alias("input_file_name"),
                 F.input_file_block_start().alias("input_file_block_start"),
@@ -238,7 +240,7 @@ def test_the_metadata_and_the_functions_of_it_say_what_those_of_sparks_own_files
 
     result = pipeline.run()
 
-    assert next(iter(result.rows("bronze"))) == own.first().asDict()
+    assert list(result.rows("bronze")) == [{"id": "1", "_rescued_data": None, **own.first().asDict()}]
     (told,) = result.rows("told")
     assert list(told) == ["id", "_rescued_data", "file"]
     assert told["file"] == own.first()["input_file_name"]
@@ -277,6 +279,7 @@ def test_a_check_of_the_project_stores_no_schema(project, data, land):
 
 def test_sql_reads_files_as_streams_and_as_batches(project, data, land):
     land("x/a.json", {"id": 1, "name": "x"})
+    land("x/b.json", {"id": 2})
     pipeline = project(
         files={
             "transformations/files.sql": f"""
@@ -293,8 +296,6 @@ def test_sql_reads_files_as_streams_and_as_batches(project, data, land):
         }
     )
 
-    pipeline.run()
-    land("x/b.json", {"id": 2})
     result = pipeline.run()
 
     assert [(row["id"], row["name"], row["file"]) for row in result.rows("bronze")] == [
@@ -354,15 +355,13 @@ def test_csv_and_parquet_are_streams_too(project, data):
     assert [(row["id"], row["name"]) for row in result.rows("columns")] == [(1, "x"), (2, None)]
 
 
-def test_a_stream_of_files_is_recomputed_as_a_batch_over_all_of_them(project, data, land):
-    land("a.json", {"id": 1})
-    pipeline = project(BRONZE.format(data=data))
-    pipeline.run()
-    land("b.json", {"id": 2})
-    result = pipeline.run()
+def test_a_stream_of_files_is_recomputed_as_a_batch_over_all_of_them(updated):
+    pipeline, results, _ = updated
 
-    assert sorted(row["id"] for row in pipeline.recomputed("bronze")) == [1, 2]
-    assert list(pipeline.recomputed("bronze")) == list(result.rows("bronze"))
+    recomputed = pipeline.recomputed("bronze")
+
+    assert sorted(row["id"] for row in recomputed) == [1, 2, 3, 4]
+    assert_rows(recomputed, results[-1].rows("bronze"))
 
 
 def test_an_option_without_effect_is_said_in_each_update_and_by_a_script(headrace_session, project, data, land):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 
 import pytest
+from tests.tiers import examples
 
 from headrace.autoloader.ddl import parse_struct
 from headrace.autoloader.reading.files import read_splits
@@ -138,7 +139,7 @@ def row_behind_plain_ones(plan, line):
 @pytest.mark.parametrize("case", JSON)
 def test_odd_lines_of_json_are_read_as_spark_reads_them(headrace_session, tmp_path, case):
     columns, options = JSON[case]
-    lines = json_lines(case, 1500)
+    lines = json_lines(case, examples(few=400, many=1500))
     path = tmp_path / "a.json"
     path.write_text("\n".join(["{}", *lines]), encoding="utf-8", newline="")
     plan = ReadPlan("json", parse_struct(columns), "/", format_options=options, corrupt_column="_corrupt_record")

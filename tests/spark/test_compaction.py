@@ -16,12 +16,12 @@ from headrace.spark.maintenance import small_files
 pytestmark = pytest.mark.spark
 
 # Files are dear to make. A few are enough where it does not matter how long they take to put together.
-FEW = 24
-MANY = maintenance.COMPACT_ABOVE_FILES + 20
+FEW = 14
+MANY = 80
 TEXT = """
     from pathlib import Path
 
-    @dp.table{options}
+    @dp.table
     @dp.expect_or_quarantine("even", "id % 2 = 0")
     def landed():
         return spark.readStream.schema("id INT").json(str(Path(__file__).parents[1] / "landing"))
@@ -29,6 +29,11 @@ TEXT = """
     @dp.table
     def later():
         return spark.readStream.table("landed")
+    """
+MANAGED_ELSEWHERE = """
+    @dp.table(table_properties={"pipelines.autoOptimize.managed": "false"})
+    def alone():
+        return spark.readStream.schema("id INT").json(str(Path(__file__).parents[1] / "landing"))
     """
 
 
@@ -57,9 +62,9 @@ def scattered(session, count, *paths):
 def scattered_project(project, headrace_session, monkeypatch):
     """A pipeline whose table and quarantine have many small files, and one file of rows that it has not read."""
 
-    def make(count, options="", text=TEXT, names=("landed", "landed_quarantine")):
+    def make(count, text=TEXT, names=("landed", "landed_quarantine")):
         monkeypatch.setattr(maintenance, "COMPACT_ABOVE_FILES", count - 4)
-        pipeline = project(text.format(options=options))
+        pipeline = project(text)
         pipeline.land("landing/1.json", [{"id": number} for number in range(2 * count)])
         pipeline.run()
         tables = pipeline.folder / "storage" / "tables" / "default"
@@ -76,13 +81,14 @@ def operations(path):
     return Counter(commit["operation"] for commit in DeltaTable(path).history())
 
 
-def test_a_table_and_its_quarantine_have_few_files_after_an_update(scattered_project):
-    pipeline, paths = scattered_project(FEW)
+def test_a_table_and_its_quarantine_have_few_files_after_an_update_but_not_one_that_says_no(scattered_project):
+    names = "landed", "landed_quarantine", "alone"
+    pipeline, paths = scattered_project(FEW, TEXT + MANAGED_ELSEWHERE, names)
 
     result = pipeline.run()
 
-    assert [small_files(path) < 10 for path in paths] == [True, True]
-    assert [operations(path)["OPTIMIZE"] for path in paths] == [1, 1]
+    assert [small_files(path) < 10 for path in paths] == [True, True, False]
+    assert [operations(path)["OPTIMIZE"] for path in paths] == [1, 1, 0]
     even, odd = range(0, 2 * FEW + 2, 2), range(1, 2 * FEW + 2, 2)
     assert sorted(row["id"] for row in result.rows("later")) == list(even)
     assert sorted(row["id"] for row in result.rows("landed")) == list(even)
@@ -101,15 +107,7 @@ def test_tables_that_changes_are_merged_into_have_few_files_after_an_update(scat
     assert [list(result.rows(name)) for name in ("merged", "copied")] == [every, every]
 
 
-def test_a_table_is_left_alone_when_it_says_so(scattered_project):
-    pipeline, (path, _) = scattered_project(FEW, '(table_properties={"pipelines.autoOptimize.managed": "false"})')
-
-    pipeline.run()
-
-    assert operations(path)["OPTIMIZE"] == 0
-
-
-def test_a_stop_does_not_wait_until_files_are_put_together(scattered_project):
+def test_a_stop_does_not_wait_until_files_are_put_together(scattered_project, monkeypatch):
     pipeline, paths = scattered_project(MANY)
     stop = Event()
 
@@ -117,4 +115,6 @@ def test_a_stop_does_not_wait_until_files_are_put_together(scattered_project):
 
     assert outcome.state is UpdateState.CANCELED
     assert sum(operations(path)["OPTIMIZE"] for path in paths) < len(paths)
+    # It need not happen now.
+    monkeypatch.setattr(maintenance, "COMPACT_ABOVE_FILES", 2 * MANY)
     assert len(pipeline.run().rows("later")) == MANY + 1

@@ -12,6 +12,7 @@ import pytest
 
 from headrace.events.types import BatchDone, FlowMoved, UpdateCreated
 from headrace.model.outcome import FlowState, UpdateState
+from headrace.runtime import retry
 
 pytestmark = pytest.mark.spark
 
@@ -112,11 +113,14 @@ def test_a_stream_that_is_stopped_with_input_left_has_not_completed(project):
     outcome = pipeline.project.run(stop=stop, on_event=when(lambda event: isinstance(event, BatchDone), stop.set))
 
     states = {flow.flow: flow.state for flow in outcome.flows}
+    file = pipeline.folder / "transformations" / "project.py"
+    file.write_text(file.read_text().replace('"maxFilesPerTrigger", 1', '"maxFilesPerTrigger", 100'))
     assert (outcome.state, states["slow"]) == (UpdateState.CANCELED, FlowState.CANCELED)
     assert len(pipeline.run().rows("slow")) == 39
 
 
-def test_a_flow_that_fails_stops_alone_and_one_that_may_pass_is_tried_again(project):
+def test_a_flow_that_fails_stops_alone_and_one_that_may_pass_is_tried_again(project, monkeypatch):
+    monkeypatch.setattr(retry, "FIRST_DELAY_S", 0.05)
     pipeline = project("""
         SPEED = {"pipelines.trigger.interval": "100 ms"}
         CALLS = []

@@ -285,7 +285,8 @@ def test_a_sink_of_a_pipeline_writes_once_by_a_helper(project, tmp_path):
         @dp.append_flow(target="out")
         def deliver():
             return spark.readStream.table("source")
-        """
+        """,
+        max_flow_retries=0,
     ).given("source", [{"id": 1}])
     pipeline.run()
     Path(tmp_path / "mended").touch()

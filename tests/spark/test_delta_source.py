@@ -2,52 +2,80 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
+from tests.heard import heard
 
 from headrace.errors import Problems
-from headrace.model.outcome import UpdateState
+from headrace.events.types import FlowMoved
+from headrace.model.outcome import FlowState, UpdateState
 
 pytestmark = pytest.mark.spark
 
 COPY = """
     @dp.table
-    def copy():
+    def {name}():
         return spark.readStream.format("delta"){options}.load("{path}")
 """
+SCHEMA = pa.schema({"id": pa.int32(), "part": pa.string()})
+
+
+def add(path, *rows):
+    """A commit of rows, as pairs of an id and a part."""
+    write_deltalake(path, pa.table(list(zip(*rows, strict=True)), schema=SCHEMA), mode="append")
+
+
+def lay(path):
+    """A table outside of the pipeline: it is made, and has three commits of a row each."""
+    DeltaTable.create(path, SCHEMA, partition_by=["part"], configuration={"delta.enableChangeDataFeed": "true"})
+    for number in (1, 2, 3):
+        add(path, (number, f"p{number}"))
+    return path
 
 
 @pytest.fixture
-def source(headrace_session, tmp_path):
-    """A table outside of the pipeline, of three commits of a row each; called, it runs SQL on it."""
-    path = str(tmp_path / "source")
+def change(headrace_session):
+    """Runs SQL on a table, which it calls ``{t}``."""
 
-    def execute(*statements):
+    def execute(path, *statements):
         for statement in statements:
             headrace_session.sql(statement.format(t=f"delta.`{path}`"))
 
-    execute(
-        "CREATE TABLE {t} (id INT, part STRING) USING delta PARTITIONED BY (part) "
-        "TBLPROPERTIES (delta.enableChangeDataFeed = true)",
-        *(f"INSERT INTO {{t}} VALUES ({number}, 'p{number}')" for number in (1, 2, 3)),
-    )
+    return execute
+
+
+@pytest.fixture
+def source(change, tmp_path):
+    """A table outside of the pipeline; called, it runs SQL on it."""
+    path = lay(str(tmp_path / "source"))
+
+    def execute(*statements):
+        change(path, *statements)
+
     execute.path = path
     return execute
+
+
+def copy(name, path, **options):
+    """A table that copies another one as a stream with options."""
+    said = "".join(f".option({key!r}, {value!r})" for key, value in options.items())
+    return COPY.format(name=name, options=said, path=path)
 
 
 @pytest.fixture
 def copying(project, source):
     """A pipeline that copies the source as a stream with options."""
-
-    def make(**options):
-        said = "".join(f".option({key!r}, {value!r})" for key, value in options.items())
-        return project(COPY.format(options=said, path=source.path))
-
-    return make
+    return lambda **options: project(copy("copy", source.path, **options))
 
 
-def ids(result):
-    return sorted(row["id"] for row in result.rows("copy"))
+def ids(result, name="copy"):
+    return sorted(row["id"] for row in result.rows(name))
+
+
+def failures(events):
+    """The errors that flows failed with, by flow."""
+    return {event.flow: event.error for event in events if isinstance(event, FlowMoved) and event.error is not None}
 
 
 def test_an_option_that_delta_would_pass_over_is_refused_with_its_line_and_the_nearest_name(project, source):
@@ -69,35 +97,48 @@ def test_an_option_that_delta_would_pass_over_is_refused_with_its_line_and_the_n
     assert all(error.location.file == "transformations/project.py" for error in refused.value)
 
 
+CHANGES = {
+    "DELETE": "DELETE FROM {t} WHERE id = 1",
+    "WRITE (Overwrite)": "INSERT OVERWRITE {t} VALUES (9, 'p9')",
+}
+OTHERS = {
+    "UPDATE": "UPDATE {t} SET id = 20 WHERE id = 2",
+    "MERGE": ("MERGE INTO {t} AS t USING (SELECT 2 AS id) AS s ON t.id = s.id WHEN MATCHED THEN UPDATE SET part = 'q'"),
+}
+
+
 @pytest.mark.parametrize(
-    ("statement", "operation"),
+    "changes",
     [
-        ("DELETE FROM {t} WHERE id = 1", "DELETE"),
-        ("UPDATE {t} SET id = 20 WHERE id = 2", "UPDATE"),
-        ("INSERT OVERWRITE {t} VALUES (9, 'p9')", "WRITE (Overwrite)"),
-        (
-            "MERGE INTO {t} AS t USING (SELECT 2 AS id) AS s ON t.id = s.id WHEN MATCHED THEN UPDATE SET part = 'q'",
-            "MERGE",
+        CHANGES,
+        pytest.param(
+            OTHERS,
+            marks=pytest.mark.long(guard="its other cases"),
         ),
     ],
+    ids=", ".join,
 )
-def test_a_source_that_was_changed_is_named_with_commit_operation_and_the_ways_on(
-    copying, source, statement, operation
-):
-    pipeline = copying()
+def test_a_source_that_was_changed_is_named_with_commit_operation_and_the_ways_on(project, change, tmp_path, changes):
+    sources = {f"copy{number}": lay(str(tmp_path / f"source{number}")) for number in range(len(changes))}
+    pipeline = project("".join(copy(name, path) for name, path in sources.items()))
     pipeline.run()
-    source("INSERT INTO {t} VALUES (4, 'p4')", statement)
+    for path, statement in zip(sources.values(), changes.values(), strict=True):
+        add(path, (4, "p4"))
+        change(path, statement)
 
-    error = pipeline.project.run().error
+    result, events = heard(pipeline)
 
-    assert error["code"] == "FLOW.INPUT_CHANGED", error
-    assert {key: error["params"][key] for key in ("table", "version", "operation")} == {
-        "table": source.path,
-        "version": "5",
-        "operation": operation,
+    errors = failures(events)
+    assert result.states == dict.fromkeys(sources, FlowState.FAILED)
+    assert {flow: error["code"] for flow, error in errors.items()} == dict.fromkeys(sources, "FLOW.INPUT_CHANGED")
+    keys = "table", "version", "operation"
+    assert {flow: tuple(error["params"][key] for key in keys) for flow, error in errors.items()} == {
+        name: (path, "5", operation) for (name, path), operation in zip(sources.items(), changes, strict=True)
     }
-    assert "--full-refresh copy" in error["hint"]
-    assert error["location"]["file"] == "transformations/project.py"
+    assert {flow: f"--full-refresh {flow}" in error["hint"] for flow, error in errors.items()} == dict.fromkeys(
+        sources, True
+    )
+    assert {error["location"]["file"] for error in errors.values()} == {"transformations/project.py"}
 
 
 def test_a_changed_table_of_the_pipeline_is_named_as_the_pipeline_names_it(project):
@@ -127,7 +168,8 @@ def test_a_changed_table_of_the_pipeline_is_named_as_the_pipeline_names_it(proje
 def test_the_ways_on_lead_on(copying, source):
     pipeline = copying()
     pipeline.run()
-    source("DELETE FROM {t} WHERE id = 1", "INSERT INTO {t} VALUES (4, 'p4')")
+    DeltaTable(source.path).delete("id = 1")
+    add(source.path, (4, "p4"))
     assert pipeline.run().state is UpdateState.FAILED
     file = pipeline.folder / "transformations" / "project.py"
 
@@ -138,37 +180,45 @@ def test_the_ways_on_lead_on(copying, source):
     assert (skipped, anew) == ([1, 2, 3, 4], [2, 3, 4])
 
 
-def test_a_stream_begins_where_its_options_say(copying, source, headrace_session):
+def test_a_stream_begins_where_its_options_say(project, source, headrace_session):
     commits = headrace_session.sql(f"DESCRIBE HISTORY delta.`{source.path}`").orderBy("version").collect()
+    second = str(commits[2].timestamp)
+    by_version, by_time = (
+        copy("by_version", source.path, startingVersion="3"),
+        copy("by_time", source.path, startingTimestamp=second),
+    )
 
-    by_version = copying(startingVersion="3").run()
-    by_time = copying(startingTimestamp=str(commits[2].timestamp)).run()
+    result = project(by_version + by_time).run()
 
-    assert (ids(by_version), ids(by_time)) == ([3], [2, 3])
-
-
-def test_limits_divide_what_is_read_into_batches(copying):
-    def batches(pipeline):
-        assert ids(pipeline.run()) == [1, 2, 3]
-        return len(list((pipeline.folder / "storage").glob("checkpoints/*/copy/*/*/commits/[0-9]*")))
-
-    assert batches(copying(maxFilesPerTrigger="1")) == 3
-    assert batches(copying(maxBytesPerTrigger="1")) == 3
-    assert batches(copying()) == 1
+    assert {name: ids(result, name) for name in ("by_version", "by_time")} == {"by_version": [3], "by_time": [2, 3]}
 
 
-def test_deletes_and_changes_can_be_passed_over_or_read_again(copying, source):
-    deletes, changes = copying(ignoreDeletes="true"), copying(ignoreChanges="true")
-    deletes.run()
-    changes.run()
-    source("DELETE FROM {t} WHERE part = 'p1'", "INSERT INTO {t} VALUES (4, 'p4'), (5, 'p4')")
-    assert ids(deletes.run()) == [1, 2, 3, 4, 5]
-    changes.run()
-    source("UPDATE {t} SET id = 50 WHERE id = 5")
+def test_limits_divide_what_is_read_into_batches(project, source):
+    limits = {"files": {"maxFilesPerTrigger": "1"}, "bytes": {"maxBytesPerTrigger": "1"}, "none": {}}
+    pipeline = project("".join(copy(f"by_{name}", source.path, **options) for name, options in limits.items()))
+
+    result = pipeline.run()
+
+    assert {name: ids(result, f"by_{name}") for name in limits} == {name: [1, 2, 3] for name in limits}
+    checkpoints = pipeline.folder / "storage" / "checkpoints"
+    batches = {name: len(list(checkpoints.glob(f"*/by_{name}/*/*/commits/[0-9]*"))) for name in limits}
+    assert batches == {"files": 3, "bytes": 3, "none": 1}
+
+
+def test_deletes_and_changes_can_be_passed_over_or_read_again(project, source):
+    ignoring = {"deletes": {"ignoreDeletes": "true"}, "changes": {"ignoreChanges": "true"}}
+    pipeline = project("".join(copy(name, source.path, **options) for name, options in ignoring.items()))
+    pipeline.run()
+    DeltaTable(source.path).delete("part = 'p1'")
+    add(source.path, (4, "p4"), (5, "p4"))
+    assert ids(pipeline.run(), "deletes") == [1, 2, 3, 4, 5]
+    DeltaTable(source.path).update(updates={"id": "50"}, predicate="id = 5")
+
+    result, events = heard(pipeline)
 
     # The rows of a file that was written anew come once more.
-    assert set(ids(changes.run())) == {1, 2, 3, 4, 5, 50}
-    assert deletes.project.run().error["code"] == "FLOW.INPUT_CHANGED"
+    assert set(ids(result, "changes")) == {1, 2, 3, 4, 5, 50}
+    assert {flow: error["code"] for flow, error in failures(events).items()} == {"deletes": "FLOW.INPUT_CHANGED"}
 
 
 def test_the_feed_of_changes_is_rows_with_what_happened(copying, source):

@@ -16,7 +16,11 @@ from headrace.spark.delta_transaction import delta_transaction
 pytestmark = pytest.mark.spark
 
 
-@pytest.fixture(params=["true", "false"], ids=["vectors", "files"])
+VECTORS, FILES = pytest.param("true", id="vectors"), pytest.param("false", id="files")
+FILES_LATER = pytest.param("false", id="files", marks=pytest.mark.long(guard="its other cases"))
+
+
+@pytest.fixture(params=[VECTORS, FILES])
 def table(request, headrace_session, tmp_path):
     path = str(tmp_path / "a `table`")
     rows = some(headrace_session, (1, "Oslo"), (2, "Rome"), (3, None)).coalesce(1)
@@ -55,6 +59,7 @@ def test_rows_are_taken_out_and_added_by_one_commit_that_tells_what_it_did(table
     assert delta_transaction(headrace_session, table).newest_of("a flow") == 7
 
 
+@pytest.mark.parametrize("table", [VECTORS, FILES_LATER], indirect=True)
 def test_what_others_change_before_the_commit_makes_it_fail(table, headrace_session):
     opened = delta_transaction(headrace_session, table)
     opened.add(some(headrace_session, (4, "Bern")))
@@ -66,6 +71,7 @@ def test_what_others_change_before_the_commit_makes_it_fail(table, headrace_sess
     assert rows_in(headrace_session, table) == [(1, "Oslo"), (3, None)]
 
 
+@pytest.mark.parametrize("table", [VECTORS, FILES_LATER], indirect=True)
 def test_a_transaction_reads_the_version_that_it_was_opened_on(table, headrace_session):
     opened = delta_transaction(headrace_session, table)
     without_rome(headrace_session, table)
@@ -73,6 +79,7 @@ def test_a_transaction_reads_the_version_that_it_was_opened_on(table, headrace_s
     assert opened.rows().count() == 3
 
 
+@pytest.mark.parametrize("table", [VECTORS, FILES_LATER], indirect=True)
 def test_a_commit_that_meets_another_is_tried_again(table, headrace_session):
     tries, asked = [], []
 
@@ -90,10 +97,10 @@ def test_a_commit_that_meets_another_is_tried_again(table, headrace_session):
     assert rows_in(headrace_session, table) == [(1, "Oslo"), (3, None), (4, "Bern")]
 
 
-@pytest.mark.parametrize("name", ["t", "g", "s", "action"])
-def test_a_key_may_be_called_as_an_alias_is(name, headrace_session, tmp_path):
-    rows = headrace_session.createDataFrame([(1,), (2,)], f"{name} INT")
+def test_keys_may_be_called_as_aliases_are(headrace_session, tmp_path):
+    names = ["t", "g", "s", "action"]
+    rows = headrace_session.createDataFrame([(n,) * len(names) for n in (1, 2)], ", ".join(f"{n} INT" for n in names))
     rows.write.format("delta").save(str(tmp_path / "table"))
     opened = delta_transaction(headrace_session, str(tmp_path / "table"))
 
-    assert opened.take_out(rows.filter(f"{name} = 2"), [name]) == 1
+    assert opened.take_out(rows.filter("action = 2"), names) == 1

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import functions as F
+from tests.tiers import examples
 
 from headrace.model.outcome import UpdateState
 from headrace.spark.distinct_counts import counting_distinct
@@ -56,7 +57,12 @@ def streams(headrace_session, tmp_path_factory):
     return rows
 
 
-@settings(max_examples=6, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=examples(few=3, many=6),
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(first=ROWS, second=ROWS)
 def test_a_stream_counts_what_a_batch_counts(headrace_session, streams, first, second):
     rows = [dict(zip(("k", "user", "amount"), row, strict=True)) for row in (*first, *second)]

@@ -7,6 +7,7 @@ import json
 import pytest
 from deltalake import DeltaTable
 from pyspark.sql import functions as F
+from tests.dying import die_in_turn, in_turn_or_alone
 
 from headrace.model.outcome import UpdateState
 from headrace.spark.batch_plan import BatchPlan
@@ -14,6 +15,8 @@ from headrace.spark.numbered_rows import numbered
 from headrace.testing import Crashed, Point
 
 pytestmark = pytest.mark.spark
+
+ALONE = pytest.mark.long(guard="its other cases")
 
 CASTS = """
     @dp.table(schema="id INT, text STRING")
@@ -76,13 +79,18 @@ def test_rows_that_a_cast_fails_with_are_set_aside_and_the_others_are_taken(proj
     assert (counts.rows_written, counts.rows_quarantined) == (48, 2)
 
 
-@pytest.mark.parametrize("point", [Point.TO_SET_ASIDE, Point.QUARANTINED, Point.TO_WRITE, Point.WRITTEN, Point.COUNTED])
-def test_every_row_is_in_one_place_when_an_update_dies_and_the_next_one_goes_on(project, point):
+@pytest.mark.parametrize(
+    "deaths",
+    in_turn_or_alone(
+        ALONE,
+        *(Point.TO_SET_ASIDE, Point.QUARANTINED, Point.TO_WRITE, Point.WRITTEN, Point.COUNTED),
+    ),
+)
+def test_every_row_is_in_one_place_when_an_update_dies_and_the_next_one_goes_on(project, deaths):
     pipeline = project(CASTS).given("source", texts(20, bad={4}))
 
-    with pytest.raises(Crashed):
-        pipeline.crash_at(point).run("numbers")
-    result = pipeline.restart().run("numbers")
+    die_in_turn(lambda: pipeline.run("numbers"), pipeline, *deaths)
+    result = pipeline.run("numbers")
 
     assert result.state is UpdateState.COMPLETED
     assert ids(pipeline) == [number for number in range(20) if number != 4]
@@ -104,18 +112,31 @@ def test_a_row_that_no_longer_fails_is_in_the_table_alone(project):
     assert (ids(pipeline), aside(pipeline)) == ([0, 1, 2, 3, 4], {})
 
 
-def test_rules_judge_the_rows_that_are_left(project):
-    pipeline = project(
-        CASTS.replace("    def numbers", '    @dp.expect_or_quarantine("small", "number < 8")\n    def numbers')
-    )
-    pipeline.given("source", texts(10, bad={3}))
+@pytest.fixture(scope="module")
+def ruled(shared_project):
+    """A pipeline whose rows a query fails with, and a rule takes out, and what came of its update."""
+    text = CASTS.replace("    def numbers", '    @dp.expect_or_quarantine("small", "number < 8")\n    def numbers')
+    pipeline = shared_project(text).given("source", texts(10, bad={3}))
+    return pipeline, pipeline.run()
 
-    result = pipeline.run()
+
+def test_rules_judge_the_rows_that_are_left(ruled):
+    pipeline, result = ruled
 
     assert ids(pipeline) == [0, 1, 2, 4, 5, 6, 7]
     assert [row["row"]["id"] for row in pipeline.rows("numbers_quarantine")] == [8, 9]
     counts = result.flow("numbers").counts
     assert (counts.rows_written, counts.rows_quarantined) == (7, 3)
+
+
+def test_what_failed_is_shown_with_what_broke_rules(ruled):
+    pipeline, _ = ruled
+
+    listed = pipeline.project.quarantine_list()
+    shown = pipeline.project.quarantine_show("numbers")
+
+    assert listed == (("numbers", 3, {"query.failed": 1, "small": 2}),)
+    assert [row[shown.columns.index("broken")] for row in shown.rows].count(["query.failed"]) == 1
 
 
 def test_rows_that_a_python_function_raises_for_are_set_aside_with_what_it_raised(project):
@@ -259,20 +280,6 @@ def test_a_sink_gets_the_rows_that_the_query_returns(project, tmp_path):
     assert (counts.rows_written, counts.rows_quarantined) == (7, 1)
 
 
-def test_what_failed_is_shown_with_what_broke_rules(project):
-    pipeline = project(
-        CASTS.replace("    def numbers", '    @dp.expect_or_quarantine("small", "number < 3")\n    def numbers')
-    )
-    pipeline.given("source", texts(5, bad={1}))
-    pipeline.run()
-
-    listed = pipeline.project.quarantine_list()
-    shown = pipeline.project.quarantine_show("numbers")
-
-    assert listed == (("numbers", 3, {"query.failed": 1, "small": 2}),)
-    assert [row[shown.columns.index("broken")] for row in shown.rows].count(["query.failed"]) == 1
-
-
 def test_a_full_refresh_leaves_nothing_of_what_was_set_aside(project):
     pipeline = project(CASTS).given("source", texts(5, bad={1}))
     pipeline.run()
@@ -299,10 +306,13 @@ def statuses(pipeline, *place):
 def test_rows_go_through_a_query_that_was_mended_and_the_others_stay(project):
     pipeline = project(CASTS).given("source", [*texts(6, bad={1}), {"id": 9, "text": "nine"}])
     pipeline.run()
-    mended(pipeline, 'F.col("text").cast("int")', "F.expr(\"CAST(replace(text, 'x', '0') AS INT)\")")
 
+    unchanged = pipeline.replay("numbers")
+    before = statuses(pipeline), pipeline.run().state
+    mended(pipeline, 'F.col("text").cast("int")', "F.expr(\"CAST(replace(text, 'x', '0') AS INT)\")")
     result = pipeline.replay("numbers")
 
+    assert (unchanged.error, before) == ("REPLAY.STILL_FAIL", ({1: "open", 9: "open"}, UpdateState.COMPLETED))
     assert ids(pipeline) == [0, 1, 2, 3, 4, 5]
     assert statuses(pipeline) == {1: "replayed", 9: "open"}
     assert result.flow("numbers").counts.rows_written == 1
@@ -317,31 +327,32 @@ def test_rows_get_new_values_before_they_are_replayed(project):
     assert {row["id"]: row["number"] for row in pipeline.rows("numbers")} == {0: 0, 1: 10, 2: 2, 3: 30}
 
 
-def test_nothing_changes_when_all_rows_still_fail(project):
-    pipeline = project(CASTS).given("source", texts(4, bad={1}))
-    pipeline.run()
-
-    result = pipeline.replay("numbers")
-
-    assert result.error == "REPLAY.STILL_FAIL"
-    assert statuses(pipeline) == {1: "open"}
-    assert pipeline.run().state is UpdateState.COMPLETED
-
-
-@pytest.mark.parametrize("point", [Point.TO_WRITE, Point.WRITTEN, Point.COUNTED, Point.MARKED])
-def test_each_row_is_replayed_once_when_the_replay_dies_and_the_next_update_ends_it(project, point):
+@pytest.mark.parametrize(
+    "deaths",
+    in_turn_or_alone(
+        ALONE,
+        *(Point.TO_WRITE, Point.WRITTEN, Point.COUNTED, Point.MARKED),
+    ),
+)
+def test_each_row_is_replayed_once_when_the_replay_dies_and_the_next_update_ends_it(project, deaths):
     pipeline = project(CASTS).given("source", texts(6, bad={1, 4}))
     pipeline.run()
     mended(pipeline)
-    with pytest.raises(Crashed):
-        pipeline.crash_at(point).replay("numbers")
 
-    pipeline.restart().run("numbers")
+    die_in_turn(lambda: pipeline.replay("numbers"), pipeline, deaths[0])
+    die_in_turn(lambda: pipeline.run("numbers"), pipeline, *deaths[1:])
+    pipeline.run("numbers")
 
     assert ids(pipeline) == [0, 1, 2, 3, 4, 5]
     assert statuses(pipeline) == {1: "replayed", 4: "replayed"}
 
 
+@pytest.mark.long(
+    guard=(
+        "tests/spark/test_failing_rows.py::test_each_row_is_replayed_once_when_the_replay_dies_and_the_next_update_ends_it",
+        "tests/spark/test_refused_rows.py::test_rows_that_were_refused_go_to_their_sink_once_more",
+    )
+)
 def test_a_sink_gets_what_is_replayed_once(project, tmp_path):
     pipeline = project(SINKS.format(folder=tmp_path)).given("source", texts(4, bad={2}))
     pipeline.run()
@@ -434,6 +445,7 @@ def test_a_batch_that_is_in_the_table_stays_as_it_was_when_other_code_counts_it(
     assert (counts.rows_written, counts.rows_quarantined) == (4, 1)
 
 
+@pytest.mark.long(guard="tests/spark/test_failing_rows.py::test_a_row_that_no_longer_fails_is_in_the_table_alone")
 def test_a_row_is_in_the_table_alone_when_the_setting_is_gone(project):
     pipeline = project(CASTS).given("source", texts(5, bad={1}))
     with pytest.raises(Crashed):

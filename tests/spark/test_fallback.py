@@ -6,6 +6,7 @@ import math
 from pathlib import Path
 
 import pytest
+from tests.dying import die_in_turn, in_turn_or_alone
 from tests.heard import heard
 from tests.servers.postgres import running_postgres
 from tests.servers.receiver import running_receiver
@@ -16,6 +17,8 @@ from headrace.model.outcome import FlowState, UpdateState
 from headrace.testing import Crashed, Point
 
 pytestmark = pytest.mark.spark
+
+ALONE = pytest.mark.long(guard="its other cases")
 
 FIRST, SECOND, THIRD = ([{"id": n, "name": f"n{n}"} for n in range(start, start + 4)] for start in (10, 14, 18))
 TEXT = """
@@ -126,14 +129,20 @@ def test_a_batch_that_waits_reaches_a_server_once_that_is_back_when_the_next_upd
     assert ids(answered) == [*range(10, 18)]
 
 
-@pytest.mark.parametrize("point", [Point.TO_WRITE, Point.WAITS, Point.NOTED])
-def test_a_batch_that_has_to_wait_waits_once_when_the_update_dies(project, server, point):
+@pytest.mark.parametrize(
+    "deaths",
+    in_turn_or_alone(
+        ALONE,
+        *((Point.TO_WRITE, 1), Point.WAITS, Point.NOTED),
+        alone=tuple((point, 1) for point in (Point.TO_WRITE, Point.WAITS, Point.NOTED)),
+    ),
+)
+def test_a_batch_that_has_to_wait_waits_once_when_the_update_dies(project, server, deaths):
     pipeline = project(http(server)).given("source", FIRST, SECOND)
     server.answer = down
-    with pytest.raises(Crashed):
-        pipeline.crash_at(point, skip=1).run()
 
-    again = pipeline.restart().run()
+    die_in_turn(pipeline.run, pipeline, *deaths)
+    again = pipeline.run()
     waiting = Path(pipeline.settings.storage) / "checkpoints" / "default" / "out" / "deliver" / "waiting" / "sink"
     batches = [(one.place, one.number) for one in waiting_batches(waiting)]
     server.answer = lambda _request, _number: 200
@@ -146,7 +155,7 @@ def test_a_batch_that_has_to_wait_waits_once_when_the_update_dies(project, serve
 
 @pytest.mark.parametrize(("status", "code"), [(401, "SINK.HTTP_REFUSED"), (500, "SINK.HTTP_DOWN")])
 def test_what_may_come_again_fails_the_flow(project, server, status, code):
-    pipeline = project(http(server)).given("source", FIRST)
+    pipeline = project(http(server), max_flow_retries=0).given("source", FIRST)
     server.answer = lambda _request, _number: status
 
     result = pipeline.run()
@@ -202,7 +211,7 @@ def test_rows_that_are_refused_after_they_waited_are_set_aside(project, server):
 
 
 def test_what_waits_comes_first_when_the_fallback_is_taken_away(project, server):
-    pipeline = project(http(server)).given("source", FIRST)
+    pipeline = project(http(server), max_flow_retries=0).given("source", FIRST)
     server.answer = down
     pipeline.run()
 
@@ -258,18 +267,21 @@ def orders(database):
     return lambda: sorted(database.rows("out_orders"), key=lambda row: row["id"])
 
 
-@pytest.mark.parametrize("point", [None, Point.STAGED, Point.WRITTEN, Point.CAUGHT_UP])
-def test_each_row_is_in_a_database_once_that_goes_away_and_comes_back(project, database, orders, point):
+@pytest.mark.parametrize(
+    "deaths",
+    in_turn_or_alone(
+        ALONE,
+        *(Point.STAGED, Point.WRITTEN, Point.CAUGHT_UP),
+    ),
+)
+def test_each_row_is_in_a_database_once_that_goes_away_and_comes_back(project, database, orders, deaths):
     options = database.options(dbtable="out_orders", fallback="storage")
     pipeline = project(text("jdbc", options, ".repartition(2)")).given("source", FIRST)
     pipeline.run()
 
     with database.away():
         away, events = heard(pipeline.given("source", SECOND, THIRD))
-    if point is not None:
-        with pytest.raises(Crashed):
-            pipeline.crash_at(point).run()
-        pipeline.restart()
+    die_in_turn(pipeline.run, pipeline, *deaths)
     back = pipeline.run()
 
     assert (away.state, warnings(events)) == (UpdateState.COMPLETED, ["SINK.DOWN"])
@@ -279,7 +291,7 @@ def test_each_row_is_in_a_database_once_that_goes_away_and_comes_back(project, d
 
 
 def test_a_flow_fails_whose_database_is_down_and_goes_on_when_it_is_back(project, database, orders):
-    pipeline = project(text("jdbc", database.options(dbtable="out_orders"))).given("source", FIRST)
+    pipeline = project(text("jdbc", database.options(dbtable="out_orders")), max_flow_retries=0).given("source", FIRST)
 
     with database.away():
         away = pipeline.run()
@@ -291,7 +303,7 @@ def test_a_flow_fails_whose_database_is_down_and_goes_on_when_it_is_back(project
 
 def test_a_user_whom_a_database_does_not_let_in_fails_the_flow(project, database, orders):
     options = {**database.options(dbtable="out_orders", fallback="storage"), "user": "nobody"}
-    pipeline = project(text("jdbc", options)).given("source", FIRST)
+    pipeline = project(text("jdbc", options), max_flow_retries=0).given("source", FIRST)
 
     result = pipeline.run()
 

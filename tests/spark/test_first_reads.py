@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import pytest
 from deltalake import DeltaTable
+from tests.dying import die_in_turn, in_turn_or_alone
 
 from headrace.model.outcome import UpdateState
-from headrace.testing import Crashed, Point
+from headrace.testing import Point
 
 pytestmark = pytest.mark.spark
+
+ALONE = pytest.mark.long(guard="its other cases")
 
 TEXT = """
     @dp.table(schema="id INT")
@@ -55,11 +58,16 @@ def test_rows_that_were_deleted_are_not_read_and_a_query_may_say_where_it_begins
     assert ids(pipeline, "twice") == [1, 2, 3, 10, 30]
 
 
-@pytest.mark.parametrize("point", [Point.WRITTEN, Point.COUNTED])
-def test_no_row_is_lost_or_doubled_when_a_crash_comes_in_the_first_batch(pipeline, point):
-    with pytest.raises(Crashed):
-        pipeline.crash_at(point).run("one_by_one")
-    pipeline.given("source", [{"id": 4}]).restart().run("one_by_one")
+@pytest.mark.parametrize(
+    "deaths",
+    in_turn_or_alone(
+        ALONE,
+        *(Point.WRITTEN, Point.COUNTED),
+    ),
+)
+def test_no_row_is_lost_or_doubled_when_a_crash_comes_in_the_first_batch(pipeline, deaths):
+    die_in_turn(lambda: pipeline.run("one_by_one"), pipeline, *deaths)
+    pipeline.given("source", [{"id": 4}]).run("one_by_one")
 
     assert ids(pipeline, "one_by_one") == [1, 2, 3, 4]
     assert pipeline.plan("one_by_one").empty

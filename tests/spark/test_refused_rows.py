@@ -7,13 +7,17 @@ from pathlib import Path
 
 import pytest
 from tests.delivering import FIRST, FLOW, IDS, SECOND, SOURCE, ids, jdbc, rows_of_delta, sink
+from tests.dying import die_in_turn, in_turn_or_alone
 from tests.servers.receiver import running_receiver
 
 from headrace.errors import PipelineError
 from headrace.model.outcome import UpdateState
-from headrace.testing import Crashed, Point
+from headrace.runtime import retry
+from headrace.testing import Point
 
 pytestmark = pytest.mark.spark
+
+ALONE = pytest.mark.long(guard="its other cases")
 
 SPARING = FLOW.replace('target="out"', 'target="out", spark_conf={"headrace.failing_rows": "quarantine"}')
 
@@ -25,16 +29,20 @@ def refused(pipeline, sink="out"):
     return sorted((int(json.loads(row["row"])["id"]), row["sink"], row["error"]) for row in rows)
 
 
-@pytest.mark.parametrize("point", [None, Point.QUARANTINED, Point.WRITTEN])
-def test_rows_that_a_database_refuses_are_set_aside_and_the_others_are_in_it(project, postgres, out_orders, point):
+@pytest.mark.parametrize(
+    "deaths",
+    in_turn_or_alone(
+        ALONE,
+        *(Point.QUARANTINED, Point.WRITTEN),
+    ),
+)
+def test_rows_that_a_database_refuses_are_set_aside_and_the_others_are_in_it(project, postgres, out_orders, deaths):
     postgres.execute("ALTER TABLE out_orders ALTER COLUMN name TYPE varchar(5), ADD CHECK (id <> 2)")
     long = {"id": 9, "name": "much too long"}
     pipeline = project(SOURCE + jdbc(postgres) + SPARING).given("source", [*FIRST, long], [*SECOND, {"id": 0}])
 
-    if point is not None:
-        with pytest.raises(Crashed):
-            pipeline.crash_at(point).run()
-    result = pipeline.restart().run()
+    die_in_turn(pipeline.run, pipeline, *deaths)
+    result = pipeline.run()
 
     assert result.state is UpdateState.COMPLETED, result.outcome.error
     assert ids(out_orders()) == [0, 1, 3, 4, 5, 6, 7]
@@ -45,8 +53,14 @@ def test_rows_that_a_database_refuses_are_set_aside_and_the_others_are_in_it(pro
     assert (counts.rows_written, counts.rows_quarantined) == (7, 3)
 
 
-@pytest.mark.parametrize("point", [None, Point.QUARANTINED, Point.WRITTEN])
-def test_rows_that_a_server_refuses_are_set_aside_and_the_others_are_taken(project, tmp_path, point):
+@pytest.mark.parametrize(
+    "deaths",
+    in_turn_or_alone(
+        ALONE,
+        *(Point.QUARANTINED, Point.WRITTEN),
+    ),
+)
+def test_rows_that_a_server_refuses_are_set_aside_and_the_others_are_taken(project, tmp_path, deaths):
     with running_receiver() as server:
         server.answer = lambda request, _: 422 if {row["id"] for row in request.rows} & {2, 5} else 200
         text = SOURCE + sink("http", url=server.url, rowsPerRequest=4)
@@ -54,10 +68,8 @@ def test_rows_that_a_server_refuses_are_set_aside_and_the_others_are_taken(proje
         text += SPARING.replace('target="out"', 'target=["out", "lake"]')
         pipeline = project(text).given("source", FIRST, SECOND)
 
-        if point is not None:
-            with pytest.raises(Crashed):
-                pipeline.crash_at(point).run()
-        pipeline.restart().run()
+        die_in_turn(pipeline.run, pipeline, *deaths)
+        pipeline.run()
 
         assert ids(server.taken) == [0, 1, 3, 4, 6, 7]
     assert ids(rows_of_delta(tmp_path / "lake")) == IDS
@@ -81,20 +93,38 @@ def test_a_flow_fails_when_a_sink_refuses_too_many_rows(project):
     assert refused(pipeline) == []
 
 
-def test_what_a_sink_has_refused_is_shown_with_the_reason(project):
+@pytest.fixture
+def refusing(project):
+    """A server that has refused one row, and the pipeline that sends to it."""
     with running_receiver() as server:
         server.answer = lambda request, _: 422 if request.rows[0]["id"] == 2 else 200
         pipeline = project(SOURCE + sink("http", url=server.url, rowsPerRequest=1) + SPARING).given("source", FIRST)
         pipeline.run()
+        yield pipeline
 
-    shown = pipeline.project.quarantine_show("out")
 
-    assert pipeline.project.quarantine_list() == (("out", 1, {"sink.refused": 1}),)
+def test_what_a_sink_has_refused_is_shown_with_the_reason(refusing):
+    shown = refusing.project.quarantine_show("out")
+
+    assert refusing.project.quarantine_list() == (("out", 1, {"sink.refused": 1}),)
     assert dict(zip(shown.columns, shown.rows[0], strict=True))["error"] == REFUSED
 
 
-@pytest.mark.parametrize("point", [None, Point.WRITTEN, Point.MARKED])
-def test_rows_that_were_refused_go_to_their_sink_once_more(project, postgres, out_orders, tmp_path, point):
+def test_rows_of_two_causes_are_replayed_one_after_the_other(refusing):
+    for rules, code in ((["sink.refused", "query.failed"], "REPLAY.ONE_CAUSE"), (["no such"], "REPLAY.NOTHING")):
+        with pytest.raises(PipelineError) as caught:
+            refusing.replay("out", rules=rules)
+        assert caught.value.code == code
+
+
+@pytest.mark.parametrize(
+    "deaths",
+    [
+        (),
+        *in_turn_or_alone(ALONE, *(Point.WRITTEN, Point.MARKED)),
+    ],
+)
+def test_rows_that_were_refused_go_to_their_sink_once_more(project, postgres, out_orders, tmp_path, deaths):
     postgres.execute("ALTER TABLE out_orders ADD CONSTRAINT small CHECK (id NOT IN (2, 5))")
     text = SOURCE + jdbc(postgres)
     text += f'\n    dp.create_sink("lake", "delta", {{"path": {str(tmp_path / "lake")!r}}})\n'
@@ -103,14 +133,14 @@ def test_rows_that_were_refused_go_to_their_sink_once_more(project, postgres, ou
     pipeline.run()
     postgres.execute("ALTER TABLE out_orders DROP CONSTRAINT small, ADD CHECK (id <> 5)")
 
-    if point is None:
+    if not deaths:
         result = pipeline.replay("deliver_targets", rules=["sink.refused"])
         counts = result.flow("deliver").counts
         assert (counts.rows_written, counts.rows_quarantined) == (1, 1)
     else:
-        with pytest.raises(Crashed):
-            pipeline.crash_at(point).replay("deliver_targets")
-        pipeline.restart().run("deliver_targets")
+        die_in_turn(lambda: pipeline.replay("deliver_targets"), pipeline, deaths[0])
+        die_in_turn(lambda: pipeline.run("deliver_targets"), pipeline, *deaths[1:])
+        pipeline.run("deliver_targets")
 
     assert ids(out_orders()) == [0, 1, 2, 3, 4, 6, 7]
     assert ids(rows_of_delta(tmp_path / "lake")) == IDS
@@ -129,7 +159,8 @@ def refused_by_both(project, postgres, server):
     return pipeline
 
 
-def test_a_replay_that_is_tried_again_settles_the_rows_that_it_began_with(project, postgres, out_orders):
+def test_a_replay_that_is_tried_again_settles_the_rows_that_it_began_with(project, postgres, out_orders, monkeypatch):
+    monkeypatch.setattr(retry, "FIRST_DELAY_S", 0.05)
     with running_receiver() as server:
         pipeline = refused_by_both(project, postgres, server)
         postgres.execute("ALTER TABLE out_orders DROP CONSTRAINT small, ADD CHECK (id <> 5)")
@@ -155,16 +186,6 @@ def test_a_replay_that_a_sink_cannot_take_is_given_up(project, postgres, out_ord
 
     assert (result.state, again.state) == (UpdateState.FAILED, UpdateState.COMPLETED)
     assert {row["name"] for row in server.taken if row["id"] in (2, 3)} == {"mended"}
-
-
-def test_rows_of_two_causes_are_replayed_one_after_the_other(project, postgres, out_orders):
-    with running_receiver() as server:
-        pipeline = refused_by_both(project, postgres, server)
-
-    for rules, code in ((["sink.refused", "query.failed"], "REPLAY.ONE_CAUSE"), (["no such"], "REPLAY.NOTHING")):
-        with pytest.raises(PipelineError) as caught:
-            pipeline.replay("deliver_targets", rules=rules)
-        assert caught.value.code == code
 
 
 def test_refused_rows_of_a_flow_have_its_own_columns_when_they_are_replayed(project):
