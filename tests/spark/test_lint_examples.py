@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.ending import ends
 
 from headrace.errors import Problems
 from headrace.lint.catalog import RULES
@@ -86,8 +87,9 @@ def run(headrace_session, tmp_path):
             (tmp_path / "data" / name / f"{number}.json").write_text(text)
 
     def call(text):
-        names = {"spark": headrace_session, "__name__": "example"}
-        exec(compile(below(tmp_path, text), "example.py", "exec"), names)
+        names = {"spark": headrace_session, "__name__": "example", "ends": ends}
+        text = below(tmp_path, text).replace("query.awaitTermination(30)", "ends(query)")
+        exec(compile(text, "example.py", "exec"), names)
         return Ran(names, tmp_path, headrace_session)
 
     with unchanged(headrace_session, tmp_path), serving(None):
@@ -186,8 +188,19 @@ TRAPS = {
 }
 
 
+# They update tables again and again.
+LONG = pytest.mark.long(
+    guard=(
+        "tests/spark/test_lint_examples.py::test_the_failing_example_is_a_trap_and_the_passing_one_is_none",
+        "tests/spark/test_lint_examples.py::test_the_passing_example_works",
+        "tests/spark/test_ready_session.py::test_options_of_writers_that_are_settings_of_delta_are_in_force",
+    )
+)
+SLOW = ("ignore-changes", "setting-without-effect")
+
+
 @pytest.mark.parametrize("kind", ["failing", "passing"])
-@pytest.mark.parametrize("rule_id", TRAPS)
+@pytest.mark.parametrize("rule_id", [pytest.param(one, marks=LONG if one in SLOW else ()) for one in TRAPS])
 def test_the_failing_example_is_a_trap_and_the_passing_one_is_none(run, rule_id, kind):
     found, trapped, right = TRAPS[rule_id]
 

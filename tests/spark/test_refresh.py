@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from threading import Event
 
@@ -49,14 +50,23 @@ def codes(found):
     return [error.code for error in found.value]
 
 
+@pytest.fixture(scope="module")
+def chain_after_one_update(prepared):
+    def set_up(shared_project):
+        pipeline = shared_project(CHAIN, configuration={"landing": "landing"})
+        pipeline.settings = replace(pipeline.settings, configuration={"landing": f"{pipeline.folder}/landing"})
+        pipeline.land("landing/1 ä.json", rows(1, -1))
+        pipeline.land("landing/2.json", rows(2, -2))
+        assert pipeline.run().state is UpdateState.COMPLETED
+        return pipeline
+
+    return prepared(set_up)
+
+
 @pytest.fixture
-def chain(project, tmp_path):
+def chain(chain_after_one_update):
     """Files into a table, and that into another one; each of two files has brought a row and a bad one."""
-    pipeline = project(CHAIN, configuration={"landing": str(tmp_path / "project" / "landing")})
-    pipeline.land("landing/1 ä.json", rows(1, -1))
-    pipeline.land("landing/2.json", rows(2, -2))
-    assert pipeline.run().state is UpdateState.COMPLETED
-    return pipeline
+    return chain_after_one_update.restored()
 
 
 def test_a_full_refresh_says_what_it_clears_and_reads_again(chain):
@@ -220,12 +230,20 @@ def test_a_source_that_only_its_reader_knows_counts_as_one_that_cannot_be_read_a
     assert codes(found) == ["RESET.CANNOT_START"]
 
 
+@pytest.fixture(scope="module")
+def calm_after_one_update(prepared):
+    def set_up(shared_project):
+        pipeline = shared_project(CALM).given("source", rows(1), rows(2), rows(3))
+        pipeline.run("target")
+        return pipeline
+
+    return prepared(set_up)
+
+
 @pytest.fixture
-def calm(project):
+def calm(calm_after_one_update):
     """A stream that has read three commits of a table."""
-    pipeline = project(CALM).given("source", rows(1), rows(2), rows(3))
-    pipeline.run("target")
-    return pipeline
+    return calm_after_one_update.restored()
 
 
 def commits(pipeline):
