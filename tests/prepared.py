@@ -29,7 +29,7 @@ class Prepared:
         shutil.copytree(pipeline.folder, kept)
 
     def restored(self) -> Pipeline:
-        """The pipeline as it was when it was prepared, at the same path: checkpoints and logs contain absolute paths."""
+        """The pipeline as it was prepared, at the same path, because checkpoints contain absolute paths."""
         folder = self._pipeline.folder
         shutil.rmtree(folder)
         shutil.copytree(self._kept, folder)

@@ -112,7 +112,13 @@ def example(rule_id, kind):
     return next(getattr(rule, kind) for rule in RULES if rule.id == rule_id)
 
 
-@pytest.mark.parametrize("rule_id", FAILS)
+SLOW_RULES = ("changed-source", "merge-several-rows")
+OTHER_CASES = pytest.mark.long(guard="its other cases")
+
+
+@pytest.mark.parametrize(
+    "rule_id", [pytest.param(one, marks=OTHER_CASES if one in SLOW_RULES else ()) for one in FAILS]
+)
 def test_the_failing_example_fails_as_its_rule_says(run, rule_id):
     with pytest.raises(Exception) as raised:  # noqa: PT011 - of many kinds; what it says is compared
         run(example(rule_id, "failing"))
@@ -156,7 +162,15 @@ PASSES = {
 }
 
 
-@pytest.mark.parametrize("rule_id", PASSES)
+SLOW_PASSES = (
+    *(*SLOW_RULES, "no-watermark", "groups-with-state", "stream-window-function", "stream-cache"),
+    *("writer-table", "started-twice", "output-mode", "static-outer-join"),
+)
+
+
+@pytest.mark.parametrize(
+    "rule_id", [pytest.param(one, marks=OTHER_CASES if one in SLOW_PASSES else ()) for one in PASSES]
+)
 def test_the_passing_example_works(run, rule_id):
     found, expected = PASSES[rule_id]
 
@@ -188,15 +202,17 @@ TRAPS = {
 }
 
 
-# They update tables again and again.
+# Each of these runs several streams or statements.
 LONG = pytest.mark.long(
     guard=(
-        "tests/spark/test_lint_examples.py::test_the_failing_example_is_a_trap_and_the_passing_one_is_none",
-        "tests/spark/test_lint_examples.py::test_the_passing_example_works",
+        "its other cases",
         "tests/spark/test_ready_session.py::test_options_of_writers_that_are_settings_of_delta_are_in_force",
     )
 )
-SLOW = ("ignore-changes", "setting-without-effect")
+SLOW = (
+    *("ignore-changes", "setting-without-effect", "duplicates-across-batches", "new-checkpoint"),
+    *("limit-in-foreach-batch", "unbounded-state", "change-types"),
+)
 
 
 @pytest.mark.parametrize("kind", ["failing", "passing"])

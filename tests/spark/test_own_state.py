@@ -83,10 +83,7 @@ QUIET = """
     """
 
 
-BY_A_TIMER = "tests/spark/test_own_state.py::test_a_timer_of_the_clock_fires_once_in_an_update_that_ends"
-
-
-@pytest.mark.parametrize("point", [None, pytest.param(Point.WRITTEN, marks=pytest.mark.long(guard=BY_A_TIMER))])
+@pytest.mark.parametrize("point", [None, pytest.param(Point.WRITTEN, marks=pytest.mark.long(guard="its other cases"))])
 def test_a_timer_of_the_clock_fires_once_in_an_update_that_ends(project, point):
     pipeline = project(QUIET).given("source", [{"user": "a"}, {"user": "b"}])
     if point is not None:

@@ -27,7 +27,9 @@ EVENTS = st.lists(
     min_size=5,
     max_size=40,
 )
-ONCE = settings(max_examples=examples(few=5, many=20), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+ONCE = settings(
+    max_examples=examples(few=5, many=20), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 
 
 def event(number, user, minute, page="view"):

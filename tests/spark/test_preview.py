@@ -60,7 +60,7 @@ def shown(preview):
     return sorted(map(str, (row.values() for row in map(dict, preview.to_json()))))
 
 
-def test_every_kind_is_previewed_before_and_after_the_first_update(pipeline):
+def test_every_kind_is_previewed_and_explained_before_and_after_the_first_update(pipeline):
     storage = pipeline.folder / "storage"
     preview = pipeline.project.preview
 
@@ -82,25 +82,20 @@ def test_every_kind_is_previewed_before_and_after_the_first_update(pipeline):
     assert ([row["id"] for row in one.to_json()], one.sampled) == ([1], ())
     assert files(storage) == there
 
+    said = pipeline.project.explain("silver").to_json()
+    flows = {flow["flow"]: flow for flow in said["flows"]}
+    assert flows["fresh"]["positions"] == [{"source": 'table "bronze"', "position": "read through version 1 of 1"}]
+    assert (said["table"]["rows"], said["read_by"]) == (2, ["counted", "failing"])
+    assert flows["history"]["next_update"] == "up to date: ran once"
+    (bronze,) = pipeline.project.explain("bronze").to_json()["flows"]
+    assert [entry["position"] for entry in bronze["positions"]] == ["1 file taken"]
+
 
 def test_a_preview_fails_as_an_update_would(pipeline):
     with pytest.raises(PipelineError) as found:
         pipeline.project.preview("failing")
 
     assert (found.value.code, found.value.params["name"]) == ("EXPECTATION.FAILED", "small")
-
-
-def test_what_is_known_of_a_stream_is_explained(pipeline):
-    pipeline.run("bronze", "silver", "counted")
-    said = pipeline.project.explain("silver")
-
-    flows = {flow["flow"]: flow for flow in said.to_json()["flows"]}
-    assert flows["fresh"]["positions"] == [{"source": 'table "bronze"', "position": "read through version 1 of 1"}]
-    assert said.to_json()["table"]["rows"] == 2
-    assert said.to_json()["read_by"] == ["counted", "failing"]
-    assert flows["history"]["next_update"] == "up to date: ran once"
-    (bronze,) = pipeline.project.explain("bronze").to_json()["flows"]
-    assert [entry["position"] for entry in bronze["positions"]] == ["1 file taken"]
 
 
 def test_it_is_explained_when_a_view_is_looked_at_again(project, tmp_path):

@@ -303,7 +303,7 @@ def test_a_star_import_brings_the_names_that_documents_use(scripts):
 
 def test_options_of_writers_that_are_settings_of_delta_are_in_force(scripts):
     names = scripts.run("""
-        for _ in range(3):
+        for _ in range(2):
             writer = spark.range(1).write.format("delta").mode("append")
             writer.option("optimizeWrite", "true").option("autoCompact", "true").saveAsTable("bronze.events")
         spark.conf.set("spark.databricks.delta.autoCompact.minNumFiles", "2")

@@ -154,6 +154,7 @@ def test_the_reader_of_a_table_that_died_in_its_full_refresh_loses_no_row_unaske
     assert chain.plan().empty
 
 
+@pytest.mark.long(guard="tests/spark/test_refresh.py::test_a_table_that_lost_rows_cannot_give_them_to_its_reader_again")
 def test_rows_that_a_table_has_lost_are_asked_about_after_its_next_clearing_too(chain):
     (chain.folder / "landing" / "1 ä.json").unlink()
     chain.run(full_refresh=["bronze"], accept_data_loss=True)
@@ -291,7 +292,7 @@ def test_the_plan_says_what_a_reset_reads_again(calm):
     assert plan.to_json()["flows"][-1]["restart"]["start"] == "version:1"
 
 
-@pytest.mark.parametrize("start", ["latest", "earliest"])
+@pytest.mark.parametrize("start", [pytest.param("latest", marks=pytest.mark.long(guard="its other cases")), "earliest"])
 def test_a_reset_that_dies_halfway_has_not_happened(calm, start):
     with pytest.raises(Crashed):
         calm.crash_at(Point.SEEDED).run("target", reset_checkpoint=[f"target={start}"])

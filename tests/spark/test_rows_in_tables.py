@@ -30,8 +30,14 @@ def deleted_from(session, path, properties, confs):
     ("properties", "confs", "files", "checkpoints"),
     [
         ({"delta.checkpointInterval": "100", "delta.enableTypeWidening": "true"}, {}, "*", range(1)),
-        ({"delta.checkpointInterval": "3"}, {}, "*", range(1, 9)),
-        ({"delta.checkpointInterval": "4"}, {PART_SIZE: "2"}, "*.*.parquet", range(2, 9)),
+        pytest.param(
+            *({"delta.checkpointInterval": "3"}, {}, "*", range(1, 9)),
+            marks=pytest.mark.long(guard="its other cases"),
+        ),
+        pytest.param(
+            *({"delta.checkpointInterval": "4"}, {PART_SIZE: "2"}, "*.*.parquet", range(2, 9)),
+            marks=pytest.mark.long(guard="its other cases"),
+        ),
         (
             {"delta.checkpointInterval": "3", "delta.checkpointPolicy": "v2", "delta.enableTypeWidening": "true"},
             {},
