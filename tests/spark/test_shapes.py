@@ -25,7 +25,7 @@ def change(pipeline, before, after):
 
 
 VIEW = """
-    @dp.materialized_view(schema="id BIGINT COMMENT 'the number', later STRING COMMENT 'not yet', k INT", {layout})
+    @dp.materialized_view(schema="id BIGINT COMMENT 'the number', later STRING COMMENT 'not yet', k INT")
     @dp.expect_or_quarantine("small", "id < 2 AND later IS NULL")
     def view():
         return spark.range(3).selectExpr("CAST(id % 2 AS INT) AS K", "ID")
@@ -33,7 +33,7 @@ VIEW = """
 
 
 def test_what_is_declared_for_a_view_survives_its_computation(project):
-    pipeline = project(VIEW.format(layout=""))
+    pipeline = project(VIEW)
 
     result = pipeline.run()
 
@@ -58,9 +58,16 @@ LAYOUTS = {
 }
 
 
+LAID_OUT = """
+    @dp.materialized_view(schema="id BIGINT, later STRING, k INT", {layout})
+    def {name}():
+        return spark.range(3).selectExpr("CAST(id % 2 AS INT) AS K", "ID")
+    """
+
+
 def test_the_layout_of_a_view_is_brought_to_what_is_declared(project):
     def declare(version):
-        views = (VIEW.format(layout=layouts[version]).replace("def view", f"def {n}") for n, layouts in LAYOUTS.items())
+        views = (LAID_OUT.format(name=name, layout=layouts[version]) for name, layouts in LAYOUTS.items())
         return "from headrace import pipelines as dp\n" + textwrap.dedent("".join(views))
 
     pipeline = project(files={"transformations/project.py": declare(0)})
