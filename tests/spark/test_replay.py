@@ -160,6 +160,9 @@ def test_a_replay_that_died_is_given_up_when_it_is_abandoned(orders):
     assert ids(orders.rows("orders")) == [0, 1, 2, 3, 4, 5]
 
 
+@pytest.mark.long(
+    guard="tests/spark/test_replay.py::test_no_row_is_lost_or_doubled_when_a_replay_dies_and_the_next_update_finishes_it"
+)
 def test_rows_of_a_replay_that_died_are_not_left_when_the_rule_is_gone(orders):
     changed(orders, "amount > 0", "amount > -1")
     with pytest.raises(Crashed):

@@ -292,9 +292,10 @@ def test_a_key_is_in_a_materialized_view_once_however_often_it_is_computed(proje
     assert ids(pipeline.recomputed("orders")) == [1, 2, 3]
 
 
-@pytest.mark.parametrize(
-    "point", [pytest.param(Point.TO_WRITE, marks=pytest.mark.long(guard="its other cases")), Point.WRITTEN]
+@pytest.mark.long(
+    guard="tests/spark/test_table_rules.py::test_a_key_is_in_the_table_once_whichever_batches_it_comes_in_when_the_update_dies_beside_a_commit"
 )
+@pytest.mark.parametrize("point", [Point.TO_WRITE, Point.WRITTEN])
 def test_rows_that_are_dropped_are_counted_once_when_the_update_dies_beside_a_commit(project, point):
     pipeline = project(orders('dp.unique("id")', "drop"))
     pipeline.given("source", batch(1, 1), batch(1, 2, 2))
@@ -353,6 +354,12 @@ def test_rows_of_a_table_are_counted_with_those_that_a_batch_brings(project):
     assert ids(result.rows("orders")) == [1, 2, 3]
 
 
+@pytest.mark.long(
+    guard=(
+        "tests/spark/test_table_rules.py::test_a_key_is_in_the_table_once_whichever_batches_it_comes_in_when_the_update_dies_beside_a_commit",
+        "tests/spark/test_table_rules.py::test_what_is_counted_of_a_table_is_in_the_event_log",
+    )
+)
 def test_a_count_is_in_the_event_log_when_the_update_dies_before_it_is_told(project):
     pipeline = project(orders("dp.row_count(at_most=3)", "fail").replace("expect_or_fail", "expect"))
     pipeline.given("source", batch(1, 2), batch(3, 4)).crash_at(Point.WRITTEN, skip=1)
