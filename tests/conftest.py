@@ -61,6 +61,14 @@ def shared_project(headrace_session, tmp_path_factory):
         yield make
 
 
+@pytest.fixture(scope="module")
+def prepared(shared_project, tmp_path_factory):
+    """Runs a function that sets up a pipeline, and keeps a copy that each test of the module can restore."""
+    from tests.prepared import Prepared  # noqa: PLC0415 - with Spark, for tests that need it
+
+    return lambda set_up: Prepared(set_up(shared_project), tmp_path_factory.mktemp("prepared") / "kept")
+
+
 @pytest.fixture(scope="session")
 def aws():
     """A server that answers as Amazon's do, and the environment that leads there."""

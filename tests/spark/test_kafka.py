@@ -198,6 +198,12 @@ def test_results_that_a_batch_has_closed_wait_when_the_broker_no_longer_has_its_
     assert sorted((row["hour"], row["count"]) for row in pipeline.rows("hours")) == [(0, 2), (2, 1)]
 
 
+@pytest.mark.long(
+    guard=(
+        "tests/spark/test_kafka.py::test_what_goes_on_reads_partitions_that_are_added_and_counts_what_is_lost_while_it_waits",
+        "tests/spark/test_kafka.py::test_a_broker_that_does_not_answer_keeps_no_other_flow_waiting",
+    )
+)
 def test_an_update_that_goes_on_outlives_a_restart_of_the_broker(kafka, project):
     topic = kafka.topic()
     pipeline = project(reading(of(kafka, topic)))
@@ -349,7 +355,10 @@ ID = '{"type": "record", "name": "r", "fields": [{"name": "id", "type": "int"}]}
     ("parsed", "good", "bad"),
     [
         ("""from_json(CAST(value AS STRING), "id INT", map("mode", "FAILFAST"))""", b'{"id": 7}', b'{"id": '),
-        (f"from_avro(substring(value, 6), '{ID}')", b"head:\x0e", b"head:"),
+        pytest.param(
+            *(f"from_avro(substring(value, 6), '{ID}')", b"head:\x0e", b"head:"),
+            marks=pytest.mark.long(guard="its other cases"),
+        ),
     ],
     ids=["json", "avro"],
 )

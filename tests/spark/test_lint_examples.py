@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.ending import ends
 
 from headrace.errors import Problems
 from headrace.lint.catalog import RULES
@@ -86,8 +87,9 @@ def run(headrace_session, tmp_path):
             (tmp_path / "data" / name / f"{number}.json").write_text(text)
 
     def call(text):
-        names = {"spark": headrace_session, "__name__": "example"}
-        exec(compile(below(tmp_path, text), "example.py", "exec"), names)
+        names = {"spark": headrace_session, "__name__": "example", "ends": ends}
+        text = below(tmp_path, text).replace("query.awaitTermination(30)", "ends(query)")
+        exec(compile(text, "example.py", "exec"), names)
         return Ran(names, tmp_path, headrace_session)
 
     with unchanged(headrace_session, tmp_path), serving(None):
@@ -110,7 +112,13 @@ def example(rule_id, kind):
     return next(getattr(rule, kind) for rule in RULES if rule.id == rule_id)
 
 
-@pytest.mark.parametrize("rule_id", FAILS)
+SLOW_RULES = ("changed-source", "merge-several-rows")
+OTHER_CASES = pytest.mark.long(guard="its other cases")
+
+
+@pytest.mark.parametrize(
+    "rule_id", [pytest.param(one, marks=OTHER_CASES if one in SLOW_RULES else ()) for one in FAILS]
+)
 def test_the_failing_example_fails_as_its_rule_says(run, rule_id):
     with pytest.raises(Exception) as raised:  # noqa: PT011 - of many kinds; what it says is compared
         run(example(rule_id, "failing"))
@@ -154,7 +162,15 @@ PASSES = {
 }
 
 
-@pytest.mark.parametrize("rule_id", PASSES)
+SLOW_PASSES = (
+    *(*SLOW_RULES, "no-watermark", "groups-with-state", "stream-window-function", "stream-cache"),
+    *("writer-table", "started-twice", "output-mode", "static-outer-join"),
+)
+
+
+@pytest.mark.parametrize(
+    "rule_id", [pytest.param(one, marks=OTHER_CASES if one in SLOW_PASSES else ()) for one in PASSES]
+)
 def test_the_passing_example_works(run, rule_id):
     found, expected = PASSES[rule_id]
 
@@ -186,8 +202,21 @@ TRAPS = {
 }
 
 
+# Each of these runs several streams or statements.
+LONG = pytest.mark.long(
+    guard=(
+        "its other cases",
+        "tests/spark/test_ready_session.py::test_options_of_writers_that_are_settings_of_delta_are_in_force",
+    )
+)
+SLOW = (
+    *("ignore-changes", "setting-without-effect", "duplicates-across-batches", "new-checkpoint"),
+    *("limit-in-foreach-batch", "unbounded-state", "change-types"),
+)
+
+
 @pytest.mark.parametrize("kind", ["failing", "passing"])
-@pytest.mark.parametrize("rule_id", TRAPS)
+@pytest.mark.parametrize("rule_id", [pytest.param(one, marks=LONG if one in SLOW else ()) for one in TRAPS])
 def test_the_failing_example_is_a_trap_and_the_passing_one_is_none(run, rule_id, kind):
     found, trapped, right = TRAPS[rule_id]
 

@@ -67,6 +67,22 @@ STREAM = """
     """
 
 
+@pytest.fixture(scope="module")
+def stream_after_one_update(prepared):
+    def set_up(shared_project):
+        pipeline = shared_project(STREAM).given("source", rows(1, 2))
+        assert pipeline.run("target").rows("target") == rows(1, 2)
+        return pipeline
+
+    return prepared(set_up)
+
+
+@pytest.fixture
+def stream(stream_after_one_update):
+    """A stream that has read two rows."""
+    return stream_after_one_update.restored()
+
+
 def total(pipeline):
     return pipeline.project.events().flow_totals()["target"].rows_written
 
@@ -76,27 +92,21 @@ def delete(pipeline, *folders):
         rmtree(pipeline.settings.storage + "/" + folder)
 
 
-def test_a_stream_that_is_known_by_the_event_log_alone_never_reads_into_a_full_table(project):
-    pipeline = project(STREAM).given("source", rows(1, 2))
-    pipeline.run("target")
-
-    delete(pipeline, "checkpoints")
+def test_a_stream_that_is_known_by_the_event_log_alone_never_reads_into_a_full_table(stream):
+    delete(stream, "checkpoints")
 
     with pytest.raises(Problems) as found:
-        pipeline.run("target")
+        stream.run("target")
     assert [error.code for error in found.value] == ["FLOW.CHECKPOINT_LOST"]
 
 
-def test_a_stream_without_table_and_checkpoint_begins_in_an_epoch_that_the_event_log_does_not_know(project):
-    pipeline = project(STREAM).given("source", rows(1, 2))
-    first = pipeline.run("target")
+def test_a_stream_without_table_and_checkpoint_begins_in_an_epoch_that_the_event_log_does_not_know(stream):
+    delete(stream, "checkpoints", f"tables/{stream.settings.schema}/target")
+    again = stream.run("target")
 
-    delete(pipeline, "checkpoints", f"tables/{pipeline.settings.schema}/target")
-    again = pipeline.run("target")
-
-    assert again.rows("target") == first.rows("target") == rows(1, 2)
+    assert again.rows("target") == rows(1, 2)
     assert again.counts("target").rows_written == 2
-    assert total(pipeline) == 4
+    assert total(stream) == 4
 
 
 @pytest.fixture
@@ -106,15 +116,12 @@ def counted_at_the_end(monkeypatch):
 
 
 @pytest.mark.usefixtures("counted_at_the_end")
-def test_rows_are_counted_by_the_next_update_when_one_died_after_its_last_batch(project):
-    pipeline = project(STREAM).given("source", rows(1, 2))
-    pipeline.run("target")
-
+def test_rows_are_counted_by_the_next_update_when_one_died_after_its_last_batch(stream):
     with pytest.raises(Crashed):
-        pipeline.given("source", rows(3)).crash_at(Point.WRITTEN).run("target")
-    pipeline.restart().run("target")
+        stream.given("source", rows(3)).crash_at(Point.WRITTEN).run("target")
+    stream.restart().run("target")
 
-    assert total(pipeline) == 3
+    assert total(stream) == 3
 
 
 FAILS_LATER = """

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import functions as F
+from tests.tiers import EVERYTHING, examples
 
 from headrace.errors import PipelineError
 from headrace.patterns import deduplicate, funnel, running_totals, sessionize, split_late, windowed
@@ -26,7 +27,9 @@ EVENTS = st.lists(
     min_size=5,
     max_size=40,
 )
-ONCE = settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+ONCE = settings(
+    max_examples=examples(few=5, many=20), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 
 
 def event(number, user, minute, page="view"):
@@ -158,7 +161,10 @@ def test_a_stream_gives_what_a_batch_gives_in_any_order(session, streams, query)
 
     wanted = query(batch_of(session, [*events, events[3]])).collect()
 
-    for batches in ([events[:4], events[4:], [events[3]]], [[one] for one in reversed([*events, events[3]])]):
+    reverse = [*events, events[3]][::-1]
+    size = 1 if EVERYTHING else 4
+    in_reverse = [reverse[first : first + size] for first in range(0, len(reverse), size)]
+    for batches in ([events[:4], events[4:], [events[3]]], in_reverse):
         assert sorted(streams.rows(query, *batches)) == sorted(wanted)
 
 

@@ -56,31 +56,39 @@ def files(folder):
     return {path: path.stat().st_mtime_ns for path in folder.rglob("*")} if folder.exists() else {}
 
 
-def shown(pipeline, name, rows=20):
-    return sorted(map(str, (row.values() for row in map(dict, pipeline.project.preview(name, rows).to_json()))))
+def shown(preview):
+    return sorted(map(str, (row.values() for row in map(dict, preview.to_json()))))
 
 
-def test_every_kind_is_previewed_before_and_after_the_first_update(pipeline):
+def test_every_kind_is_previewed_and_explained_before_and_after_the_first_update(pipeline):
     storage = pipeline.folder / "storage"
+    preview = pipeline.project.preview
 
-    before = {name: shown(pipeline, name) for name in ("bronze", "upper", "silver", "counted", "listed")}
-    first = pipeline.project.preview("silver")
+    before = {name: preview(name) for name in ("bronze", "upper", "silver", "listed")}
     assert not storage.exists()
 
-    assert [row["id"] for row in first.to_json()] == [1, 100]
-    assert (first.counts.rows_written, first.counts.rows_quarantined) == (2, 2)
-    assert first.sampled == ("bronze",)
-    assert len(before["bronze"]) == 2
-    assert len(before["upper"]) == 2
-    assert len(before["counted"]) == 2
-    assert [row["id"] for row in pipeline.project.preview("silver", 1).to_json()] == [1]
+    assert [row["id"] for row in before["silver"].to_json()] == [1, 100]
+    assert (before["silver"].counts.rows_written, before["silver"].counts.rows_quarantined) == (2, 2)
+    assert before["silver"].sampled == ("bronze",)
+    assert [len(before[name].to_json()) for name in ("bronze", "upper")] == [2, 2]
+    assert [sorted(row["places"]) for row in before["listed"].to_json()] == [["A", "OLD"]]
 
     pipeline.run("bronze", "silver", "counted")
     there = files(storage)
 
-    assert {name: shown(pipeline, name) for name in ("upper", "counted")}.items() <= before.items()
-    assert pipeline.project.preview("silver").sampled == ()
+    one = preview("silver", 1)
+    assert shown(preview("upper")) == shown(before["upper"])
+    assert sorted((row["place"], row["count"]) for row in preview("counted").to_json()) == [("A", 1), ("OLD", 1)]
+    assert ([row["id"] for row in one.to_json()], one.sampled) == ([1], ())
     assert files(storage) == there
+
+    said = pipeline.project.explain("silver").to_json()
+    flows = {flow["flow"]: flow for flow in said["flows"]}
+    assert flows["fresh"]["positions"] == [{"source": 'table "bronze"', "position": "read through version 1 of 1"}]
+    assert (said["table"]["rows"], said["read_by"]) == (2, ["counted", "failing"])
+    assert flows["history"]["next_update"] == "up to date: ran once"
+    (bronze,) = pipeline.project.explain("bronze").to_json()["flows"]
+    assert [entry["position"] for entry in bronze["positions"]] == ["1 file taken"]
 
 
 def test_a_preview_fails_as_an_update_would(pipeline):
@@ -88,19 +96,6 @@ def test_a_preview_fails_as_an_update_would(pipeline):
         pipeline.project.preview("failing")
 
     assert (found.value.code, found.value.params["name"]) == ("EXPECTATION.FAILED", "small")
-
-
-def test_what_is_known_of_a_stream_is_explained(pipeline):
-    pipeline.run("bronze", "silver", "counted")
-    said = pipeline.project.explain("silver")
-
-    flows = {flow["flow"]: flow for flow in said.to_json()["flows"]}
-    assert flows["fresh"]["positions"] == [{"source": 'table "bronze"', "position": "read through version 1 of 1"}]
-    assert said.to_json()["table"]["rows"] == 2
-    assert said.to_json()["read_by"] == ["counted", "failing"]
-    assert flows["history"]["next_update"] == "up to date: ran once"
-    (bronze,) = pipeline.project.explain("bronze").to_json()["flows"]
-    assert [entry["position"] for entry in bronze["positions"]] == ["1 file taken"]
 
 
 def test_it_is_explained_when_a_view_is_looked_at_again(project, tmp_path):

@@ -160,6 +160,9 @@ def test_a_property_that_only_the_vendors_delta_knows_is_taken_and_explained(scr
     assert "delta.tuneFileSizesForRewrites" in scripts.said[0]
 
 
+@pytest.mark.long(
+    guard="tests/spark/test_script_streams.py::test_who_waits_for_all_rows_of_a_stream_is_told_of_its_failure_once_it_is_not_started_again"
+)
 def test_a_failing_stream_is_started_again_as_often_as_the_settings_say(scripts):
     names = scripts.run("""
         spark.conf.set("spark.sql.streaming.maxRetries", "2")
@@ -303,7 +306,7 @@ def test_a_star_import_brings_the_names_that_documents_use(scripts):
 
 def test_options_of_writers_that_are_settings_of_delta_are_in_force(scripts):
     names = scripts.run("""
-        for _ in range(3):
+        for _ in range(2):
             writer = spark.range(1).write.format("delta").mode("append")
             writer.option("optimizeWrite", "true").option("autoCompact", "true").saveAsTable("bronze.events")
         spark.conf.set("spark.databricks.delta.autoCompact.minNumFiles", "2")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from threading import Event
 
@@ -49,14 +50,23 @@ def codes(found):
     return [error.code for error in found.value]
 
 
+@pytest.fixture(scope="module")
+def chain_after_one_update(prepared):
+    def set_up(shared_project):
+        pipeline = shared_project(CHAIN, configuration={"landing": "landing"})
+        pipeline.settings = replace(pipeline.settings, configuration={"landing": f"{pipeline.folder}/landing"})
+        pipeline.land("landing/1 ä.json", rows(1, -1))
+        pipeline.land("landing/2.json", rows(2, -2))
+        assert pipeline.run().state is UpdateState.COMPLETED
+        return pipeline
+
+    return prepared(set_up)
+
+
 @pytest.fixture
-def chain(project, tmp_path):
+def chain(chain_after_one_update):
     """Files into a table, and that into another one; each of two files has brought a row and a bad one."""
-    pipeline = project(CHAIN, configuration={"landing": str(tmp_path / "project" / "landing")})
-    pipeline.land("landing/1 ä.json", rows(1, -1))
-    pipeline.land("landing/2.json", rows(2, -2))
-    assert pipeline.run().state is UpdateState.COMPLETED
-    return pipeline
+    return chain_after_one_update.restored()
 
 
 def test_a_full_refresh_says_what_it_clears_and_reads_again(chain):
@@ -144,6 +154,7 @@ def test_the_reader_of_a_table_that_died_in_its_full_refresh_loses_no_row_unaske
     assert chain.plan().empty
 
 
+@pytest.mark.long(guard="tests/spark/test_refresh.py::test_a_table_that_lost_rows_cannot_give_them_to_its_reader_again")
 def test_rows_that_a_table_has_lost_are_asked_about_after_its_next_clearing_too(chain):
     (chain.folder / "landing" / "1 ä.json").unlink()
     chain.run(full_refresh=["bronze"], accept_data_loss=True)
@@ -220,12 +231,20 @@ def test_a_source_that_only_its_reader_knows_counts_as_one_that_cannot_be_read_a
     assert codes(found) == ["RESET.CANNOT_START"]
 
 
+@pytest.fixture(scope="module")
+def calm_after_one_update(prepared):
+    def set_up(shared_project):
+        pipeline = shared_project(CALM).given("source", rows(1), rows(2), rows(3))
+        pipeline.run("target")
+        return pipeline
+
+    return prepared(set_up)
+
+
 @pytest.fixture
-def calm(project):
+def calm(calm_after_one_update):
     """A stream that has read three commits of a table."""
-    pipeline = project(CALM).given("source", rows(1), rows(2), rows(3))
-    pipeline.run("target")
-    return pipeline
+    return calm_after_one_update.restored()
 
 
 def commits(pipeline):
@@ -273,7 +292,7 @@ def test_the_plan_says_what_a_reset_reads_again(calm):
     assert plan.to_json()["flows"][-1]["restart"]["start"] == "version:1"
 
 
-@pytest.mark.parametrize("start", ["latest", "earliest"])
+@pytest.mark.parametrize("start", [pytest.param("latest", marks=pytest.mark.long(guard="its other cases")), "earliest"])
 def test_a_reset_that_dies_halfway_has_not_happened(calm, start):
     with pytest.raises(Crashed):
         calm.crash_at(Point.SEEDED).run("target", reset_checkpoint=[f"target={start}"])

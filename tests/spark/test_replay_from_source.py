@@ -50,7 +50,16 @@ def changed(pipeline, old, new):
     file.write_text(text.replace(old, new))
 
 
-@pytest.mark.parametrize("point", [None, Point.TO_WRITE, Point.WRITTEN, Point.MARKED])
+@pytest.mark.parametrize(
+    "point",
+    [
+        Point.WRITTEN,
+        *(
+            pytest.param(point, marks=pytest.mark.long(guard="its other cases"))
+            for point in (None, Point.TO_WRITE, Point.MARKED)
+        ),
+    ],
+)
 def test_records_of_a_topic_are_read_again_and_are_in_the_table_once(project, kafka, point):
     topic = kafka.topic(partitions=2)
     kafka.produce(topic, "900", "20000", "100")
@@ -65,29 +74,19 @@ def test_records_of_a_topic_are_read_again_and_are_in_the_table_once(project, ka
     else:
         with pytest.raises(Crashed):
             pipeline.crash_at(point).replay("prices", from_source=True)
-        pipeline.restart().run()
+        if point is Point.WRITTEN:
+            # What is in the table already is not read again.
+            kafka.forget(topic, below=3)
+        result = pipeline.restart().run()
+        assert result.error is None
 
     assert prices(pipeline) == [1.0, 2.0, 3.0, 7.0, 9.0]
     assert {state for _, _, state in states(pipeline)} == {"replayed"}
 
 
-def test_a_row_that_still_breaks_the_rule_is_set_aside_anew(project):
-    text = RAW + QUERY.replace("{records}", 'spark.readStream.table("raw")')
-    pipeline = project(text).given("raw", [record(5, "900"), record(6, "20000"), record(7, "50")])
-    pipeline.run()
-    changed(pipeline, "10000", "100")
-
-    result = pipeline.replay("prices", from_source=True)
-
-    assert prices(pipeline) == [2.0, 9.0]
-    assert states(pipeline) == [(0, 5, "replayed"), (0, 7, "open"), (0, 7, "replayed")]
-    counts = result.flow("prices").counts
-    assert (counts.rows_written, counts.rows_quarantined) == (1, 1)
-
-
-def refusal(pipeline):
+def refusal(pipeline, name="prices"):
     """The code of the error of a replay, and what it says."""
-    error = pipeline.replay("prices", from_source=True).outcome.error
+    error = pipeline.replay(name, from_source=True).outcome.error
     return error["code"], error["detail"]
 
 
@@ -105,63 +104,45 @@ def test_records_that_are_gone_are_not_passed_over(project, kafka):
     assert states(pipeline) == [(0, 0, "open"), (0, 1, "open")]
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "reason"),
-    [
-        ('"topic", "partition", "offset", "CAST', '"CAST', "do not have the columns"),
-        ('"topic", "partition"', '"explode(array(1, 2)) AS n", "topic", "partition"', "several rows of a record"),
-    ],
-    ids=["rows that do not say where they come from", "a query that makes several rows of one"],
-)
-def test_what_would_not_be_exact_is_refused(project, old, new, reason):
-    text = RAW + QUERY.replace("{records}", 'spark.readStream.table("raw")')
-    assert old in text
-    pipeline = project(text.replace(old, new)).given("raw", [record(5, "900")])
+PARTS = "transform(split(value, ','), part -> part / 100)"
+# What is changed in the query of each table, its records, and why these are not read again.
+REFUSED = {
+    "without_offsets": (('"topic", "partition", "offset", "CAST', '"CAST'), ["900"], "do not have the columns"),
+    "exploded": (
+        ('"topic", "partition"', '"explode(array(1, 2)) AS n", "topic", "partition"'),
+        ["900"],
+        "several rows of a record",
+    ),
+    "repeated": (("", ""), ["900", "900"], "more than once"),
+    "of_parts": (
+        ("CAST(value AS STRING) / 10000", f"explode({PARTS})"),
+        ["900,50", "70"],
+        "other rows of 1 of the records are in the table",
+    ),
+}
+
+
+def test_what_would_not_be_exact_is_refused(project):
+    text = ""
+    for name, ((old, new), _, _) in REFUSED.items():
+        assert old in QUERY
+        table = RAW + QUERY.replace("{records}", 'spark.readStream.table("raw")').replace(old, new)
+        text += table.replace("raw", f"raw_{name}").replace("prices", name)
+    pipeline = project(text)
+    for name, (_, values, _) in REFUSED.items():
+        offsets = [5] * len(values) if name == "repeated" else range(5, 5 + len(values))
+        pipeline.given(f"raw_{name}", list(map(record, offsets, values)))
     pipeline.run()
+    assert [row["price"] for row in pipeline.rows("of_parts")] == [9.0]
+    changed(pipeline, f"explode({PARTS})", f"{PARTS}[0]")
 
-    code, detail = refusal(pipeline)
+    found = {name: refusal(pipeline, name) for name in REFUSED}
 
-    assert code == "REPLAY.NOT_FROM_SOURCE"
-    assert reason in detail
-
-
-def test_new_values_are_not_given_to_what_is_read_again(project):
-    text = RAW + QUERY.replace("{records}", 'spark.readStream.table("raw")')
-    pipeline = project(text).given("raw", [record(5, "900")])
-    pipeline.run()
-
+    assert {code for code, _ in found.values()} == {"REPLAY.NOT_FROM_SOURCE"}
+    assert {name: reason for name, (_, _, reason) in REFUSED.items() if reason not in found[name][1]} == {}
     with pytest.raises(PipelineError) as caught:
-        pipeline.replay("prices", from_source=True, changes=["price=1"])
-
+        pipeline.replay("repeated", from_source=True, changes=["price=1"])
     assert caught.value.code == "REPLAY.SET_FROM_SOURCE"
-
-
-def test_a_record_that_came_more_than_once_is_not_read_again(project):
-    text = RAW + QUERY.replace("{records}", 'spark.readStream.table("raw")')
-    pipeline = project(text).given("raw", [record(5, "900"), record(5, "900")])
-    pipeline.run()
-
-    code, detail = refusal(pipeline)
-
-    assert code == "REPLAY.NOT_FROM_SOURCE"
-    assert "more than once" in detail
-
-
-def test_a_replay_that_is_in_the_table_is_finished_when_its_records_are_gone(project, kafka):
-    topic = kafka.topic()
-    kafka.produce(topic, "900", "800", "20000")
-    pipeline = project(of_topic(kafka, topic))
-    pipeline.run()
-    changed(pipeline, "10000", "100")
-    with pytest.raises(Crashed):
-        pipeline.crash_at(Point.WRITTEN).replay("prices", from_source=True)
-    kafka.forget(topic, below=3)
-
-    result = pipeline.restart().run()
-
-    assert result.error is None
-    assert prices(pipeline) == [2.0, 8.0, 9.0]
-    assert {state for _, _, state in states(pipeline)} == {"replayed"}
 
 
 def of_table(project, old="", new=""):
@@ -170,11 +151,11 @@ def of_table(project, old="", new=""):
     return project(text.replace(old, new))
 
 
-@pytest.mark.parametrize("point", [None, Point.WRITTEN])
-def test_what_a_rule_drops_of_what_is_read_again_is_counted_also_after_a_crash(project, point):
+@pytest.mark.parametrize("point", [pytest.param(None, marks=pytest.mark.long(guard="its other cases")), Point.WRITTEN])
+def test_what_is_dropped_or_set_aside_anew_of_what_is_read_again_is_counted_also_after_a_crash(project, point):
     rule = '    @dp.expect_or_drop("no seven", "price <> 7")\n    def prices'
     pipeline = of_table(project, "    def prices", rule)
-    pipeline.given("raw", [record(5, "900"), record(6, "700"), record(7, "20000")])
+    pipeline.given("raw", [record(5, "900"), record(6, "700"), record(7, "20000"), record(8, "50")])
     pipeline.run()
     changed(pipeline, "10000", "100")
 
@@ -184,24 +165,14 @@ def test_what_a_rule_drops_of_what_is_read_again_is_counted_also_after_a_crash(p
     pipeline.restart().replay("prices", from_source=True) if point is None else pipeline.restart().run()
 
     assert prices(pipeline) == [2.0, 9.0]
+    # The last one breaks the rule as before.
+    replayed = [(0, offset, "replayed") for offset in (5, 6)]
+    assert states(pipeline) == [*replayed, (0, 8, "open"), (0, 8, "replayed")]
     counts = pipeline.project.events().flow_totals()["prices"]
-    assert (counts.rows_written, counts.rows_dropped, counts.rows_quarantined) == (2, 1, 2)
+    assert (counts.rows_written, counts.rows_dropped, counts.rows_quarantined) == (2, 1, 4)
 
 
-def test_a_record_of_which_other_rows_are_in_the_table_is_not_read_again(project):
-    parts = "transform(split(value, ','), part -> part / 100)"
-    pipeline = of_table(project, "CAST(value AS STRING) / 10000", f"explode({parts})")
-    pipeline.given("raw", [record(5, "900,50"), record(6, "70")])
-    pipeline.run()
-    assert prices(pipeline) == [9.0]
-    changed(pipeline, f"explode({parts})", f"{parts}[0]")
-
-    code, detail = refusal(pipeline)
-
-    assert code == "REPLAY.NOT_FROM_SOURCE"
-    assert "other rows of 1 of the records are in the table" in detail
-
-
+@pytest.mark.long(guard="tests/spark/test_replay.py::test_a_replay_that_cannot_succeed_leaves_its_rows_where_they_are")
 def test_a_replay_that_todays_query_fails_with_keeps_no_update_from_what_is_new(project):
     pipeline = of_table(project)
     first = pipeline.given("raw", [record(5, "900"), record(6, "20000")]).run()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 
 import pytest
@@ -35,14 +36,22 @@ SMALL = "id INT, at STRUCT<x:INT>, day DATE, hops ARRAY<STRUCT<n:SMALLINT>>"
 WIDE = "id BIGINT, at STRUCT<x:DOUBLE,y:STRING>, day TIMESTAMP_NTZ, hops ARRAY<STRUCT<n:INT,via:STRING>>, note STRING"
 
 
+@pytest.fixture(scope="module")
+def tables_after_one_update(prepared):
+    def set_up(shared_project):
+        pipeline = shared_project(TEXT.format(schema=SMALL))
+        pipeline.settings = replace(pipeline.settings, configuration={"landing": f"{pipeline.folder}/landing"})
+        row = {"at": {"x": 1}, "day": "2024-01-01", "hops": [{"n": 1}]}
+        pipeline.land("landing/1.json", [{"id": 1, **row}, {"id": None, **row}])
+        assert pipeline.run().state is UpdateState.COMPLETED
+        return pipeline
+
+    return prepared(set_up)
+
+
 @pytest.fixture
-def pipeline(project, tmp_path):
-    landing = tmp_path / "project" / "landing"
-    pipeline = project(TEXT.format(schema=SMALL), configuration={"landing": str(landing)})
-    row = {"at": {"x": 1}, "day": "2024-01-01", "hops": [{"n": 1}]}
-    pipeline.land("landing/1.json", [{"id": 1, **row}, {"id": None, **row}])
-    assert pipeline.run().state is UpdateState.COMPLETED
-    return pipeline
+def pipeline(tables_after_one_update):
+    return tables_after_one_update.restored()
 
 
 def with_schema(pipeline, schema):

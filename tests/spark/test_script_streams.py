@@ -24,7 +24,9 @@ RETRIED = """
 """
 
 
-@pytest.mark.parametrize("countries", [("de", "fr", "it"), ("it", "de", "fr")])
+@pytest.mark.parametrize(
+    "countries", [pytest.param(("de", "fr", "it"), marks=pytest.mark.long(guard="its other cases")), ("it", "de", "fr")]
+)
 def test_every_stream_of_a_loop_gets_its_rows_once_when_the_script_runs_twice(scripts, countries):
     script = """
         seen = []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import textwrap
+
 import pytest
 from deltalake import DeltaTable
 
@@ -23,7 +25,7 @@ def change(pipeline, before, after):
 
 
 VIEW = """
-    @dp.materialized_view(schema="id BIGINT COMMENT 'the number', later STRING COMMENT 'not yet', k INT", {layout})
+    @dp.materialized_view(schema="id BIGINT COMMENT 'the number', later STRING COMMENT 'not yet', k INT")
     @dp.expect_or_quarantine("small", "id < 2 AND later IS NULL")
     def view():
         return spark.range(3).selectExpr("CAST(id % 2 AS INT) AS K", "ID")
@@ -31,7 +33,7 @@ VIEW = """
 
 
 def test_what_is_declared_for_a_view_survives_its_computation(project):
-    pipeline = project(VIEW.format(layout=""))
+    pipeline = project(VIEW)
 
     result = pipeline.run()
 
@@ -46,25 +48,44 @@ def test_what_is_declared_for_a_view_survives_its_computation(project):
     assert [row["row"]["id"] for row in pipeline.rows("view_quarantine")] == ["2"]
 
 
+# The layout that a view has, and the one that is declared next.
+LAYOUTS = {
+    "partitioned_otherwise": ("partition_cols=['k']", "partition_cols=['later']"),
+    "clustered": ("partition_cols=['k']", "cluster_by=['k']"),
+    "clustered_otherwise": ("cluster_by=['k']", "cluster_by=['id']"),
+    "partitioned": ("cluster_by=['id']", "partition_cols=['k']"),
+    "neither": ("partition_cols=['k']", ""),
+}
+
+
+LAID_OUT = """
+    @dp.materialized_view(schema="id BIGINT, later STRING, k INT", {layout})
+    def {name}():
+        return spark.range(3).selectExpr("CAST(id % 2 AS INT) AS K", "ID")
+    """
+
+
 def test_the_layout_of_a_view_is_brought_to_what_is_declared(project):
-    pipeline = project(VIEW.format(layout="partition_cols=['k']"))
+    def declare(version):
+        views = (LAID_OUT.format(name=name, layout=layouts[version]) for name, layouts in LAYOUTS.items())
+        return "from headrace import pipelines as dp\n" + textwrap.dedent("".join(views))
+
+    pipeline = project(files={"transformations/project.py": declare(0)})
     pipeline.run()
 
-    found = []
-    for before, after in [
-        ("partition_cols=['k']", "partition_cols=['later']"),
-        ("partition_cols=['later']", "cluster_by=['k']"),
-        ("cluster_by=['k']", "cluster_by=['id']"),
-        ("cluster_by=['id']", "partition_cols=['k']"),
-        ("partition_cols=['k']", ""),
-    ]:
-        change(pipeline, before, after)
-        assert pipeline.run().state is UpdateState.COMPLETED
-        assert pipeline.plan().tables == ()
-        detail = pipeline.sql("DESCRIBE DETAIL view").to_json()[0]
-        found.append((detail["partitionColumns"], detail["clusteringColumns"]))
+    pipeline.write("transformations/project.py", declare(1))
+    assert pipeline.run().state is UpdateState.COMPLETED
 
-    assert found == [(["later"], []), ([], ["k"]), ([], ["id"]), (["k"], []), ([], [])]
+    assert pipeline.plan().tables == ()
+    details = {name: pipeline.sql(f"DESCRIBE DETAIL {name}").to_json()[0] for name in LAYOUTS}
+    found = {name: (detail["partitionColumns"], detail["clusteringColumns"]) for name, detail in details.items()}
+    assert found == {
+        "partitioned_otherwise": (["later"], []),
+        "clustered": ([], ["k"]),
+        "clustered_otherwise": ([], ["id"]),
+        "partitioned": (["k"], []),
+        "neither": ([], []),
+    }
 
 
 STREAMS = """

@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from tests.conftest import as_files
 
 from headrace.errors import PipelineError, Problems
 from headrace.model.outcome import FlowState, UpdateState
@@ -39,34 +40,57 @@ SHOP = """
 """
 
 
-@pytest.fixture
-def outside(tmp_path, headrace_session):
+def filled(folder, session):
     """A folder with a database, a Delta table and a landing folder, each of one row."""
-    import sqlite3  # noqa: PLC0415 - for this fixture alone
+    import sqlite3  # noqa: PLC0415 - for this function alone
 
-    with sqlite3.connect(tmp_path / "shop.db") as connection:
+    with sqlite3.connect(folder / "shop.db") as connection:
         connection.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY, name TEXT)")
         connection.execute("INSERT INTO orders VALUES (1, 'x')")
     connection.close()
-    headrace_session.range(1).selectExpr("id AS event_id").write.format("delta").save(str(tmp_path / "delta"))
-    (tmp_path / "landing").mkdir()
-    (tmp_path / "landing" / "1.json").write_text('{"id": 1}\n')
-    return tmp_path
+    session.range(1).selectExpr("id AS event_id").write.format("delta").save(str(folder / "delta"))
+    (folder / "landing").mkdir()
+    (folder / "landing" / "1.json").write_text('{"id": 1}\n')
+    return folder
 
 
-def shop(project, folder, schema=""):
+@pytest.fixture
+def outside(tmp_path, headrace_session):
+    return filled(tmp_path, headrace_session)
+
+
+def text_of_shop(folder, schema=""):
     # Read only, so that a file that is not there is not made.
     url = f"sqlite:///file:{folder}/shop.db?mode=ro&uri=true"
-    return project(SHOP.format(url=url, folder=folder, schema=schema))
+    return SHOP.format(url=url, folder=folder, schema=schema)
+
+
+@pytest.fixture(scope="module")
+def shop_after_one_update(prepared, headrace_session):
+    def set_up(shared_project):
+        pipeline = shared_project(files={"transformations/none.py": ""})
+        outside = pipeline.folder / "outside"
+        outside.mkdir()
+        text = text_of_shop(filled(outside, headrace_session))
+        pipeline.write("transformations/project.py", as_files(text)["transformations/project.py"])
+        assert pipeline.run().state is UpdateState.COMPLETED
+        return pipeline
+
+    return prepared(set_up)
+
+
+@pytest.fixture
+def shop(shop_after_one_update):
+    """A shop after an update; what it reads is in the folder "outside" of the project."""
+    return shop_after_one_update.restored()
 
 
 def states(outcome):
     return {flow.flow: flow.state for flow in outcome.flows}
 
 
-def test_what_is_away_fails_its_own_flow_and_what_reads_from_it_while_the_others_run(project, outside):
-    pipeline = shop(project, outside)
-    assert pipeline.run().state is UpdateState.COMPLETED
+def test_what_is_away_fails_its_own_flow_and_what_reads_from_it_while_the_others_run(shop):
+    pipeline, outside = shop, shop.folder / "outside"
     for name in ("shop.db", "delta"):
         (outside / name).rename(outside / f"{name}.away")
     (outside / "landing" / "2.json").write_text('{"id": 2}\n')
@@ -109,7 +133,7 @@ def test_an_update_that_begins_with_nothing_there_fails_those_flows_and_no_other
         path: Path = outside / name
         shutil.rmtree(path) if path.is_dir() else path.unlink()
 
-    outcome = shop(project, outside).project.run()
+    outcome = project(text_of_shop(outside)).project.run()
 
     found = states(outcome)
     assert found.pop("apart") is FlowState.COMPLETED
@@ -159,8 +183,8 @@ def test_a_file_that_the_schema_would_be_inferred_from_fails_its_own_flow(projec
 
 
 def test_a_database_that_is_down_is_tried_again_when_its_columns_are_given(project, outside):
-    pipeline = shop(project, outside, schema='.schema("id BIGINT, name STRING")')
-    pipeline.run()
+    pipeline = project(text_of_shop(outside, schema='.schema("id BIGINT, name STRING")'))
+    pipeline.run("orders")
     (outside / "shop.db").rename(outside / "shop.db.away")
 
     outcome = pipeline.project.run(["orders"])
@@ -235,27 +259,21 @@ KEPT = """
 """
 
 
-@pytest.mark.parametrize(
-    ("resettable", "full_refresh"),
-    [
-        ("true", {"full_refresh_all": True}),
-        ("false", {"full_refresh_all": True}),
-        ("true", {"full_refresh": ["orders"]}),
-    ],
-)
-def test_nothing_is_cleared_that_a_flow_whose_source_is_away_needs(project, outside, resettable, full_refresh):
+@pytest.mark.parametrize("resettable", ["true", pytest.param("false", marks=pytest.mark.long(guard="its other cases"))])
+def test_nothing_is_cleared_that_a_flow_whose_source_is_away_needs(project, outside, resettable):
     pipeline = project(KEPT.format(folder=outside, resettable=resettable))
     (outside / "in").mkdir()
     (outside / "in" / "1.json").write_text('{"id": 1}\n')
     assert pipeline.run().state is UpdateState.COMPLETED
     (outside / "delta").rename(outside / "delta.away")
 
-    with pytest.raises(Problems) as found:
-        pipeline.run(**full_refresh)
+    for full_refresh in ({"full_refresh_all": True}, {"full_refresh": ["orders"]}):
+        with pytest.raises(Problems) as found:
+            pipeline.run(**full_refresh)
+        assert [error.params["condition"] for error in found.value] == ["PATH_NOT_FOUND"]
     # What nobody needs that is away can be cleared.
     others = pipeline.project.run(full_refresh=["apart"])
 
-    assert [error.params["condition"] for error in found.value] == ["PATH_NOT_FOUND"]
     assert states(others)["apart"] is FlowState.COMPLETED
     (outside / "delta.away").rename(outside / "delta")
     (outside / "in" / "2.json").write_text('{"id": 2}\n')
@@ -264,9 +282,8 @@ def test_nothing_is_cleared_that_a_flow_whose_source_is_away_needs(project, outs
     assert [row["id"] for row in result.rows("priced")] == [1, 2]
 
 
-def test_a_dataset_is_not_computed_without_the_rows_of_a_flow_whose_source_is_away(project, outside):
-    pipeline = shop(project, outside)
-    pipeline.run()
+def test_a_dataset_is_not_computed_without_the_rows_of_a_flow_whose_source_is_away(shop):
+    pipeline, outside = shop, shop.folder / "outside"
     (outside / "delta").rename(outside / "delta.away")
 
     for compute in (pipeline.project.preview, pipeline.project.recompute):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
+from typing import Any
 
 import pytest
 from tests.heard import heard
@@ -14,9 +15,10 @@ from headrace.model.outcome import FlowState, UpdateState
 pytestmark = pytest.mark.spark
 
 SOURCE = """
-    @dp.table(schema="id INT, at TIMESTAMP")
-    def source():
-        return spark.readStream.schema("id INT, at TIMESTAMP").json("unused")
+    def declare(name):
+        @dp.table(name=name, schema="id INT, at TIMESTAMP")
+        def source():
+            return spark.readStream.schema("id INT, at TIMESTAMP").json("unused")
 
     def events(name="source"):
         return spark.readStream.option("maxFilesPerTrigger", 1).table(name).withWatermark("at", "1 minute")
@@ -29,17 +31,42 @@ WINDOWS = (
         return events().groupBy(F.window("at", "1 minute")).count().selectExpr("window.start AS minute", "count")
     """
 )
-JOIN = (
+# One flow for each source of its own, and two joins of a source and one that is quiet.
+EACH = (
     SOURCE
     + """
-    @dp.table(schema="id INT, at TIMESTAMP")
-    def quiet():
-        return spark.readStream.schema("id INT, at TIMESTAMP").json("unused")
+    for name in ("late", "in_time", "ahead", "ruled", "repeated", "busy", "quiet"):
+        declare(name)
+
+    def counting(name):
+        @dp.table(name=f"minutes_{name}")
+        def minutes():
+            windows = events(name).groupBy(F.window("at", "1 minute"))
+            return windows.count().selectExpr("window.start AS minute", "count")
+
+    for name in ("late", "in_time", "ahead"):
+        counting(name)
 
     @dp.table
+    @dp.expect_or_quarantine("in time", dp.on_time("at", within="1 day", ahead="1 hour"))
+    def kept():
+        return events("ruled")
+
+    @dp.table
+    def once():
+        return events("repeated").dropDuplicatesWithinWatermark(["id"])
+
     def pairs():
         other = events("quiet").selectExpr("id AS other", "at AS other_at")
-        return events().join(other, F.expr("id = other AND other_at BETWEEN at AND at + INTERVAL 1 HOUR"))
+        return events("busy").join(other, F.expr("id = other AND other_at BETWEEN at AND at + INTERVAL 1 HOUR"))
+
+    @dp.table
+    def pairs_of_slowest():
+        return pairs()
+
+    @dp.table(spark_conf={"spark.sql.streaming.multipleWatermarkPolicy": "max"})
+    def pairs_of_fastest():
+        return pairs()
     """
 )
 # Spark drops rows of a batch by the watermark of the one before.
@@ -50,110 +77,94 @@ def told(events, code):
     return [event for event in events if isinstance(event, Warned) and event.code == code]
 
 
-def test_a_row_that_the_watermark_has_passed_is_an_error_event_and_stops_nothing(project):
-    pipeline = project(WINDOWS).given("source", [NOON], [HOUR_LATER], [HOUR_LATER], [NOON])
+@dataclass
+class Updates:
+    """Two updates: the first reads every source, the second one more rows of the source with a time far ahead."""
 
-    result, events = heard(pipeline)
+    pipeline: Any
+    result: Any
+    status: Any
+    events: list[Any]
+    later: list[Any]
 
-    assert result.state is UpdateState.COMPLETED
-    (event,) = told(events, "FLOW.ROWS_TOO_LATE")
-    assert (event.level, event.flow) == (Level.ERROR, "minutes")
+
+@pytest.fixture(scope="module")
+def updates(shared_project):
+    now = datetime.now(timezone.utc)
+    far, ahead = ((now + timedelta(hours=hours)).isoformat() for hours in (400 * 24, 30))
+    minutes = [[{"id": 1, "at": f"2026-01-01T12:{number:02}:00Z"}] for number in range(7)]
+    pipeline = shared_project(EACH)
+    pipeline.given("late", [NOON], [HOUR_LATER], [HOUR_LATER], [NOON])
+    pipeline.given("in_time", [NOON], [HOUR_LATER], [HOUR_LATER])
+    pipeline.given("ahead", [NOON], [{"id": 3, "at": far}])
+    pipeline.given("ruled", [NOON], [{"id": 3, "at": ahead}], [HOUR_LATER])
+    pipeline.given("repeated", [NOON, NOON, HOUR_LATER], [HOUR_LATER])
+    pipeline.given("busy", *minutes).given("quiet", [NOON])
+    with pytest.MonkeyPatch.context() as patch:
+        # Fewer batches than in practice.
+        patch.setattr("headrace.spark.state_teller._STUCK_BATCHES", 4)
+        result, events = heard(pipeline)
+        assert result.state is UpdateState.COMPLETED, result.outcome.error
+        status = pipeline.project.status()
+        _, later = heard(pipeline.given("ahead", *minutes))
+    return Updates(pipeline, result, status, events, later)
+
+
+def test_a_row_that_the_watermark_has_passed_is_an_error_event_and_stops_nothing(updates):
+    (event,) = told(updates.events, "FLOW.ROWS_TOO_LATE")
+    assert (event.level, event.flow) == (Level.ERROR, "minutes_late")
     assert "1 row, or sums of several, of batch" in event.message
-    (stored,) = told(pipeline.project.events().warnings(result.outcome.update_id), "FLOW.ROWS_TOO_LATE")
-    assert stored == event
+    warnings = updates.pipeline.project.events().warnings(updates.result.outcome.update_id)
+    assert told(warnings, "FLOW.ROWS_TOO_LATE") == [event]
 
 
-def test_rows_that_come_in_time_are_no_event(project):
-    pipeline = project(WINDOWS).given("source", [NOON], [HOUR_LATER], [HOUR_LATER])
+def test_rows_that_come_in_time_are_no_event(updates):
+    warned = {event.flow for event in updates.events if isinstance(event, Warned)}
 
-    _, events = heard(pipeline)
-
-    assert [event for event in events if isinstance(event, Warned)] == []
+    assert warned == {"minutes_late", "minutes_ahead", "pairs_of_slowest"}
 
 
-def test_one_event_far_ahead_of_the_clock_is_warned_of(project):
-    ahead = datetime.now(timezone.utc) + timedelta(days=400)
-    pipeline = project(WINDOWS).given("source", [NOON], [{"id": 3, "at": ahead.isoformat()}])
+def test_one_event_far_ahead_of_the_clock_is_warned_of(updates):
+    (event,) = told(updates.events, "FLOW.TIME_AHEAD")
 
-    _, events = heard(pipeline)
-
-    (event,) = told(events, "FLOW.TIME_AHEAD")
+    assert event.flow == "minutes_ahead"
     assert "399 days" in event.message or "400 days" in event.message
 
 
-def test_a_watermark_that_an_earlier_update_has_moved_ahead_is_warned_of_as_that(project):
-    ahead = datetime.now(timezone.utc) + timedelta(days=400)
-    pipeline = project(WINDOWS).given("source", [NOON], [{"id": 3, "at": ahead.isoformat()}])
-    pipeline.run()
-    minutes = [[{"id": 1, "at": f"2026-01-01T12:{number:02}:00Z"}] for number in range(14)]
-    pipeline.given("source", *minutes)
-
-    _, events = heard(pipeline)
-
-    assert len(told(events, "FLOW.TIME_AHEAD")) == 1
-    assert told(events, "FLOW.WATERMARK_STUCK") == []
+def test_a_watermark_that_an_earlier_update_has_moved_ahead_is_warned_of_as_that(updates):
+    assert [event.flow for event in told(updates.later, "FLOW.TIME_AHEAD")] == ["minutes_ahead"]
+    assert told(updates.later, "FLOW.WATERMARK_STUCK") == []
 
 
-def test_an_event_far_ahead_is_set_aside_by_a_rule_and_those_behind_it_are_not_late(project):
-    rule = '    @dp.expect_or_quarantine("in time", dp.on_time("at", within="1 day", ahead="1 hour"))\n'
-    text = SOURCE + "\n    @dp.table\n" + rule + "    def kept():\n        return events()\n"
-    ahead = datetime.now(timezone.utc) + timedelta(hours=30)
-    pipeline = project(text).given("source", [NOON], [{"id": 3, "at": ahead.isoformat()}], [HOUR_LATER])
-
-    pipeline.run()
-
-    assert sorted(row["id"] for row in pipeline.rows("kept")) == [1, 2]
-    assert [row["row"]["id"] for row in pipeline.rows("kept_quarantine")] == [3]
+def test_an_event_far_ahead_is_set_aside_by_a_rule_and_those_behind_it_are_not_late(updates):
+    assert sorted(row["id"] for row in updates.pipeline.rows("kept")) == [1, 2]
+    assert [row["row"]["id"] for row in updates.pipeline.rows("kept_quarantine")] == [3]
 
 
-def test_a_watermark_that_one_quiet_input_holds_back_is_warned_of(project):
-    minutes = [[{"id": 1, "at": f"2026-01-01T12:{number:02}:00Z"}] for number in range(14)]
-    pipeline = project(JOIN).given("source", *minutes).given("quiet", [NOON])
-
-    _, events = heard(pipeline)
-
-    assert len(told(events, "FLOW.WATERMARK_STUCK")) == 1
+def test_a_watermark_that_one_quiet_input_holds_back_is_warned_of(updates):
+    assert [event.flow for event in told(updates.events, "FLOW.WATERMARK_STUCK")] == ["pairs_of_slowest"]
 
 
+def test_a_watermark_follows_the_fastest_input_where_the_settings_say_so(updates):
+    assert updates.result.flow("pairs_of_fastest").watermark == "2026-01-01T12:05:00.000Z"
+
+
+@pytest.mark.long(guard="tests/spark/test_state_told.py::test_rows_that_come_in_time_are_no_event")
 def test_a_watermark_that_goes_on_with_both_inputs_is_not_warned_of(project):
     minutes = [[{"id": 1, "at": f"2026-01-01T12:{number:02}:00Z"}] for number in range(14)]
-    pipeline = project(JOIN).given("source", *minutes).given("quiet", *minutes)
+    pipeline = project(EACH).given("busy", *minutes).given("quiet", *minutes)
 
-    _, events = heard(pipeline)
-
-    assert told(events, "FLOW.WATERMARK_STUCK") == []
-
-
-def test_a_watermark_follows_the_fastest_input_where_the_settings_say_so(project):
-    said = '@dp.table(spark_conf={"spark.sql.streaming.multipleWatermarkPolicy": "max"})\n    def pairs'
-    assert "@dp.table\n    def pairs" in JOIN
-    minutes = [[{"id": 1, "at": f"2026-01-01T12:{number:02}:00Z"}] for number in range(14)]
-    pipeline = project(JOIN.replace("@dp.table\n    def pairs", said))
-    pipeline.given("source", *minutes).given("quiet", [NOON])
-
-    result, events = heard(pipeline)
+    events = []
+    pipeline.run("pairs_of_slowest", on_event=events.append)
 
     assert told(events, "FLOW.WATERMARK_STUCK") == []
-    assert result.flow("pairs").watermark == "2026-01-01T12:12:00.000Z"
 
 
-def test_duplicates_that_were_removed_are_in_the_outcome_with_the_watermark(project):
-    text = (
-        SOURCE
-        + """
-    @dp.table
-    def once():
-        return events().dropDuplicatesWithinWatermark(["id"])
-    """
-    )
-    pipeline = project(text).given("source", [NOON, NOON, HOUR_LATER], [HOUR_LATER])
-
-    result = pipeline.run()
-
-    (kept,) = result.flow("once").kept
+def test_duplicates_that_were_removed_are_in_the_outcome_with_the_watermark(updates):
+    (kept,) = updates.result.flow("once").kept
     assert (kept.operator, kept.duplicates_removed) == ("dedupeWithinWatermark", 2)
-    assert result.flow("once").watermark == "2026-01-01T12:59:00.000Z"
-    assert pipeline.project.status() == result.outcome
+    assert updates.result.flow("once").watermark == "2026-01-01T12:59:00.000Z"
+    assert updates.status == updates.result.outcome
 
 
 def test_a_late_row_is_told_of_after_a_pause_of_a_query_that_goes_on(project):

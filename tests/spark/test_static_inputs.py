@@ -14,7 +14,7 @@ from headrace.model.outcome import FlowState, UpdateState
 pytestmark = pytest.mark.spark
 
 JOINED = """
-    @dp.table(spark_conf={"pipelines.trigger.interval": "100 ms", **CONFS})
+    @dp.table(name="NAME", spark_conf={"pipelines.trigger.interval": "100 ms", **CONFS})
     def joined():
         events = spark.readStream.schema("id INT").json(f"{spark.conf.get('root')}/in")
         return events.join(NAMES, "id", "left").select("id", "name")
@@ -29,44 +29,58 @@ def name_table(pipeline, name):
     write_deltalake(str(pipeline.folder / "names"), rows, mode="overwrite")
 
 
+START = {"headrace.static_inputs": "start"}
+
+
+def joining(names, name="joined", **confs):
+    return JOINED.replace("NAMES", names).replace("NAME", name).replace("CONFS", repr(confs))
+
+
+def with_first_rows(pipeline):
+    pipeline.settings = replace(pipeline.settings, configuration={"root": str(pipeline.folder)})
+    name_table(pipeline, "old")
+    pipeline.land("files/1.json", [{"id": 1, "name": "old"}])
+    pipeline.land("in/1.json", [{"id": 1}])
+    return pipeline
+
+
 @pytest.fixture
 def joined(project):
     """A stream that is joined with names, with the first of two ids there."""
-
-    def make(names, **confs):
-        pipeline = project(JOINED.replace("NAMES", names).replace("CONFS", repr(confs)))
-        pipeline.settings = replace(pipeline.settings, configuration={"root": str(pipeline.folder)})
-        name_table(pipeline, "old")
-        pipeline.land("files/1.json", [{"id": 1, "name": "old"}])
-        pipeline.land("in/1.json", [{"id": 1}])
-        return pipeline
-
-    return make
+    return lambda names, **confs: with_first_rows(project(joining(names, **confs)))
 
 
-def names_of(pipeline, change):
-    """The names that two ids get in two batches, between which something changes while the update goes on."""
-    rows = lambda: {row["id"]: row["name"] for row in pipeline.rows("joined")}  # noqa: E731 - one line
+# What a stream is joined with, its settings, and the name that the second id gets.
+CASES = {
+    "newest_table": (TABLE, {}, "new"),
+    "newest_in_sql": (SQL, {}, "new"),
+    "table_of_the_start": (TABLE, START, "old"),
+    "in_sql_of_the_start": (SQL, START, "old"),
+    "files_of_the_start": (FOLDER, {}, None),
+}
+
+
+def test_a_batch_finds_the_newest_rows_of_a_delta_table_or_those_of_the_start(project):
+    text = "".join(joining(names, name, **confs) for name, (names, confs, _) in CASES.items())
+    pipeline = with_first_rows(project(text))
+
+    def found():
+        return {name: {row["id"]: row["name"] for row in pipeline.rows(name)} for name in CASES}
+
     with pipeline.continuing() as update:
-        update.wait_until(lambda: update.states.get("joined") is FlowState.RUNNING)
-        update.wait_until(lambda: 1 in rows())
-        change()
+        update.wait_until(lambda: all(update.states.get(name) is FlowState.RUNNING for name in CASES))
+        update.wait_until(lambda: all(1 in names for names in found().values()))
+        name_table(pipeline, "new")
+        pipeline.land("files/2.json", [{"id": 2, "name": "new"}])
         pipeline.land("in/2.json", [{"id": 2}])
-        update.wait_until(lambda: 2 in rows())
+        update.wait_until(lambda: all(2 in names for names in found().values()))
+
     assert update.result.state is UpdateState.COMPLETED
-    return rows()
-
-
-@pytest.mark.parametrize("names", [TABLE, SQL], ids=["table", "SQL"])
-@pytest.mark.parametrize(("confs", "second"), [({}, "new"), ({"headrace.static_inputs": "start"}, "old")])
-def test_a_batch_finds_the_newest_rows_of_a_delta_table_or_those_of_the_start(joined, names, confs, second):
-    pipeline = joined(names, **confs)
-
-    assert names_of(pipeline, lambda: name_table(pipeline, "new")) == {1: "old", 2: second}
+    assert found() == {name: {1: "old", 2: second} for name, (_, _, second) in CASES.items()}
 
 
 def test_rows_of_the_start_are_those_of_the_next_start_when_it_comes(joined):
-    pipeline = joined(TABLE, **{"headrace.static_inputs": "start"})
+    pipeline = joined(TABLE, **START)
     pipeline.run()
     name_table(pipeline, "new")
     pipeline.land("in/2.json", [{"id": 2}])
@@ -74,14 +88,6 @@ def test_rows_of_the_start_are_those_of_the_next_start_when_it_comes(joined):
     result = pipeline.run()
 
     assert sorted(row["name"] for row in result.rows("joined")) == ["new", "old"]
-
-
-def test_files_are_those_that_were_there_at_the_start(joined):
-    pipeline = joined(FOLDER)
-
-    found = names_of(pipeline, lambda: pipeline.land("files/2.json", [{"id": 2, "name": "new"}]))
-
-    assert found == {1: "old", 2: None}
 
 
 def test_files_are_listed_anew_as_often_as_it_is_said(joined):
@@ -108,7 +114,7 @@ def test_a_version_that_a_query_names_is_read_in_each_batch(joined):
 
 def test_a_table_inside_of_a_condition_is_not_pinned_and_refused(joined):
     named = f"{TABLE}.createOrReplaceTempView('n') or spark.sql('SELECT * FROM n WHERE id IN (SELECT id FROM n)')"
-    pipeline = joined(f"({named})", **{"headrace.static_inputs": "start"})
+    pipeline = joined(f"({named})", **START)
 
     result = pipeline.run()
 

@@ -23,12 +23,13 @@ VALUES = {
 }
 
 
-@pytest.mark.parametrize("kind", VALUES)
-def test_a_row_is_the_same_when_it_was_a_text(headrace_session, kind):
-    rows = headrace_session.sql(f"SELECT 1 AS id, {VALUES[kind]} AS `a value`")
+def test_a_row_is_the_same_when_it_was_a_text(headrace_session):
+    rows = headrace_session.sql(
+        f"SELECT 1 AS id, {', '.join(f'{value} AS `{kind}`' for kind, value in VALUES.items())}"
+    )
 
     stored = rows.select(as_json(whole_row(rows)).alias("row"))
     again = from_json(stored, "row", rows.schema)
 
-    assert again.collect() == rows.collect()
+    assert again.first().asDict() == rows.first().asDict()
     assert again.schema.simpleString() == rows.schema.simpleString()

@@ -35,14 +35,23 @@ CLUSTERED = """
 """
 
 
-@pytest.fixture
-def cleared(project, tmp_path):
-    """A pipeline with rows, and what clears its table as the holder of a number."""
-    data = tmp_path / "data"
-    data.mkdir()
+@pytest.fixture(scope="module")
+def numbers_after_one_update(prepared, tmp_path_factory):
+    data = tmp_path_factory.mktemp("data")
     (data / "a.json").write_text("".join(json.dumps({"id": number, "kind": "x"}) + "\n" for number in (1, 2, -1)))
-    pipeline = project(CLUSTERED.replace("{data}", str(data)))
-    pipeline.run()
+
+    def set_up(shared_project):
+        pipeline = shared_project(CLUSTERED.replace("{data}", str(data)))
+        pipeline.run()
+        return pipeline
+
+    return prepared(set_up)
+
+
+@pytest.fixture
+def cleared(numbers_after_one_update):
+    """A pipeline with rows, and what clears its table as the holder of a number."""
+    pipeline = numbers_after_one_update.restored()
     opened = pipeline.project
     resolved = opened._resolver.resolve(Resolving(opened._planning.kept(Selection())))
     dataset = next(iter(resolved.graph.datasets))

@@ -49,9 +49,23 @@ def started(result):
     return {name for name, state in result.states.items() if state is FlowState.COMPLETED}
 
 
-def test_only_what_has_changed_is_computed_again(project):
-    pipeline = project(VIEWS).given("source", rows(1), rows(2))
-    assert started(pipeline.run()) == {"doubled", "judged", "unchanged", "below", "stream"}
+@pytest.fixture(scope="module")
+def views_after_one_update(prepared):
+    def set_up(shared_project):
+        pipeline = shared_project(VIEWS).given("source", rows(1), rows(2))
+        assert started(pipeline.run()) == {"doubled", "judged", "unchanged", "below", "stream"}
+        return pipeline
+
+    return prepared(set_up)
+
+
+@pytest.fixture
+def views(views_after_one_update):
+    return views_after_one_update.restored()
+
+
+def test_only_what_has_changed_is_computed_again(views):
+    pipeline = views
     assert pipeline.plan().empty, pipeline.plan().describe()
 
     pipeline.project.sql("OPTIMIZE source", write=True)
@@ -92,13 +106,11 @@ FAILING = """
     """
 
 
-def test_an_update_without_news_asks_spark_for_no_work(project, headrace_session):
-    pipeline = project(VIEWS).given("source", rows(1), rows(2))
-    pipeline.run()
-    tables = pipeline.folder / "storage" / "tables"
+def test_an_update_without_news_asks_spark_for_no_work(views, headrace_session):
+    tables = views.folder / "storage" / "tables"
     commits, work = sorted(tables.rglob("_delta_log/*")), works_of_spark(headrace_session)
 
-    result = pipeline.run()
+    result = views.run()
 
     assert set(result.states.values()) == {FlowState.UP_TO_DATE, FlowState.EXCLUDED}
     assert works_of_spark(headrace_session) == work
