@@ -104,7 +104,7 @@ def test_a_file_of_a_pipeline_is_told_from_a_script(execute):
 def test_streams_without_end_are_ended_after_the_time_that_was_given(execute):
     script = """
         stream = spark.readStream.format("rate").option("rowsPerSecond", 100).load()
-        query = stream.writeStream.toTable("bronze.rates")
+        query = stream.writeStream.trigger(processingTime="1 second").toTable("bronze.rates")
         query.awaitTermination()
         assert not query.isActive
         """
