@@ -102,10 +102,10 @@ def second(pipeline, first):
     return with_other_columns(pipeline, *FEW)
 
 
-@pytest.fixture
-def shown(project):
+@pytest.fixture(scope="module")
+def shown(shared_project):
     """The same for a table that shows the sequence."""
-    pipeline = project(TEXT)
+    pipeline = shared_project(TEXT)
     with_history(pipeline, "shown")
     return with_other_columns(pipeline, "shown")
 

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
+from headrace.checkpoints.offsets import local_path
 from headrace.model.outcome import FlowState
 from headrace.testing.result import table_path
 
@@ -46,8 +47,13 @@ REST = (
 
 def files_of(path, city):
     """The files of a table in which all rows have this city."""
-    files = pa.table(DeltaTable(path).get_add_actions(flatten=True)).to_pylist()
-    return [Path(path, file["path"]) for file in files if file["min.city"] == file["max.city"] == city]
+    table = DeltaTable(path)
+    files = pa.table(table.get_add_actions(flatten=True)).to_pylist()
+    return [
+        Path(local_path(uri))
+        for file, uri in zip(files, table.file_uris(), strict=True)
+        if file["min.city"] == file["max.city"] == city
+    ]
 
 
 @pytest.mark.parametrize(
