@@ -10,6 +10,7 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 from hypothesis import HealthCheck, settings
+from tests.tiers import EVERYTHING
 
 from headrace.testing.java import FIRST_COMPILER
 
@@ -128,6 +129,12 @@ def kinesis():
 
     with running_kinesis() as server:
         yield server
+
+
+def pytest_configure(config):
+    """Plan each query once, where a change is tested: `make test-all` has the settings that pipelines have."""
+    if not EVERYTHING:
+        config.addinivalue_line("headrace_confs", "spark.sql.adaptive.enabled=false")
 
 
 def area(node_id):

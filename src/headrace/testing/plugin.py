@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from headrace.testing.driver import Pipeline
 
 CONNECTORS_OPTION = "headrace_connectors"
+CONFS_OPTION = "headrace_confs"
 
 
 class MakeProject(Protocol):
@@ -30,6 +31,7 @@ class MakeProject(Protocol):
 def pytest_addoption(parser: pytest.Parser) -> None:
     """The plugin's options."""
     parser.addini(CONNECTORS_OPTION, "connectors whose jars the session of the tests has", type="args", default=[])
+    parser.addini(CONFS_OPTION, "Spark settings of that session, a line each: key=value", type="linelist", default=[])
 
 
 def pytest_assertrepr_compare(op: str, left: object, right: object) -> list[str] | None:
@@ -46,10 +48,19 @@ def pytest_assertrepr_compare(op: str, left: object, right: object) -> list[str]
 def headrace_session(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[SparkSession]:
-    """One warm session for all tests of this process, with Delta and the connectors of the configuration."""
+    """One warm session for all tests of this process, with Delta, the connectors and settings of the configuration."""
     warm = import_module("headrace.testing.warm")
-    with warm.warm_session(request.config.getini(CONNECTORS_OPTION), tmp_path_factory.mktemp("spark")) as session:
+    connectors = request.config.getini(CONNECTORS_OPTION)
+    confs = dict(_conf(line) for line in request.config.getini(CONFS_OPTION))
+    with warm.warm_session(connectors, tmp_path_factory.mktemp("spark"), confs) as session:
         yield session
+
+
+def _conf(line: str) -> tuple[str, str]:
+    key, equals, value = line.partition("=")
+    if not equals:
+        raise pytest.UsageError(f'{CONFS_OPTION}: "{line}" is not key=value')
+    return key.strip(), value.strip()
 
 
 @pytest.fixture

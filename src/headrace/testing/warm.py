@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 
 from pyspark.sql import SparkSession
 
@@ -19,28 +20,34 @@ _SMALL = {
     # Plans live for a moment, and Delta remembers every table for an hour: with 1 GB, a session of some hundred tests
     # spent up to two thirds of a test with collections of everything.
     "spark.driver.memory": "3g",
-    "spark.driver.extraJavaOptions": FIRST_COMPILER,
+    # Java collects everything each time that its classes outgrow a bound, which begins at 21 MB.
+    "spark.driver.extraJavaOptions": f"{FIRST_COMPILER} -XX:MetaspaceSize=512m -Xms1g -Xmn1g",
     "spark.sql.shuffle.partitions": "2",
     # Nor is code worth making for a handful of rows: Spark writes and compiles some in nearly every task. On 12 tests
     # of updates and change data capture the session took 302 s of CPU with it, 205 s without.
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.codegen.wholeStage": "false",
+    # Spark describes each plan for a page that is never shown; the short form costs less.
+    "spark.sql.ui.explainMode": "simple",
 }
 
 
 @contextmanager
-def warm_session(connectors: Iterable[str], folder: Path) -> Iterator[SparkSession]:
+def warm_session(
+    connectors: Iterable[str], folder: Path, confs: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[SparkSession]:
     """A small session with Delta and *connectors*; it ends with the block, unless it was there before.
 
     Args:
         connectors: such as ``kafka``.
         folder: for Spark's log, warehouse and scratch files.
+        confs: Spark settings, which win over those of the small session.
     """
     there = session_there()
     session = open_session(
         name="headrace tests",
         connectors=connectors,
-        confs={**_SMALL, "spark.local.dir": str(folder)},
+        confs={**_SMALL, "spark.local.dir": str(folder), **confs},
         log_folder=folder,
         environ=os.environ,
     )
