@@ -120,7 +120,11 @@ def unpack(folder):
     """
     now = time.time()
     with tarfile.open(ARCHIVE) as archive:
-        archive.extractall(folder, filter=lambda member, _path: member.replace(mtime=now))
+        # Python 3.11.3 and earlier has no such filter.
+        archive.extraction_filter = getattr(tarfile, "data_filter", None)
+        for member in archive.getmembers():
+            member.mtime = now
+        archive.extractall(folder)
     for file in checkpoints(folder).glob("**/flow.json"):
         file.write_text(json.dumps({**json.loads(file.read_text()), "started_at": now}))
 
