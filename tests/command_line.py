@@ -25,10 +25,10 @@ class Done:
 
 def in_process(project: Path, *words: str) -> Done:
     """A command on a project in this process and its warm session, where the process itself is not what is tested."""
-    from pyspark.sql import SparkSession  # noqa: PLC0415 - the same
+    from pyspark.sql import SparkSession  # noqa: PLC0415 - tests that only start processes do without Spark
 
-    from headrace.cli.main import call  # noqa: PLC0415 - for the tests that need it
-    from headrace.testing.warm import unchanged  # noqa: PLC0415 - with Spark, for the tests that need it
+    from headrace.cli.main import call  # noqa: PLC0415 - the same
+    from headrace.testing.warm import unchanged  # noqa: PLC0415 - the same
 
     out, err = io.StringIO(), io.StringIO()
     with unchanged(SparkSession.builder.getOrCreate(), project), redirect_stdout(out), redirect_stderr(err):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import textwrap
 import uuid
 from collections import Counter
@@ -19,7 +20,9 @@ os.environ.setdefault("JDK_JAVA_OPTIONS", FIRST_COMPILER)
 # Storage of tests lies in memory where there is a file system of it: a disk that is asked to keep each commit costs a
 # fifth of the suite's time.
 MEMORY = Path("/dev/shm")
-if os.access(MEMORY, os.W_OK):
+# Containers often have one of 64 MB, which is not enough.
+MEMORY_NEEDED_BYTES = 4 << 30
+if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free >= MEMORY_NEEDED_BYTES:
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
 # How long an example takes is this machine's affair.

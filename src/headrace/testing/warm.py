@@ -21,7 +21,7 @@ _SMALL = {
     # spent up to two thirds of a test with collections of everything.
     "spark.driver.memory": "3g",
     # Java collects everything each time that its classes outgrow a bound, which begins at 21 MB.
-    "spark.driver.extraJavaOptions": f"{FIRST_COMPILER} -XX:MetaspaceSize=512m -Xms1g -Xmn1g",
+    "spark.driver.extraJavaOptions": f"{FIRST_COMPILER} -XX:MetaspaceSize=512m",
     "spark.sql.shuffle.partitions": "2",
     # Nor is code worth making for a handful of rows: Spark writes and compiles some in nearly every task. On 12 tests
     # of updates and change data capture the session took 302 s of CPU with it, 205 s without.
