@@ -11,6 +11,7 @@ from pathlib import Path
 from headrace.errors import PipelineError
 
 OLDEST_JAVA = 17
+SPARK_PROGRAM = "org.apache.spark.deploy.SparkSubmit"
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 
 
@@ -58,6 +59,11 @@ def java_command(environ: Mapping[str, str]) -> str:
     if found is None:
         raise _unusable("JAVA_HOME is not set and no java is on PATH")
     return found
+
+
+def started_by(pid: int, started_at: float) -> str:
+    """The option on the command line of a JVM that says which Python process has started it."""
+    return f"-Dheadrace.started.by={pid}-{started_at:.0f}"
 
 
 def _unusable(reason: str) -> PipelineError:

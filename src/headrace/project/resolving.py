@@ -101,6 +101,7 @@ class Resolver:
             log_folder=self._log_folder,
             environ=self._environ,
             folder=settings.root,
+            redact=self._secrets.redact,
         )
         let_go()
         catalog = Catalog(session, settings.layout, settings.naming, scratch("stubs"))

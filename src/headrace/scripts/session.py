@@ -91,6 +91,7 @@ def make_ready(
         environ=os.environ,
         # As Python's own, whatever project is around.
         folder=Path.cwd(),
+        redact=around.secrets.redact,
     )
     let_delta_be_imported(jars((ALWAYS_THERE,), environ=os.environ))
     let_go()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -16,6 +17,12 @@ DIRECTORY_VARIABLE = "HEADRACE_SECRETS_DIR"
 REDACTED = "[REDACTED]"
 # A shorter value of an environment variable ("1", "dev") is in every other line, and no secret.
 _SHORTEST_VARIABLE = 4
+# A line of a longer value that is shorter than this tells nothing, and is in other texts.
+_SHORTEST_LINE = 4
+# Of a value at the end of a text that was cut off, so many characters may show.
+_SHORTEST_START = 6
+_CUT = " ..."
+_ARMOUR = re.compile(r"-----(?:BEGIN|END) [^-\n]+-----")
 _SAFE_PART = re.compile(r"[\w@-][\w.@-]*")
 _REFERENCE = re.compile(r"\$\{(?P<kind>secret|env):(?P<name>[^}]*)\}|\{\{\s*secrets/(?P<vendor>[^}]*?)\s*\}\}")
 
@@ -41,7 +48,8 @@ class Secrets:
         self._environ = environ
         self._directory = directory
         self._keyring = keyring
-        self._handed_out: dict[str, None] = {}
+        # With the forms that each of them takes in texts.
+        self._handed_out: dict[str, frozenset[str]] = {}
 
     def __repr__(self) -> str:
         return "Secrets()"
@@ -69,7 +77,7 @@ class Secrets:
     def remember(self, value: str) -> None:
         """Keep a value out of texts from now on, wherever it came from; a blank one is not remembered."""
         if value.strip():
-            self._handed_out[value] = None
+            self._handed_out.setdefault(value, _forms(value))
 
     def list(self, scope: str) -> tuple[str, ...]:
         """The keys of a scope, sorted; those that only a variable holds are in lower case."""
@@ -99,9 +107,16 @@ class Secrets:
         return frozenset(list(self._handed_out))
 
     def redact(self, text: str) -> str:
-        """*text* with every value handed out so far replaced, also where JSON or a URL escapes it."""
-        forms = {form for value in list(self._handed_out) for form in _spellings(value)}
-        spans = sorted(span for form in forms if form in text for span in _occurrences(form, text))
+        """*text* with every value handed out so far replaced.
+
+        Also where JSON, a URL or base64 encodes it, where a line of it stands alone, as a line of a key does in a
+        traceback, and where the text was cut off within it.
+        """
+        forms = {form for known in list(self._handed_out.values()) for form in known}
+        spans = sorted(
+            {span for form in forms if form in text for span in _occurrences(form, text)}
+            | {span for form in forms for span in _start_at_end(form, text)}
+        )
         pieces: list[str] = []
         position = 0
         for start, end in spans:
@@ -171,8 +186,29 @@ def _usable(path: Path) -> bool:
     return _SAFE_PART.fullmatch(path.name) is not None
 
 
-def _spellings(value: str) -> set[str]:
-    return {value, json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1], quote(value, safe="")}
+def _forms(value: str) -> frozenset[str]:
+    """Every text that gives the value away: itself, each of its lines, and what is between the lines of its armour."""
+    pieces = {value, value.strip(), base64.b64encode(value.encode("utf-8", "surrogatepass")).decode()}
+    lines = [line.strip() for line in value.splitlines()]
+    if len(lines) > 1:
+        secret = [line for line in lines if not _ARMOUR.fullmatch(line)]
+        pieces |= {line for line in secret if len(line) >= _SHORTEST_LINE}
+        # As libraries hold a key, without its line breaks.
+        pieces.add("".join(secret))
+    return frozenset(form for piece in pieces if piece for form in _spellings(piece))
+
+
+def _spellings(piece: str) -> set[str]:
+    return {piece, json.dumps(piece)[1:-1], json.dumps(piece, ensure_ascii=False)[1:-1], quote(piece, safe="")}
+
+
+def _start_at_end(form: str, text: str) -> Iterator[tuple[int, int]]:
+    """Where a text that was cut off ends with the start of a form."""
+    end = len(text.removesuffix(_CUT))
+    for length in range(min(len(form) - 1, end), _SHORTEST_START - 1, -1):
+        if text.startswith(form[:length], end - length):
+            yield end - length, end
+            return
 
 
 def _occurrences(form: str, text: str) -> Iterator[tuple[int, int]]:

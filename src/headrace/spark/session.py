@@ -6,7 +6,7 @@ import logging
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -23,26 +23,13 @@ from headrace.spark import patches
 from headrace.spark.confs import DEFAULT_MASTER, cores_of, session_confs, static_confs, with_own
 from headrace.spark.in_force import settable
 from headrace.spark.java_names import look_up_once
+from headrace.spark.launch import settings_in_file
+from headrace.spark.log import LOG4J, keep_out, printed_to
 
 ALWAYS_THERE = "delta"
 # Java ends when it is told to use two of them.
 _COLLECTOR = re.compile(r"-XX:\+Use\w+GC\b")
 _NOISY_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger", "py4j")
-_LOG4J = """\
-rootLogger.level = warn
-rootLogger.appenderRef.file.ref = file
-appender.file.type = RollingFile
-appender.file.name = file
-appender.file.fileName = {file}
-appender.file.filePattern = {file}.%i
-appender.file.policies.type = Policies
-appender.file.policies.size.type = SizeBasedTriggeringPolicy
-appender.file.policies.size.size = 64MB
-appender.file.strategy.type = DefaultRolloverStrategy
-appender.file.strategy.max = 3
-appender.file.layout.type = PatternLayout
-appender.file.layout.pattern = %d{{yyyy-MM-dd HH:mm:ss.SSS}} %p %c{{1}}: %m%n%ex
-"""
 
 
 def open_session(
@@ -53,6 +40,7 @@ def open_session(
     log_folder: Path,
     environ: Mapping[str, str],
     folder: Path | None = None,
+    redact: Callable[[str], str] = str,
 ) -> SparkSession:
     """The session of this process: the one that is there (under spark-submit, in tests), or a new one.
 
@@ -63,11 +51,13 @@ def open_session(
         log_folder: where Spark's log and traces go; nothing of them reaches the terminal.
         environ: the process environment.
         folder: what relative paths start at (default: the working directory); a session that is there keeps its own.
+        redact: takes secrets out of a line of Spark's log.
 
     Raises:
         PipelineError: CONNECTOR.* when Java or the jars are missing.
     """
     patches.install()
+    keep_out(redact)
     session = session_there()
     if session is None or session.sparkContext._jsc is None:  # noqa: SLF001 - None once it was stopped
         session = _new_session(name, connectors, confs, log_folder, environ, folder)
@@ -135,7 +125,7 @@ def _new_session(
     paths = jars({ALWAYS_THERE, *connectors}, environ=environ)
     log_folder.mkdir(parents=True, exist_ok=True)
     log4j = log_folder / "log4j2.properties"
-    log4j.write_text(_LOG4J.format(file=log_file(log_folder)), encoding="utf-8")
+    log4j.write_text(LOG4J, encoding="utf-8")
     master = confs.get("spark.master") or environ.get("HEADRACE_MASTER") or DEFAULT_MASTER
     needed = {
         **static_confs(master, str(log_folder / "warehouse")),
@@ -163,8 +153,9 @@ def _new_session(
     conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
     # The JVM gets a session of its own, so that a signal to the process group reaches Python alone (D11), and writes
     # to the log instead of the terminal.
-    with log_file(log_folder).open("ab") as log, _started_from(home):
-        gateway: Any = launch_gateway(conf, {"stdout": log, "stderr": log, "start_new_session": True, "cwd": folder})
+    with printed_to(log_file(log_folder)) as log, _started_from(home), settings_in_file(settings, folder):
+        # Settings that are given here would be on the command line of the JVM.
+        gateway: Any = launch_gateway(None, {"stdout": log, "stderr": log, "start_new_session": True, "cwd": folder})
     return SparkSession(SparkContext(gateway=gateway, conf=conf))
 
 

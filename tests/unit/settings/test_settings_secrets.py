@@ -172,3 +172,32 @@ def test_dbutils_secrets_refuses_the_rest_by_name(secrets):
         DbUtils(secrets).secrets.put("a", "b")
 
     assert raised.value.params["what"] == "dbutils.secrets.put"
+
+
+PEM = "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkq\nhkiG9w0BAQEFAASC\nBKcw==\n-----END PRIVATE KEY-----\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("cannot sign with MIIEvQIBADANBgkq", "cannot sign with [REDACTED]"),
+        ("the last line is BKcw==", "the last line is [REDACTED]"),
+        ("MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcw==", "[REDACTED]"),
+        ("-----BEGIN PRIVATE KEY----- is missing", "-----BEGIN PRIVATE KEY----- is missing"),
+        ("in JSON \\nMIIEvQIBADANBgkq\\n and in a URL BKcw%3D%3D", "in JSON \\n[REDACTED]\\n and in a URL [REDACTED]"),
+        ("cut off in MIIEvQIB ...", "cut off in [REDACTED] ..."),
+        ("cut off in hkiG9w0BA", "cut off in [REDACTED]"),
+    ],
+)
+def test_a_secret_of_several_lines_is_kept_out_of_texts_with_each_of_its_lines(text, expected):
+    secrets = Secrets({"HEADRACE_SECRET_API_PEM": PEM})
+    secrets.get("api", "pem")
+
+    assert secrets.redact(text) == expected
+
+
+def test_the_base64_form_of_a_secret_is_kept_out_of_texts():
+    secrets = Secrets({"HEADRACE_SECRET_API_KEY": "a private key"})
+    secrets.get("api", "key")
+
+    assert secrets.redact("key: YSBwcml2YXRlIGtleQ==") == "key: [REDACTED]"

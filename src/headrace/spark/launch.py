@@ -1,0 +1,115 @@
+"""Starts the JVM without its settings on the command line, which every user of the machine can read.
+
+Spark reads the settings from a file and Java reads its options from another. Both are in a folder that only this user
+can open and that is removed as soon as the JVM has started.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+
+from headrace.connectors.java import started_by
+from headrace.errors import PipelineError
+
+_ARGUMENTS = "PYSPARK_SUBMIT_ARGS"
+_SHELL = "pyspark-shell"
+_OPTION_KEYS = ("spark.driver.defaultJavaOptions", "spark.driver.extraJavaOptions")
+_FILE_OPTION = "--properties-file"
+
+
+@contextmanager
+def settings_in_file(settings: Mapping[str, str], folder: Path | None) -> Iterator[None]:
+    """Have ``launch_gateway`` find settings in a file while the block runs; its own argument would show them.
+
+    Args:
+        settings: for ``spark-submit``.
+        folder: the working directory of the JVM, where a relative path in ``PYSPARK_SUBMIT_ARGS`` starts.
+
+    Raises:
+        PipelineError: SETTINGS.JAVA_OPTIONS when the options for Java cannot be read.
+    """
+    before = os.environ.get(_ARGUMENTS)
+    with tempfile.TemporaryDirectory(prefix="headrace-start-") as name:
+        place = Path(name)
+        arguments, theirs = _without_file(shlex.split(before or _SHELL), folder)
+        # Spark leaves its defaults out where it is given a file, unless it is told otherwise.
+        defaults = ["--load-spark-defaults"] if theirs is None else []
+        text = f"{theirs or ''}\n{properties_text(_with_options_in_file(settings, place))}"
+        os.environ[_ARGUMENTS] = shlex.join(
+            [_FILE_OPTION, str(_written(place / "settings", text)), *defaults, *arguments]
+        )
+        try:
+            yield
+        finally:
+            if before is None:
+                del os.environ[_ARGUMENTS]
+            else:
+                os.environ[_ARGUMENTS] = before
+
+
+def properties_text(settings: Mapping[str, str]) -> str:
+    """Settings as a file that ``java.util.Properties`` reads back."""
+    return "".join(f"{_escaped(key)}={_escaped(value)}\n" for key, value in settings.items())
+
+
+def arguments_text(options: str) -> str:
+    """Options for Java, quoted as for a shell, as a file that ``java @FILE`` reads.
+
+    Raises:
+        ValueError: a quotation does not end.
+    """
+    return "".join(f"{_quoted(option)}\n" for option in shlex.split(options))
+
+
+def _with_options_in_file(settings: Mapping[str, str], place: Path) -> dict[str, str]:
+    """The settings, with Java's options replaced by the file that has them and by who starts this Java."""
+    options = [settings[key] for key in _OPTION_KEYS if settings.get(key)]
+    try:
+        file = _written(place / "java-options", "".join(map(arguments_text, options)))
+    except ValueError as error:
+        raise PipelineError("SETTINGS.JAVA_OPTIONS", key=_OPTION_KEYS[-1], reason=str(error).lower()) from None
+    others = {key: value for key, value in settings.items() if key not in _OPTION_KEYS}
+    me = psutil.Process()
+    return {**others, _OPTION_KEYS[-1]: f"{started_by(me.pid, me.create_time())} {shlex.quote(f'@{file}')}"}
+
+
+def _without_file(arguments: list[str], folder: Path | None) -> tuple[list[str], str | None]:
+    """The arguments without a file of settings, and what that file holds: ``spark-submit`` takes one file alone."""
+    kept: list[str] = []
+    text: str | None = None
+    words = iter(arguments)
+    for word in words:
+        option, _, value = word.partition("=")
+        if option == _FILE_OPTION:
+            text = ((folder or Path.cwd()) / (value or next(words, ""))).read_text(encoding="utf-8")
+        else:
+            kept.append(word)
+    return kept, text
+
+
+def _written(file: Path, text: str) -> Path:
+    file.touch(mode=0o600)
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+def _escaped(text: str) -> str:
+    units = (int.from_bytes(pair, "big") for pair in _pairs(text.encode("utf-16-be", "surrogatepass")))
+    return "".join(chr(unit) if chr(unit).isalnum() and unit < 128 else f"\\u{unit:04x}" for unit in units)
+
+
+def _pairs(data: bytes) -> Iterator[bytes]:
+    return (data[at : at + 2] for at in range(0, len(data), 2))
+
+
+def _quoted(option: str) -> str:
+    for letter, written in (("\\", "\\\\"), ('"', '\\"'), ("\n", "\\n"), ("\r", "\\r"), ("\t", "\\t"), ("\f", "\\f")):
+        option = option.replace(letter, written)
+    return f'"{option}"'
