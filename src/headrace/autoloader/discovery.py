@@ -13,13 +13,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
+from stat import S_ISDIR
 
 from headrace.autoloader.ledger import Ledger
 from headrace.autoloader.seen_files import SeenFiles
-from headrace.autoloader.stores.local import stat_of
+from headrace.autoloader.stores.local import stat_of, status
 from headrace.autoloader.stores.store import FoundFile
-from headrace.autoloader.tree import Tree
+from headrace.autoloader.tree import FolderQueue, Inner, Places, Tree
 from headrace.autoloader.watching import FolderWatch
 from headrace.errors import PipelineError
 
@@ -33,7 +33,7 @@ _GRANULARITY_S = 2.0
 EMPTY_S = 24 * 3600.0
 _RECORDED_AT_ONCE = 50_000
 _NS = 1_000_000_000
-_FULL_LOOK, _TREE = "full_look_s", "tree"
+FULL_LOOK, _TREE = "full_look_s", "tree"
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,12 @@ class Clock:
 
     now_ns: Callable[[], int]
     sleep_s: Callable[[float], None]
+
+
+def is_due(ledger: Ledger, now_ns: int, full_look_s: float) -> bool:
+    """Whether it is so long since everything was listed, or the clock was ahead when it was."""
+    since_s = now_ns / _NS - float(ledger.about(FULL_LOOK) or 0)
+    return since_s >= full_look_s or since_s < 0
 
 
 @dataclass
@@ -67,8 +73,10 @@ class LocalDiscovery:
         self._seen = SeenFiles(ledger)
         # Times up to which the entries of folders are known: as stored, and to this process.
         self._stored = self._seen.folders()
-        # What lies elsewhere belongs to a path that was read before.
-        self._known = {folder: at for folder, at in self._stored.items() if tree.has_folder(folder)}
+        # What lies elsewhere belongs to a path that was read before. Of several paths of a folder the shortest counts.
+        known = sorted(filter(tree.has_folder, self._stored), key=lambda folder: (folder.count("/"), folder))
+        self._known = {folder: self._stored[folder] for folder in known}
+        self._places = Places(tree)
         if ledger.about(_TREE) != tree.digest:
             # Other names may be meant now in folders that have not changed.
             self._known = dict.fromkeys(self._known, 0)
@@ -93,7 +101,7 @@ class LocalDiscovery:
         told = self._watch.changed(now_ns) if self._watch else None
         new = self._looked(now_ns, full=full or self._tree.selection.overwrites, told=None if full else told)
         if full:
-            self._ledger.note(_FULL_LOOK, str(now_ns / _NS))
+            self._ledger.note(FULL_LOOK, str(now_ns / _NS))
         if self._ledger.about(_TREE) != self._tree.digest:
             self._ledger.note(_TREE, self._tree.digest)
         return new
@@ -123,41 +131,43 @@ class LocalDiscovery:
         return False
 
     def _looked(self, now_ns: int, *, full: bool, told: set[str] | None) -> int:
-        finds, new = _Finds(), 0
+        finds, new, times = _Finds(), 0, dict[str, int]()
         for folder, mtime_ns, inner in self._changed(full=full, told=told):
             finds.files += ((folder, file) for file in self._new_files(folder, now_ns, inner))
-            trusted_ns = mtime_ns if now_ns - mtime_ns > _GRANULARITY_S * _NS else 0
-            self._known[folder] = trusted_ns
-            # Another process knows nothing of files that have not settled, and has to list the folder to find them.
-            finds.listed[folder] = 0 if folder in self._unsettled else trusted_ns
+            times[folder] = mtime_ns if now_ns - mtime_ns > _GRANULARITY_S * _NS else 0
             if len(finds.files) >= _RECORDED_AT_ONCE:
                 new += self._record(finds)
+        # No time counts before the last folder was looked into: a look that breaks off is made again, or else what is
+        # below a folder that was listed would be passed over.
+        self._known.update(times)
+        # Another process knows nothing of files that have not settled, and has to list the folder to find them.
+        finds.listed |= {folder: 0 if folder in self._unsettled else at for folder, at in times.items()}
         return new + self._record(finds) + self._settled()
 
-    def _changed(self, *, full: bool, told: set[str] | None = None) -> Iterator[tuple[str, int, list[str]]]:
+    def _changed(self, *, full: bool, told: set[str] | None = None) -> Iterator[tuple[str, int, list[Inner]]]:
         """Folders to look into, each with its time from before, and a list for the folders that are found in it.
 
         Where changes are told, those folders, and what is found in them, are all.
         """
-        # In the order of the tree for what is new; a folder that was known before may come first.
-        pending = [*self._known, self._tree.base] if told is None else list(filter(self._tree.has_folder, told))
+        folders = FolderQueue([*self._known, self._tree.base] if told is None else filter(self._tree.has_folder, told))
         seen = set[str]()
-        while pending:
-            folder = pending.pop()
+        for folder in folders:
             if folder in seen:
                 continue
             seen.add(folder)
-            mtime_ns = self._folder_time(folder)
-            is_told = told is not None and folder in told
-            if mtime_ns is None or (not full and not is_told and self._known.get(folder) == mtime_ns):
+            found = self._folder(folder)
+            if found is None or self._places.is_second_path(folder, (found.st_dev, found.st_ino)):
                 continue
-            inner: list[str] = []
-            yield folder, mtime_ns, inner
-            pending += inner
+            is_told = told is not None and folder in told
+            if not full and not is_told and self._known.get(folder) == found.st_mtime_ns:
+                continue
+            inner: list[Inner] = []
+            yield folder, found.st_mtime_ns, inner
+            folders.add(inner)
 
     def _is_due(self, now_ns: int) -> bool:
         """Whether everything is to be listed, whatever the folders' times say."""
-        return now_ns / _NS - float(self._ledger.about(_FULL_LOOK) or 0) >= self._full_look_s
+        return is_due(self._ledger, now_ns, self._full_look_s)
 
     def _settled(self) -> int:
         """Record files that have settled since an earlier look."""
@@ -191,18 +201,22 @@ class LocalDiscovery:
         finds.listed.clear()
         return new
 
-    def _folder_time(self, folder: str) -> int | None:
-        """Nanoseconds of a folder's last change; None when it has gone."""
-        try:
-            return Path(folder).stat().st_mtime_ns
-        except (FileNotFoundError, NotADirectoryError):
-            if folder == self._tree.base:
-                raise PipelineError("AUTO_LOADER.PATH_MISSING", path=folder) from None
-            # Where it comes back, the time of its parent says so.
-            self._known.pop(folder, None)
-            return None
+    def _folder(self, folder: str) -> os.stat_result | None:
+        """What a folder is like; None when it has gone.
 
-    def _new_files(self, folder: str, now_ns: int, inner: list[str]) -> Iterator[FoundFile]:
+        Raises:
+            PipelineError: ``AUTO_LOADER.UNREADABLE``: it does not say; ``AUTO_LOADER.PATH_MISSING``: of the first one.
+        """
+        found = status(folder)
+        if found is not None and S_ISDIR(found.st_mode):
+            return found
+        if folder == self._tree.base:
+            raise PipelineError("AUTO_LOADER.PATH_MISSING", path=folder)
+        # Where it comes back, the time of its parent says so.
+        self._known.pop(folder, None)
+        return None
+
+    def _new_files(self, folder: str, now_ns: int, inner: list[Inner]) -> Iterator[FoundFile]:
         """New files of a folder that have settled; the others are kept, and folders in it are added to *inner*."""
         names = self._tree.names_in(folder, inner)
         if self._tree.selection.overwrites:

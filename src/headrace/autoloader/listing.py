@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 
-from headrace.autoloader.discovery import EMPTY_S, SETTLED_S, WAIT_S, Clock
+from headrace.autoloader.discovery import EMPTY_S, FULL_LOOK, SETTLED_S, WAIT_S, Clock, is_due
 from headrace.autoloader.ledger import Ledger
 from headrace.autoloader.notices import ObjectQueue
 from headrace.autoloader.seen_files import SeenFiles
@@ -24,7 +24,7 @@ _RECORDED_AT_ONCE = 50_000
 # Messages that one look takes from a queue at least, if there are so many; what comes meanwhile is for the next look.
 _MESSAGES_A_LOOK = 1000
 _NS = 1_000_000_000
-_FULL_LOOK, _TREE = "full_look_s", "tree"
+_TREE = "tree"
 _GROWING = ("abfs:", "abfss:", "hdfs:")
 
 Finds = list[tuple[str, FoundFile]]
@@ -44,7 +44,7 @@ class ListingDiscovery:
         # Of what was told before for other names, or by another queue, nobody tells again.
         self._told_for = f"{tree.digest} {queue.name if queue else ''}"
         self._seen = SeenFiles(ledger)
-        self._next_ns = 0
+        self._next_ns = self._pause_ns = 0
         self._settles_s = SETTLED_S if tree.base.startswith(_GROWING) else 0.0
         self._young = set[str]()
 
@@ -57,7 +57,9 @@ class ListingDiscovery:
         """Record what is new; how many objects that were. Without a queue, some seconds after the last time at most."""
         if self._queue is not None and not self._is_due():
             return self._told(self._queue)
-        return self._listed() if self._queue is not None or self._clock.now_ns() >= self._next_ns else 0
+        left_ns = self._next_ns - self._clock.now_ns()
+        # A clock that was put back would have it wait for as long as that was.
+        return self._listed() if self._queue is not None or not 0 < left_ns <= self._pause_ns else 0
 
     def look_until_settled(self) -> int:
         """As :meth:`look`, whenever the last time was, and again while files may grow, for half a minute at most."""
@@ -78,8 +80,8 @@ class ListingDiscovery:
         """Nothing is kept open."""
 
     def _is_due(self) -> bool:
-        since_s = self._clock.now_ns() / _NS - float(self._ledger.about(_FULL_LOOK) or 0)
-        return since_s >= self._full_look_s or self._ledger.about(_TREE) != self._told_for
+        due = is_due(self._ledger, self._clock.now_ns(), self._full_look_s)
+        return due or self._ledger.about(_TREE) != self._told_for
 
     def _listed(self) -> int:
         began_ns = self._clock.now_ns()
@@ -88,10 +90,11 @@ class ListingDiscovery:
         files = self._there()
         while some := list(islice(files, _RECORDED_AT_ONCE)):
             new += self._record(list(self._new(some)))
-        self._ledger.note(_FULL_LOOK, str(began_ns / _NS))
+        self._ledger.note(FULL_LOOK, str(began_ns / _NS))
         self._ledger.note(_TREE, self._told_for)
         took_ns = self._clock.now_ns() - began_ns
-        self._next_ns = self._clock.now_ns() + max(int(LISTING_S * _NS), _SHARE * took_ns)
+        self._pause_ns = max(int(LISTING_S * _NS), _SHARE * took_ns)
+        self._next_ns = self._clock.now_ns() + self._pause_ns
         return new
 
     def _told(self, queue: ObjectQueue) -> int:

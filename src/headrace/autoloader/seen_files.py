@@ -31,7 +31,7 @@ class SeenFiles:
 
     def folders(self) -> dict[str, int]:
         """Each folder that was listed, with nanoseconds of the change up to which its entries are known; 0 if none."""
-        return dict(self._db.execute("select path, mtime_ns from folders"))
+        return dict(self._db.execute("select path, mtime_ns from folders order by id"))
 
     def unknown(self, folder: str, names: Iterable[str]) -> Iterator[str]:
         """Those of *names* that no file in *folder* has been seen under."""

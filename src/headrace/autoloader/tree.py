@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from heapq import heappop, heappush
 
 from headrace.autoloader.globs import PathPattern, one_file, path_pattern
 from headrace.autoloader.stores.paths import store_of
@@ -48,6 +50,59 @@ class Selection:
 
     def _hidden(self, name: str) -> bool:
         return self.ignored.match(name) is not None or name.endswith("._COPYING_")
+
+
+@dataclass(frozen=True)
+class Inner:
+    """A folder that was found in another."""
+
+    path: str
+    is_link: bool
+
+
+class FolderQueue:
+    """Folders to look into, in this order: those given, those found that are no links, links."""
+
+    def __init__(self, folders: Iterable[str]) -> None:
+        self._plain = deque(folders)
+        self._links: list[str] = []
+
+    def add(self, inner: Iterable[Inner]) -> None:
+        """Look into these as well."""
+        for found in inner:
+            if found.is_link:
+                heappush(self._links, found.path)
+            else:
+                self._plain.append(found.path)
+
+    def __iter__(self) -> Iterator[str]:
+        while self._plain or self._links:
+            yield self._plain.popleft() if self._plain else heappop(self._links)
+
+
+class Places:
+    """Which path stands for a folder that links lead to as well: the first that asks.
+
+    So a link to a folder that is read anyway adds nothing, and one that leads back does not go on without end.
+    """
+
+    def __init__(self, tree: Tree) -> None:
+        self._tree = tree
+        self._paths: dict[tuple[int, int, int], str] = {}
+
+    def is_second_path(self, folder: str, identity: tuple[int, int] | None) -> bool:
+        """Whether another path stands for the folder of that identity, and still leads to it."""
+        if identity is None:
+            return False
+        place = (*identity, self._tree.level(folder))
+        first = self._paths.setdefault(place, folder)
+        if first == folder:
+            return False
+        if self._tree.store.identity(first) == identity:
+            return True
+        # The first one has gone, or is another folder by now.
+        self._paths[place] = folder
+        return False
 
 
 @dataclass(frozen=True)
@@ -99,16 +154,29 @@ class Tree:
         below = folder[len(self.base) :].strip("/")
         return below.split("/") if below else []
 
-    def names_in(self, folder: str, inner: list[str]) -> Iterator[str]:
-        """Names of the files of a folder that are meant; folders in it that lead to more are added to *inner*."""
+    def names_in(self, folder: str, inner: list[Inner]) -> Iterator[str]:
+        """Names of the files of a folder that are meant; folders in it that lead to more are added to *inner*.
+
+        Raises:
+            PipelineError: ``AUTO_LOADER.UNREADABLE``: the folder, or what a name in it that is meant stands for, is
+                there and cannot be looked at.
+        """
         parts = self._parts(folder)
         admitted = self._names(parts)
-        for name, is_folder in self.store.entries(folder):
-            if is_folder:
-                if self.selection.admits_folder(name) and self.pattern.admits_folder([*parts, name]):
-                    inner.append(f"{folder.rstrip('/')}/{name}")
+        for entry in self.store.entries(folder):
+            name = entry.name
+            leads = self.selection.admits_folder(name) and self.pattern.admits_folder([*parts, name])
+            if entry.problem is not None and (leads or admitted(name)):
+                raise entry.problem
+            if entry.is_folder:
+                if leads:
+                    inner.append(Inner(f"{folder.rstrip('/')}/{name}", is_link=entry.is_link))
             elif admitted(name):
                 yield name
+
+    def level(self, folder: str) -> int:
+        """Equal for folders below which the same names are meant, whatever path leads to them."""
+        return min(len(self._parts(folder)), max(map(len, self.pattern.branches)))
 
     def files(self) -> Iterator[tuple[str, FoundFile]]:
         """Every file that is meant, with its folder; those that go meanwhile are left out."""
@@ -116,14 +184,16 @@ class Tree:
         if listing is not None:
             yield from self._listed(listing)
             return
-        stat, pending = self.store.stat, [self.base]
-        while pending:
-            folder = pending.pop()
-            begin = folder.rstrip("/") + "/"
-            for name in self.names_in(folder, pending):
+        stat, folders, places = self.store.stat, FolderQueue([self.base]), Places(self)
+        for folder in folders:
+            if places.is_second_path(folder, self.store.identity(folder)):
+                continue
+            begin, inner = folder.rstrip("/") + "/", list[Inner]()
+            for name in self.names_in(folder, inner):
                 found = stat(begin + name)
                 if found is not None:
                     yield folder, found
+            folders.add(inner)
 
     def has_file(self, folder: str, name: str) -> bool:
         """Whether a file of that name, in that folder, is meant."""

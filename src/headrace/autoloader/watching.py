@@ -54,7 +54,7 @@ class FolderWatch(FileSystemEventHandler):
         """Folders with changes since the last call; None when all are to be asked: at first, and once a minute."""
         with self._lock:
             changed, self._changed = self._changed, set()
-        if self._asked_ns is None or now_ns - self._asked_ns >= BACKSTOP_S * _NS:
+        if self._asked_ns is None or not 0 <= now_ns - self._asked_ns < BACKSTOP_S * _NS:
             self._asked_ns = now_ns
             return None
         return changed

@@ -142,7 +142,8 @@ class StoredState(StoredRecords):
         return None
 
     def _news_of_stream(self, flow: ResolvedFlow, record: FlowRecord) -> News:
-        if self.now() - record.started_at > LONGEST_REST_S:
+        # One that was started in the future was started by a clock that was ahead.
+        if not 0 <= self.now() - record.started_at <= LONGEST_REST_S:
             return News(started=True, reason="started at least weekly")
         if any(operator.has_timers for operator in flow.analysis.operators):
             return News(started=True, reason="its state may have timers")

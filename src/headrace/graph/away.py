@@ -21,6 +21,7 @@ _CODES = frozenset(
         "AUTO_LOADER.SAMPLE",
         "AUTO_LOADER.SAMPLE_BROKEN_OFF",
         "AUTO_LOADER.STORE_FAILS",
+        "AUTO_LOADER.UNREADABLE",
         "CONFLUENT.UNREACHABLE",
         "JDBC.BROKEN_OFF",
         "JDBC.READ",

@@ -18,6 +18,7 @@ from pyspark.sql.types import StructType
 from headrace.autoloader.discovery import Clock
 from headrace.autoloader.source import Source
 from headrace.autoloader.stream import FileStream, Offset, all_work
+from headrace.sources.told import telling
 
 NAME = "headrace_cloud_files"
 # The one option: the source as JSON.
@@ -48,6 +49,7 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._source = source
         self._stream = FileStream(source, Clock(time.time_ns, time.sleep))
 
+    @telling
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         return self._stream.initial().to_json()
 
@@ -57,6 +59,7 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         self._stream.end_at_what_is_there()
 
+    @telling
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
         everything = isinstance(limit, ReadAllAvailable)
         return self._stream.latest(Offset.of(start), everything=everything).to_json()
@@ -65,12 +68,14 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         newest = self._stream.newest()
         return newest.to_json() if newest else None
 
+    @telling
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         return [InputPartition(work) for work in self._stream.work(Offset.of(start), Offset.of(end))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return _rows_of(self._source, partition)
 
+    @telling
     def commit(self, end: dict[str, Any]) -> None:
         self._stream.committed(Offset.of(end))
 
@@ -86,6 +91,7 @@ class _Reader(DataSourceReader):
     def __init__(self, source: Source) -> None:
         self._source = source
 
+    @telling
     def partitions(self) -> Sequence[InputPartition]:
         return [InputPartition(work) for work in all_work(self._source, time.time_ns())]
 
@@ -93,7 +99,8 @@ class _Reader(DataSourceReader):
         return _rows_of(self._source, partition)
 
 
+@telling
 def _rows_of(source: Source, partition: InputPartition) -> Iterator[pa.RecordBatch]:
     from headrace.autoloader.evolution import rows_of  # noqa: PLC0415 - see above
 
-    return rows_of(source, partition.value)
+    yield from rows_of(source, partition.value)

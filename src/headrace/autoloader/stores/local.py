@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from errno import EAGAIN, ELOOP, ENOENT, ENOTDIR
 from pathlib import Path
+from signal import SIGURG
+from stat import S_ISDIR, S_ISREG
 from typing import BinaryIO
 
-from headrace.autoloader.stores.store import FoundFile
+from headrace.autoloader.stores.store import Entry, FoundFile
 from headrace.autoloader.stores.uris import encoded
 from headrace.errors import PipelineError
+
+# Nothing is there: no such name, a file where a folder was, a link that leads to itself.
+_GONE = frozenset((ENOENT, ENOTDIR, ELOOP))
+# Of Linux alone. F_SETSIG, which Python's fcntl does not name, is the signal that a broken lease is told by.
+_LEASE, _SET_SIGNAL = getattr(fcntl, "F_SETLEASE", None), 10
 
 
 class LocalStore:
@@ -18,14 +28,16 @@ class LocalStore:
 
     def is_file(self, path: str) -> bool:
         """Whether there is a file."""
-        return Path(path).is_file()
+        found = status(path)
+        return found is not None and S_ISREG(found.st_mode)
 
     def is_folder(self, path: str) -> bool:
         """Whether there is a folder."""
-        return Path(path).is_dir()
+        found = status(path)
+        return found is not None and S_ISDIR(found.st_mode)
 
     def stat(self, path: str) -> FoundFile | None:
-        """The file as it is now; None when it has gone, or is a link that leads nowhere."""
+        """The file as it is now; None when it has gone, or is no file that has contents."""
         return stat_of(*os.path.split(path))
 
     def listing(self, folder: str) -> Iterator[tuple[str, FoundFile]] | None:
@@ -33,26 +45,36 @@ class LocalStore:
         del folder
         return None
 
-    def entries(self, folder: str) -> Iterator[tuple[str, bool]]:
-        """The names in a folder; without links that lead to a folder above, which would never end.
+    def entries(self, folder: str) -> Iterator[Entry]:
+        """The names in a folder.
 
         Raises:
-            PipelineError: ``AUTO_LOADER.FILE_NAME``: a name is no text, and the ledger could not hold it.
+            PipelineError: ``AUTO_LOADER.FILE_NAME``: a name is no text, and the ledger could not hold it;
+                ``AUTO_LOADER.UNREADABLE``: the folder is there and cannot be listed.
         """
-        try:
-            entries = os.scandir(folder)
-        except (FileNotFoundError, NotADirectoryError):
-            # Gone meanwhile, or a file by now.
-            return
-        with entries:
+        with reading(folder), ExitStack() as opened:
+            try:
+                entries = opened.enter_context(os.scandir(folder))
+            except OSError as error:
+                if error.errno in _GONE:
+                    return
+                raise
             for entry in entries:
-                inner = _is_folder(entry)
-                if not (inner and _leads_up(entry)):
-                    yield _text(entry.name, folder), inner
+                yield _entry(entry, folder)
+
+    def identity(self, folder: str) -> tuple[int, int] | None:
+        """Device and inode; None when it has gone."""
+        found = status(folder)
+        return None if found is None else (found.st_dev, found.st_ino)
 
     def opened(self, path: str) -> BinaryIO:
-        """The file; FileNotFoundError when it has gone."""
-        return open(path, "rb")  # noqa: PTH123 - a path kept as text; whoever asks closes it
+        """The file; FileNotFoundError when it has gone, or has become something that would be waited for."""
+        # Without the flag, opening a named pipe waits for its writer.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        if not S_ISREG(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
+            raise FileNotFoundError(ENOENT, "it is no longer a file", path)
+        return os.fdopen(descriptor, "rb")
 
     def delete(self, path: str) -> None:
         """Delete a file."""
@@ -72,21 +94,78 @@ class LocalStore:
 
 
 def stat_of(folder: str, name: str) -> FoundFile | None:
-    """What a name in a folder stands for now; None when it has gone."""
-    try:
-        found = os.stat(os.path.join(folder, name))  # noqa: PTH116, PTH118 - for each of a million files
-    except OSError:
-        # Gone, or a link that leads nowhere.
+    """The file behind a name in a folder; None when it has gone, or is no file that has contents.
+
+    Raises:
+        PipelineError: ``AUTO_LOADER.UNREADABLE``: whether it is there cannot be told.
+    """
+    found = status(os.path.join(folder, name))  # noqa: PTH118 - for each of a million files
+    # Of a named pipe, a socket or a device nothing is read: whoever opens one may wait for ever.
+    if found is None or not S_ISREG(found.st_mode):
         return None
     return FoundFile(name, found.st_size, found.st_mtime_ns)
 
 
-def _is_folder(entry: os.DirEntry[str]) -> bool:
+def status(path: str) -> os.stat_result | None:
+    """What the file system says of a path, through links; None when nothing is there.
+
+    Raises:
+        PipelineError: ``AUTO_LOADER.UNREADABLE``: it does not say.
+    """
     try:
-        return entry.is_dir()
+        return os.stat(path)  # noqa: PTH116 - for each of a million files
+    except OSError as error:
+        if error.errno in _GONE:
+            return None
+        raise _unreadable(path, error) from error
+
+
+@contextmanager
+def reading(path: str) -> Iterator[None]:
+    """Raises what the file system does not let us know of a path as ``AUTO_LOADER.UNREADABLE``."""
+    try:
+        yield
+    except OSError as error:
+        raise _unreadable(path, error) from error
+
+
+def is_being_written(path: str) -> bool | None:
+    """Whether a process of this machine has a file open for writing; None where that cannot be told.
+
+    The kernel grants a lease for reading only while nobody does. It is given back at once; a process that opens the
+    file in between waits for that, and the signal that the kernel sends us is one that nobody heeds.
+    """
+    if _LEASE is None:
+        return None
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
-        # A link that leads nowhere.
-        return False
+        return None
+    try:
+        fcntl.fcntl(descriptor, _SET_SIGNAL, SIGURG)
+        fcntl.fcntl(descriptor, _LEASE, fcntl.F_RDLCK)
+        fcntl.fcntl(descriptor, _LEASE, fcntl.F_UNLCK)
+    except OSError as error:
+        # Others mean that the file is somebody else's, or that its file system has no leases.
+        return True if error.errno == EAGAIN else None
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def _entry(entry: os.DirEntry[str], folder: str) -> Entry:
+    name = _text(entry.name, folder)
+    try:
+        return Entry(name, entry.is_dir(), entry.is_symlink())
+    except OSError as error:
+        if error.errno in _GONE:
+            # A link that leads nowhere.
+            return Entry(name, is_folder=False, is_link=True)
+        return Entry(name, is_folder=False, is_link=True, problem=_unreadable(entry.path, error))
+
+
+def _unreadable(path: str, error: OSError) -> PipelineError:
+    return PipelineError("AUTO_LOADER.UNREADABLE", path=path, reason=error.strerror or str(error))
 
 
 def _text(name: str, folder: str) -> str:
@@ -96,8 +175,3 @@ def _text(name: str, folder: str) -> str:
     except UnicodeEncodeError:
         raise PipelineError("AUTO_LOADER.FILE_NAME", name=repr(os.fsencode(name)), folder=folder) from None
     return name
-
-
-def _leads_up(entry: os.DirEntry[str]) -> bool:
-    """Whether a link leads to a folder that it lies in, and following it would never end."""
-    return entry.is_symlink() and Path(entry.path).absolute().is_relative_to(Path(entry.path).resolve())

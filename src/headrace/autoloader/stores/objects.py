@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, cast
 import pyarrow as pa
 from pyarrow import fs
 
-from headrace.autoloader.stores.store import FoundFile
+from headrace.autoloader.stores.store import Entry, FoundFile
 from headrace.autoloader.stores.uris import encoded
 from headrace.errors import PipelineError
 
@@ -84,19 +84,24 @@ class ObjectStore:
     def stat(self, path: str) -> FoundFile | None:
         """The object as it is now; None when it has gone."""
         info = self._info(path)
-        return self._found(info) if info.type == fs.FileType.File else None
+        return _found(self._root, info) if info.type == fs.FileType.File else None
 
     def listing(self, folder: str) -> Iterator[tuple[str, FoundFile]]:
         """All objects below a folder, in no order; nothing of a folder that has gone."""
         for info in self._asked(folder, fs.FileSelector(self._key(folder), recursive=True, allow_not_found=True)):
             if info.type == fs.FileType.File:
                 path = self._root + info.path.removeprefix(self._root_key)
-                yield path.rpartition("/")[0], self._found(info)
+                yield path.rpartition("/")[0], _found(self._root, info)
 
-    def entries(self, folder: str) -> Iterator[tuple[str, bool]]:
-        """The names in a folder, and which of them are folders."""
+    def entries(self, folder: str) -> Iterator[Entry]:
+        """The names in a folder."""
         for info in self._asked(folder, fs.FileSelector(self._key(folder), recursive=False, allow_not_found=True)):
-            yield info.base_name, info.type == fs.FileType.Directory
+            yield Entry(info.base_name, info.type == fs.FileType.Directory)
+
+    def identity(self, folder: str) -> tuple[int, int] | None:
+        """None: there are no links."""
+        del folder
+        return None
 
     def opened(self, path: str) -> BinaryIO:
         """The object; FileNotFoundError when it has gone."""
@@ -126,12 +131,13 @@ class ObjectStore:
         except (OSError, pa.ArrowException) as error:
             raise PipelineError("AUTO_LOADER.STORE_FAILS", path=path, reason=str(error)) from error
 
-    def _found(self, info: fs.FileInfo) -> FoundFile:
-        """A file; of S3 to the second, because a listing may tell more of its time than a question for the object."""
-        mtime_ns = int(info.mtime_ns or 0)
-        if self._root.startswith("s3:"):
-            mtime_ns -= mtime_ns % 1_000_000_000
-        return FoundFile(info.base_name, int(info.size or 0), mtime_ns)
-
     def _key(self, path: str) -> str:
         return self._root_key + path.removeprefix(self._root).rstrip("/") or "/"
+
+
+def _found(root: str, info: fs.FileInfo) -> FoundFile:
+    """A file; of S3 to the second, because a listing may tell more of its time than a question for the object."""
+    mtime_ns = int(info.mtime_ns or 0)
+    if root.startswith("s3:"):
+        mtime_ns -= mtime_ns % 1_000_000_000
+    return FoundFile(info.base_name, int(info.size or 0), mtime_ns)

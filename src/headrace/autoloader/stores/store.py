@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import BinaryIO, Protocol
+from typing import BinaryIO, NamedTuple, Protocol
+
+from headrace.errors import PipelineError
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,6 +16,15 @@ class FoundFile:
     name: str
     size: int
     mtime_ns: int
+
+
+class Entry(NamedTuple):
+    """A name in a folder; ``problem`` says why it cannot be told what stands behind it."""
+
+    name: str
+    is_folder: bool
+    is_link: bool = False
+    problem: PipelineError | None = None
 
 
 class Store(Protocol):
@@ -31,15 +42,19 @@ class Store(Protocol):
         ...
 
     def stat(self, path: str) -> FoundFile | None:
-        """The file as it is now; None when it has gone, or cannot be looked at."""
+        """The file as it is now; None when it has gone, or is no file with contents (a folder, a named pipe)."""
         ...
 
     def listing(self, folder: str) -> Iterator[tuple[str, FoundFile]] | None:
         """All files below a folder, each with its own folder; None where folders are listed one by one."""
         ...
 
-    def entries(self, folder: str) -> Iterator[tuple[str, bool]]:
-        """The names in a folder, and which of them are folders; nothing of a folder that has gone."""
+    def entries(self, folder: str) -> Iterator[Entry]:
+        """The names in a folder; nothing of a folder that has gone."""
+        ...
+
+    def identity(self, folder: str) -> tuple[int, int] | None:
+        """What all paths of one folder have in common; None where a folder has one path, or has gone."""
         ...
 
     def opened(self, path: str) -> BinaryIO:

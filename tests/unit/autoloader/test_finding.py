@@ -1,0 +1,224 @@
+"""Looks that break off, clocks that were ahead, links, and entries that nobody can read or that are no files."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import tempfile
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from headrace.autoloader import discovery
+from headrace.autoloader.discovery import Clock, LocalDiscovery
+from headrace.autoloader.ledger import Ledger
+from headrace.autoloader.preparing import Place, prepare
+from headrace.autoloader.stores.local import LocalStore
+from headrace.autoloader.tree import Selection, Tree
+from headrace.errors import PipelineError
+
+NS = 1_000_000_000
+NOW_S = 2_000_000_000
+DAY_S = 86_400.0
+
+
+@pytest.fixture
+def land(data):
+    """Makes a file that was there before now, in folders that have changed since the file before it."""
+    ages = iter(range(1000, 0, -10))
+
+    def landed(name, content="{}"):
+        file = data / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(content)
+        at = NOW_S - next(ages)
+        for path in (file, *file.parents):
+            if path.is_relative_to(data):
+                os.utime(path, (at, at))
+        return file
+
+    return landed
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    made = Ledger.create(tmp_path / "ledgers")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def looking(data, ledger):
+    """A way to look for new files, as a process that has just begun."""
+
+    def made(path=None, *, now_s=NOW_S, full_look_s=1e12):
+        clock = Clock(now_ns=lambda: int(now_s * NS), sleep_s=time.sleep)
+        tree = Tree.of(str(path or data), Selection())
+        return LocalDiscovery(ledger, tree, full_look_s=full_look_s, clock=clock)
+
+    return made
+
+
+@pytest.fixture
+def open_to_all():
+    """A folder that another user may work in."""
+    folder = Path(tempfile.mkdtemp(prefix="open-"))
+    folder.chmod(0o777)
+    yield folder
+    for path in folder.rglob("*"):
+        if not path.is_symlink():
+            path.chmod(0o700)
+    shutil.rmtree(folder)
+
+
+@contextmanager
+def as_nobody():
+    """Without rights over the files of others; root has them all."""
+    is_root = os.geteuid() == 0
+    if is_root:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        if is_root:
+            os.seteuid(0)
+
+
+def paths(ledger, below):
+    return sorted(os.path.relpath(file.path, below) for file in ledger.files(0, ledger.last_number))
+
+
+def test_folders_below_are_looked_into_when_the_look_before_broke_off_between_two_records(
+    data, land, looking, ledger, monkeypatch
+):
+    monkeypatch.setattr(discovery, "_RECORDED_AT_ONCE", 1)
+    land("first.json")
+    looking().look()
+    land("second.json")
+    land("sub/late.json")
+    odd = land(os.fsdecode(b"sub/\xff"))
+
+    with pytest.raises(PipelineError):
+        looking().look()
+    known = paths(ledger, data)
+    odd.unlink()
+    looking().look()
+
+    assert known == ["first.json", "second.json"]
+    assert paths(ledger, data) == ["first.json", "second.json", "sub/late.json"]
+
+
+def test_everything_is_listed_when_the_clock_was_ahead_at_the_last_time(land, looking, ledger, data):
+    land("a.json")
+    looking(now_s=NOW_S + 3650 * DAY_S, full_look_s=DAY_S).look()
+    before = data.stat().st_mtime_ns
+    land("b.json")
+    os.utime(data, ns=(before, before))
+
+    looking(full_look_s=DAY_S).look()
+
+    assert paths(ledger, data) == ["a.json", "b.json"]
+
+
+@pytest.mark.parametrize("path", ["", "/../base", "/*", "/../base/*"])
+def test_a_folder_is_read_once_when_links_lead_to_it(tmp_path, data, land, looking, ledger, path):
+    elsewhere = tmp_path / "elsewhere"
+    (elsewhere / "deep").mkdir(parents=True)
+    (elsewhere / "deep" / "e.json").write_text("{}")
+    land("x/a.json")
+    (tmp_path / "base").symlink_to(data)
+    for name, target in {
+        "one": data,
+        "two": data,
+        "x/up": "..",
+        "x/self": ".",
+        "again": "x",
+        "away": elsewhere,
+        "there": elsewhere / "deep",
+        "z": elsewhere,
+        "no/where": data / "none",
+    }.items():
+        (data / name).parent.mkdir(exist_ok=True)
+        (data / name).symlink_to(target)
+
+    looking(f"{data}{path}").look()
+    found = [file.name for _, file in Tree.of(f"{data}{path}", Selection()).files()]
+
+    assert [os.path.basename(name) for name in paths(ledger, data)] == ["e.json", "a.json"]  # noqa: PTH119 - text
+    assert sorted(found) == ["a.json", "e.json"]
+    assert (ledger.last_number, looking(f"{data}{path}", full_look_s=0).look()) == (2, 0)
+
+
+def test_new_files_keep_their_path_when_another_link_comes(data, land, looking, ledger, tmp_path):
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (data / "m").symlink_to(elsewhere)
+    (elsewhere / "a.json").write_text("{}")
+    looking().look()
+    (data / "b").symlink_to(elsewhere)
+    (elsewhere / "b.json").write_text("{}")
+
+    looking().look()
+    (data / "m").unlink()
+
+    assert paths(ledger, data) == ["m/a.json", "m/b.json"]
+
+
+def test_a_file_is_read_when_a_wildcard_means_it_behind_a_link_alone(data, land, looking, ledger):
+    land("2026/a.json")
+    (data / "current").symlink_to("2026")
+
+    looking(data / "cur*").look()
+
+    assert paths(ledger, data) == ["current/a.json"]
+
+
+def test_pipes_sockets_and_devices_are_no_files_when_a_folder_is_read(tmp_path, data, land, looking, ledger):
+    land("a.json", '{"id": 1}')
+    os.mkfifo(data / "pipe.json")
+    (data / "zero.json").symlink_to("/dev/zero")
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(os.path.relpath(data / "s.json"))
+
+    looking().look()
+    listener.close()
+    place = Place(tmp_path / "ledgers", tmp_path / "schemas", NOW_S * NS)
+    source = prepare({"cloudFiles.format": "json"}, str(data), None, place)
+
+    assert paths(ledger, data) == ["a.json"]
+    assert [field["name"] for field in source.plan.data["fields"]] == ["id"]
+    with pytest.raises(FileNotFoundError):
+        LocalStore().opened(str(data / "pipe.json"))
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o311, 0o000], ids=["without x", "without r", "without any"])
+def test_a_folder_that_cannot_be_read_is_named_when_files_are_looked_for(open_to_all, ledger, looking, mode):
+    closed = open_to_all / "closed"
+    with as_nobody():
+        closed.mkdir()
+        (closed / "a.json").write_text("{}")
+        closed.chmod(mode)
+
+        with pytest.raises(PipelineError) as raised:
+            looking(open_to_all).look()
+
+    assert raised.value.code == "AUTO_LOADER.UNREADABLE"
+    assert raised.value.params["path"].startswith(str(closed))
+    assert ledger.last_number == 0
+
+
+def test_a_link_into_a_closed_folder_stops_nobody_when_its_name_is_not_meant(open_to_all, looking):
+    closed = open_to_all / "_closed"
+    (closed / "inner").mkdir(parents=True)
+    (open_to_all / ".meant_by_none").symlink_to(closed / "inner")
+    (open_to_all / "a.json").write_text("{}")
+    closed.chmod(0o000)
+
+    with as_nobody():
+        assert looking(open_to_all).look() == 1
+        (open_to_all / "meant").symlink_to(closed / "inner")
+        with pytest.raises(PipelineError, match="meant"):
+            looking(open_to_all).look()
