@@ -18,12 +18,12 @@ TEXT = """
         found = spark.readStream.schema(schema).json(str(Path(__file__).parents[1] / "landing"))
         return found
 
-    def apply(target, *hidden, rules=None, properties=None, **more):
+    def apply(target, *hidden, keys=("id",), rules=None, properties=None, **more):
         dp.create_streaming_table(target, expect_all=rules, table_properties=properties or {})
         dp.create_auto_cdc_flow(
             target=target,
             source="events",
-            keys=["id"],
+            keys=list(keys),
             sequence_by="version",
             apply_as_deletes="operation = 'delete'",
             except_column_list=["operation", "sets", *hidden],
@@ -53,6 +53,8 @@ def rows(result, name):
     return sorted((tuple(row.values()) for row in result.rows(name)), key=str)
 
 
+ADDING = """dp.create_streaming_table("partly")
+dp.append_flow(target="partly", name="other")(lambda: spark.readStream.table("events").drop("operation", "sets"))"""
 FEW = ("kept", "partly", "versions")
 LONG = pytest.mark.long(
     guard="tests/spark/test_change_columns.py"
@@ -130,6 +132,18 @@ def shown(shared_project):
             'apply("partly", name="another", stored_as_scd_type=2)',
             "CDC.OTHER_TABLE",
             "__END_AT, __START_AT",
+        ),
+        (
+            'apply("partly", columns_to_update="sets")',
+            'apply("partly", columns_to_update="sets", name="another", keys=["id", "City"])',
+            "CDC.OTHER_KEYS",
+            "keys (id), SCD type 1. The flow: keys (city, id), SCD type 1",
+        ),
+        (
+            'apply("partly", columns_to_update="sets")',
+            ADDING,
+            "CDC.ROWS_WERE_MERGED",
+            "keys (id), SCD type 1",
         ),
     ],
 )

@@ -86,7 +86,8 @@ class Feed:
         kind = "bitemporal" if shape.bitemporal else f"type {shape.scd_type.value}"
         begins = f", a version begins with a change of {self.tracked}" if shape.begins_versions and self.tracked else ""
         known = f", known since {self.system}" if shape.bitemporal else ""
-        return f"{kind} by {_listed(shape.keys)} in the order of {self.sequence}{known}{told}{nulls}{sets}{begins}"
+        keys = _listed(sorted(shape.keys, key=str.casefold))
+        return f"{kind} by {keys} in the order of {self.sequence}{known}{told}{nulls}{sets}{begins}"
 
     def agrees_with(self, other: Feed) -> bool:
         """True when the events of two flows into one table can be ordered with each other, and mean the same rows."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from headrace.autoloader.news import news_of_auto_loader
 from headrace.autoloader.source import Source as LoaderSource
+from headrace.cdc.merged_rows import ROWS_PROPERTY, MergedRows
 from headrace.checkpoints.delta_log import (
     Commit,
     TableState,
@@ -17,6 +18,7 @@ from headrace.checkpoints.delta_log import (
     table_state,
 )
 from headrace.checkpoints.flow_records import StoredRecords
+from headrace.checkpoints.inventory import flows_of
 from headrace.checkpoints.layouts import TableLayout, table_layout
 from headrace.checkpoints.listing import listed_files
 from headrace.checkpoints.offsets import Progress, files_seen, newest_listing, read_progress
@@ -83,6 +85,16 @@ class StoredState(StoredRecords):
             self._layouts = {other: kept for other, kept in self._layouts.items() if other[0] != found.path}
             self._layouts[key] = table_layout(found.path)
         return self._layouts[key]
+
+    def merged_rows(self, name: QualifiedName) -> MergedRows | None:
+        """By what changes were merged into a table: as it says itself, or the records of flows that did so before."""
+        found = self.table(name)
+        said = found.properties.get(ROWS_PROPERTY) if found is not None else None
+        if said is not None:
+            return MergedRows.of_property(said)
+        records = [flow.record for flow in flows_of(self._layout, self._naming, name) if flow.ran]
+        noted = [known.description for r in records if r.made_with is not None for known in r.made_with.operators]
+        return next(filter(None, map(MergedRows.of_meaning, noted)), None)
 
     def lost_checkpoint(self, flow: ResolvedFlow) -> str | None:
         """Where the checkpoint of a stream that ran before is missing, or None when it is there.

@@ -18,6 +18,7 @@ from headrace.model.datasets import Dataset, Definitions, Flow, Kind
 from headrace.model.expectations import Action
 from headrace.model.failing_rows import FAILING_ROWS_KEY, FAILING_ROWS_KEYS, FAILS, InvalidFailingRows
 from headrace.model.names import MAX_PART_LENGTH, Naming, QualifiedName
+from headrace.model.pipeline_keys import Place, misfits
 from headrace.model.properties import KNOWN_PROPERTIES, PREFIX, values_of
 from headrace.model.retention import RETENTION_KEYS, is_seconds
 from headrace.model.static_inputs import STATIC_INPUTS_KEY, InvalidStaticInputs, StaticInputs
@@ -269,6 +270,21 @@ def _layout_fits(graph: Graph) -> Iterator[PipelineError]:
             yield PipelineError("DATASET.PARTITION_AND_CLUSTER", location=dataset.location, name=dataset.name)
 
 
+def _pipeline_keys_are_known(graph: Graph) -> Iterator[PipelineError]:
+    for dataset in graph.definitions.datasets:
+        for key, reason, instead in misfits(dataset.properties, Place.TABLE):
+            what = f'dataset "{dataset.name}"'
+            yield PipelineError(
+                "PIPELINE_KEY.MISFIT", location=dataset.location, what=what, key=key, reason=reason, instead=instead
+            )
+    for flow in graph.definitions.flows:
+        for key, reason, instead in misfits(flow.spark_conf, Place.FLOW):
+            what = f'flow "{flow.name}"'
+            yield PipelineError(
+                "PIPELINE_KEY.MISFIT", location=flow.location, what=what, key=key, reason=reason, instead=instead
+            )
+
+
 def _triggers_are_known(graph: Graph) -> Iterator[PipelineError]:
     said = [(dataset.properties, dataset.location, f'"{dataset.name}"') for dataset in graph.definitions.datasets]
     said += [(flow.spark_conf, flow.location, f'flow "{flow.name}"') for flow in graph.definitions.flows]
@@ -429,6 +445,7 @@ RULES: tuple[Rule, ...] = (
     _table_rules_fit,
     _layout_fits,
     _properties_are_known,
+    _pipeline_keys_are_known,
     _triggers_are_known,
     _real_time_is_possible,
     _failing_rows_are_said,

@@ -1,7 +1,8 @@
 """What a new table gets without having been told so.
 
-Deletion vectors, if changes are merged into it: a batch then writes only the rows that it changes. Column mapping, if
-its columns have names that Parquet does not take, such as ``sum(amount)``: Delta would refuse the table.
+What its rows are merged by, if changes are merged into it: no flow may go on with other keys. And deletion vectors: a
+batch then writes only the rows that it changes. Column mapping, if its columns have names that Parquet does not take,
+such as ``sum(amount)``: Delta would refuse the table.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from headrace.cdc.merged_rows import ROWS_PROPERTY, MergedRows
 from headrace.graph.resolved import ResolvedDataset, ResolvedFlow
 from headrace.model.names import QualifiedName
 from headrace.model.schema import Schema
@@ -31,8 +33,8 @@ def marked_merged(
     datasets: Mapping[QualifiedName, ResolvedDataset], flows: Iterable[ResolvedFlow]
 ) -> dict[QualifiedName, ResolvedDataset]:
     """The datasets, of which those that changes are merged into are marked as such."""
-    merged = {flow.target for flow in flows if flow.merges}
-    return {name: replace(found, merged=True) if name in merged else found for name, found in datasets.items()}
+    merged = {flow.target: MergedRows.of(feed) for flow in flows if (feed := flow.analysis.feed) is not None}
+    return {name: replace(found, merged=merged.get(name)) for name, found in datasets.items()}
 
 
 def as_made(dataset: ResolvedDataset, defaults: Mapping[str, str]) -> ResolvedDataset:
@@ -47,7 +49,9 @@ def as_made(dataset: ResolvedDataset, defaults: Mapping[str, str]) -> ResolvedDa
     declared = dataset.dataset.properties
     said = {key.casefold() for key in (*declared, *defaults)}
     given: dict[str, str] = {}
-    if dataset.merged and not any(key.startswith(_SAID) for key in said):
+    if dataset.merged is not None:
+        given[ROWS_PROPERTY] = dataset.merged.to_property()
+    if dataset.merged is not None and not any(key.startswith(_SAID) for key in said):
         given[VECTORS_PROPERTY] = "true"
     if not said.intersection(map(str.casefold, MAPPING)) and has_special_names(dataset.schema):
         given |= MAPPING

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from headrace.cdc.feed import Feed
+from headrace.cdc.merged_rows import MergedRows
 from headrace.graph.away import AwayFlow
 from headrace.graph.flows import GraphFlow
 from headrace.model.datasets import Dataset, Kind
@@ -169,14 +170,14 @@ class ResolvedDataset:
 
     A table that keeps its rows keeps its columns: ``schema`` has those that the code no longer speaks of too, and the
     wider type where the code has a narrower one. ``queried`` is what the code alone says, None when that is the same.
-    ``merged`` is true where changes are merged into the table.
+    ``merged`` is by what changes are merged into the table, None where they are not.
     """
 
     dataset: Dataset
     schema: Schema
     path: str | None
     queried: Schema | None = None
-    merged: bool = False
+    merged: MergedRows | None = None
 
     @property
     def name(self) -> QualifiedName:

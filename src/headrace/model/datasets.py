@@ -12,6 +12,7 @@ from headrace.model.cdc import ApplyChanges, CompareSnapshots
 from headrace.model.expectations import Expectation
 from headrace.model.location import Location
 from headrace.model.names import Naming, QualifiedName
+from headrace.model.pipeline_keys import RESET_KEY
 from headrace.model.sinks import SinkDefinition
 
 _EMPTY: Mapping[str, str] = MappingProxyType({})
@@ -87,7 +88,7 @@ class Dataset:
     @property
     def resettable(self) -> bool:
         """False when ``pipelines.reset.allowed`` protects the table from a full refresh."""
-        return self.properties.get("pipelines.reset.allowed", "true").strip().lower() != "false"
+        return self.properties.get(RESET_KEY, "true").strip().casefold() != "false"
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from headrace.model.expectations import Expectation
 from headrace.model.hooks import EventHook
 from headrace.model.location import Location
 from headrace.model.names import InvalidName, Naming, QualifiedName
+from headrace.model.pipeline_keys import in_one_spelling
 from headrace.settings.vendor_confs import in_open_words
 
 Function = Callable[[], Any]
@@ -61,11 +62,11 @@ class Registry:
 
     def add_dataset(self, dataset: Dataset, function: Function | None) -> None:
         """Declare a dataset; *function* is what expectation decorators attach to."""
-        self._datasets.append((dataset, function))
+        self._datasets.append((replace(dataset, properties=in_one_spelling(dataset.properties)), function))
 
     def add_flow(self, flow: Flow) -> None:
         """Declare a flow; its settings are in the words of open Spark from here on."""
-        self._flows.append(replace(flow, spark_conf=in_open_words(flow.spark_conf)))
+        self._flows.append(replace(flow, spark_conf=in_one_spelling(in_open_words(flow.spark_conf))))
 
     def add_expectations(self, function: Function, expectations: list[Expectation]) -> None:
         """Attach expectations to the dataset that *function* defines, whichever decorator came first."""

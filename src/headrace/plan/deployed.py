@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from headrace.cdc.merged_rows import MergedRows
 from headrace.graph.away import AwayFlow
 from headrace.graph.resolved import MadeWith, Mode, ResolvedFlow, ResolvedGraph
 from headrace.graph.starts import Start
@@ -88,6 +89,9 @@ class DeployedState(Protocol):
 
     def made_with(self, flow: ResolvedFlow) -> MadeWith | None:
         """What the checkpoint of a flow was made with; None when it has none with a batch, or that is not known."""
+
+    def merged_rows(self, name: QualifiedName) -> MergedRows | None:
+        """By what changes were merged into the table of a dataset; None when that was not done, or is not known."""
 
     def lost_checkpoint(self, flow: ResolvedFlow) -> str | None:
         """Where the checkpoint of a flow that ran before is missing, or None when it is there."""

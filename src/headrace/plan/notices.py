@@ -8,15 +8,10 @@ from dataclasses import dataclass
 from headrace.autoloader.options import without_effect_of
 from headrace.autoloader.source import Source as LoaderSource
 from headrace.graph.resolved import Mode, ResolvedFlow, ResolvedGraph, SourceKind
+from headrace.model.pipeline_keys import pipeline_key
 from headrace.model.retention import RETENTION_KEYS
 from headrace.model.ties import ON_TIE_KEY
-from headrace.model.triggers import INTERVAL_KEY, TRIGGER_KEY
 from headrace.sinks.checks import options_of
-
-_PREFIX = "pipelines."
-_TRIGGERS = frozenset({INTERVAL_KEY, TRIGGER_KEY})
-_MAINTENANCE = frozenset({"pipelines.autoOptimize.managed"})
-_HONOURED = frozenset({"pipelines.reset.allowed"}) | _TRIGGERS | _MAINTENANCE
 
 
 @dataclass(frozen=True)
@@ -35,10 +30,13 @@ def without_effect(graph: ResolvedGraph) -> Iterator[Notice]:
         merges = bool(feeds)
         # A table with two times follows from all events, and forgets none.
         forgets = any(feed is not None and not feed.shape.bitemporal for feed in feeds)
-        honoured = _HONOURED | RETENTION_KEYS if forgets else _HONOURED
         for key in dataset.dataset.properties:
-            if key.startswith(_PREFIX) and key not in honoured:
-                yield Notice(f'table property "{key}" of "{dataset.name}" has no effect', str(dataset.name))
+            known = pipeline_key(key)
+            why = known.without_effect if known is not None else None
+            if key in RETENTION_KEYS and not forgets:
+                why = "no change events are merged into it that it could forget"
+            if why is not None:
+                yield Notice(f'table property "{key}" of "{dataset.name}" has no effect: {why}', str(dataset.name))
             if key == ON_TIE_KEY and not merges:
                 message = (
                     f'table property "{key}" of "{dataset.name}" has no effect: no change events are merged into it'
@@ -47,9 +45,6 @@ def without_effect(graph: ResolvedGraph) -> Iterator[Notice]:
         for key, why in options_of(dataset.dataset.sink).without_effect() if dataset.dataset.sink else ():
             yield Notice(f'option "{key}" of sink "{dataset.name}" has no effect: {why}', str(dataset.name))
     for flow in graph.flows:
-        for key in flow.flow.spark_conf:
-            if key.startswith(_PREFIX) and key not in _TRIGGERS:
-                yield Notice(f'conf "{key}" of flow "{flow.name}" has no effect', str(flow.target), flow.name)
         for key, why in _options(flow):
             yield Notice(f'option "{key}" of flow "{flow.name}" has no effect: {why}', str(flow.target), flow.name)
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from difflib import SequenceMatcher
 from typing import Any
 
+from headrace.cdc.merged_rows import MergedRows, means_the_same
 from headrace.cdc.shape import ALL_TIMES
 from headrace.errors import PipelineError
 from headrace.graph.resolved import CHANGES, MadeWith, Mode, ResolvedFlow, ResolvedGraph, StatefulOperator
@@ -16,6 +18,9 @@ from headrace.model.schema import Column, Schema
 from headrace.model.type_changes import schema_change
 from headrace.plan.deployed import DeployedState
 from headrace.plan.restarts import start_to_go_on
+
+# Rows are added to a table, beside those that are in it.
+_ADDING = (Mode.APPEND, Mode.ONCE, Mode.COMPLETE)
 
 
 def changed_states(graph: ResolvedGraph, state: DeployedState, selected: Selected) -> list[PipelineError]:
@@ -36,24 +41,51 @@ def changed_states(graph: ResolvedGraph, state: DeployedState, selected: Selecte
         if flow.target in selected.refresh - selected.full_refresh
         and flow.name not in selected.starts
         and (before := state.made_with(flow)) is not None
-        and (changes := tuple(_changes(before, flow.made_with)))
+        and (changes := tuple(_changes(_as_now(before, flow), flow.made_with)))
     ]
 
 
 def other_tables(graph: ResolvedGraph, state: DeployedState, selected: Selected) -> list[PipelineError]:
-    """A problem for each flow that would begin to change the rows of a table which were made in another way.
+    """A problem for each flow that would begin to change, or to add to, rows which were made in another way.
 
-    A flow that goes on is told by its own record; this is about one that has taken the place of another.
+    A flow that goes on is told by its own record; this is about one that replaces another, or starts again.
     """
-    return [
-        PipelineError("CDC.OTHER_TABLE", location=flow.flow.location, flow=flow.name, name=flow.target, columns=columns)
+    beginning = [
+        flow
         for flow in graph.stored_flows
-        if (feed := flow.analysis.feed) is not None
-        and flow.target in selected.refresh - selected.full_refresh
-        and state.made_with(flow) is None
-        and (table := state.table(flow.target)) is not None
-        and (columns := ", ".join(sorted({*feed.shape.times} ^ ({*table.schema.names} & {*ALL_TIMES}))))
+        if flow.target in selected.refresh - selected.full_refresh
+        and (flow.name in selected.starts or state.made_with(flow) is None)
     ]
+    return [problem for flow in beginning if (problem := _other_table(flow, state)) is not None]
+
+
+def _other_table(flow: ResolvedFlow, state: DeployedState) -> PipelineError | None:
+    feed, table = flow.analysis.feed, state.table(flow.target)
+    if table is None or (feed is None and flow.mode not in _ADDING):
+        return None
+    place, given = flow.flow.location, {"flow": flow.name, "name": flow.target}
+    before = state.merged_rows(flow.target)
+    if feed is None:
+        return None if before is None else PipelineError("CDC.ROWS_WERE_MERGED", location=place, before=before, **given)
+    columns = ", ".join(sorted({*feed.shape.times} ^ ({*table.schema.names} & {*ALL_TIMES})))
+    if columns:
+        return PipelineError("CDC.OTHER_TABLE", location=place, columns=columns, **given)
+    now = MergedRows.of(feed)
+    if before in (None, now):
+        return None
+    return PipelineError("CDC.OTHER_KEYS", location=place, before=before, now=now, **given)
+
+
+def _as_now(before: MadeWith, flow: ResolvedFlow) -> MadeWith:
+    """What a checkpoint was made with, in the words of today where they mean the same."""
+    feed = flow.analysis.feed
+    now = flow.made_with.operators[-1] if feed is not None else None
+    if feed is None or now is None or not before.operators:
+        return before
+    *others, last = before.operators
+    if last.kind != now.kind or not means_the_same(last.description, feed):
+        return before
+    return replace(before, operators=(*others, replace(last, digest=now.digest, description=now.description)))
 
 
 def _with_empty_state(flow: ResolvedFlow) -> str:

@@ -12,9 +12,6 @@ from enum import Enum
 from functools import cache
 from types import MappingProxyType
 
-from headrace.model.retention import RETENTION_KEYS
-from headrace.model.triggers import INTERVAL_KEY
-
 
 class ValueType(Enum):
     """What a value must look like; the value of the member is the phrase used in messages."""
@@ -368,11 +365,6 @@ _CLUSTERS = (
     _accepted("clusters[].azure_attributes", _T.ANY_MAP, "Details of Microsoft's machines.", _MACHINES),
     _accepted("clusters[].gcp_attributes", _T.ANY_MAP, "Details of Google's machines.", _MACHINES),
 )
-
-# Confs of lakeflow.md 1.7 that Headrace reads from `configuration`; any other `pipelines.*` there has no effect.
-RETRIES_CONF = "pipelines.maxFlowRetryAttempts"
-HONOURED_CONFS = frozenset({RETRIES_CONF, INTERVAL_KEY}) | RETENTION_KEYS
-VENDOR_CONF_PREFIX = "pipelines."
 
 # lakeflow.md 2.1: "cannot be set by users".
 _VENDOR_ONLY = {

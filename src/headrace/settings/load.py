@@ -15,6 +15,7 @@ from headrace.errors import PipelineError, Problems, raise_all
 from headrace.model.failing_rows import FAILING_ROWS_KEYS, FAILS, InvalidFailingRows, OnFailingRows
 from headrace.model.location import Location
 from headrace.model.names import InvalidName, check_part
+from headrace.model.pipeline_keys import RETRIES_KEY, Place, in_one_spelling, is_pipeline_key, misfits, pipeline_key
 from headrace.model.retention import DEFAULT_RETENTION, RETENTION_KEYS, Retention, is_seconds
 from headrace.model.static_inputs import STATIC_INPUTS_KEY, InvalidStaticInputs, StaticInputs
 from headrace.model.ties import ON_TIE_KEY, OnTie
@@ -22,7 +23,6 @@ from headrace.model.triggers import INTERVAL_KEY, InvalidInterval, parse_interva
 from headrace.settings.check import Checker, Section, nearest
 from headrace.settings.clusters import spark_conf_of
 from headrace.settings.document import read_document
-from headrace.settings.keys import HONOURED_CONFS, RETRIES_CONF, VENDOR_CONF_PREFIX
 from headrace.settings.named import dependencies_of, event_log_of, libraries_of
 from headrace.settings.settings import (
     DEFAULT_PARALLEL_FLOWS,
@@ -116,7 +116,7 @@ class _Loader:
         """The settings behind a section to which the profile has been applied."""
         name = self._name(section)
         secrets = section.section("secrets").text("directory")
-        configuration = {**section.mapping("configuration"), **overrides}
+        configuration = _configuration(section, overrides, partial(self._wrong, section))
         development = section.flag("development") or False
         clusters = spark_conf_of(section.sections("clusters"), self._problem)
         retention, on_tie = _of_changes(configuration, partial(self._wrong, section))
@@ -203,11 +203,11 @@ class _Loader:
     def _retries(self, section: Section, default: int | None, configuration: Mapping[str, str]) -> int | None:
         if section.number("max_flow_retries") is not None:
             return self._number(section, "max_flow_retries", 0, least=0)
-        written = configuration.get(RETRIES_CONF)
+        written = configuration.get(RETRIES_KEY)
         if written is None:
             return default
         if not re.fullmatch(r"[0-9]{1,9}", written):
-            key = f"configuration.{RETRIES_CONF}"
+            key = f"configuration.{RETRIES_KEY}"
             self._wrong(section, key, "it is not a whole number", "Write 0 or more.")
             return default
         return int(written)
@@ -238,10 +238,25 @@ class _Loader:
         return Location(self.file.name, line)
 
 
+def _configuration(
+    section: Section, overrides: Mapping[str, str], wrong: Callable[[str, str, str], None]
+) -> dict[str, str]:
+    """What is below ``configuration``, over which goes what the command line sets."""
+    found: dict[str, str] = {}
+    for given in (section.mapping("configuration"), overrides):
+        for key, reason, instead in misfits(given, Place.PIPELINE):
+            wrong(f"configuration.{key}", reason, instead)
+        found |= in_one_spelling(given)
+    for key in filter(is_pipeline_key, section.mapping("spark_conf")):
+        wrong(f"spark_conf.{key}", "Spark knows no such setting", "Put it into configuration.")
+    return found
+
+
 def _vendor_confs(configuration: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     for key in configuration:
-        if key.startswith(VENDOR_CONF_PREFIX) and key not in HONOURED_CONFS:
-            yield f"configuration.{key}", "no conf of this name is read from the settings"
+        known = pipeline_key(key)
+        if known is not None and known.without_effect is not None:
+            yield f"configuration.{key}", known.without_effect
 
 
 def _absolute(paths: Mapping[str, str], folder: Path) -> Mapping[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from headrace.model.pipeline_keys import PIPELINE_KEYS
 from headrace.settings.keys import KEYS, Key, Treatment
 
 _INTRODUCTION = """\
@@ -21,8 +22,7 @@ A project's settings are in `pipeline.yml` (or `pipeline.yaml`, `pipeline.json`)
   an update starts, and their values are never printed.
 - A profile is chosen with `--profile`, else `HEADRACE_PROFILE`, else the setting `profile`. A key marked with * may
   also stand in a profile.
-- A conf below `configuration` that starts with `pipelines.` has no effect, and is mentioned in every update, unless the
-  table of used keys names it.
+- Keys that begin with `pipelines.` are in [a table of their own](#keys-that-begin-with-pipelines); others are refused.
 - In the tables, `[]` stands for each item of a list and `*` between dots for any name.
 """
 
@@ -32,19 +32,30 @@ def settings_reference() -> str:
     used = _table(("key", "type", "default", "what it is"), Treatment.USED, _used_row)
     accepted = _table(("key", "type", "what it is", "why it has no effect"), Treatment.ACCEPTED, _accepted_row)
     refused = _table(("key", "type", "what it is", "why it is refused", "instead"), Treatment.REFUSED, _refused_row)
-    return "\n".join(
-        (
-            _INTRODUCTION,
-            "## Used\n",
-            used,
-            "## Accepted without effect\n",
-            "Each of them that a file holds is mentioned once in every update.\n",
-            accepted,
-            "## Refused\n",
-            "A refused key may stand with a value that asks for nothing: null, `false`, or empty.\n",
-            refused.rstrip("\n") + "\n",
-        )
+    sections = (
+        _INTRODUCTION,
+        "## Used\n",
+        used,
+        "## Accepted without effect\n",
+        "Each of them that a file holds is mentioned once in every update.\n",
+        accepted,
+        "## Refused\n",
+        "A refused key may stand with a value that asks for nothing: null, `false`, or empty.\n",
+        refused,
+        "## Keys that begin with pipelines.\n",
+        "Case does not matter. A key that is not here, or stands in another place, is an error.\n",
+        _pipeline_keys(),
     )
+    return "\n".join(sections)
+
+
+def _pipeline_keys() -> str:
+    rows = [("key", "where", "without effect because"), ("---",) * 3]
+    rows += [
+        (f"`{key.name}`", "; ".join(place.value for place in key.places), key.without_effect or "")
+        for key in PIPELINE_KEYS
+    ]
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in rows)
 
 
 def _used_row(key: Key) -> tuple[str, ...]:

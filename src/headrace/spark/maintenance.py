@@ -17,9 +17,9 @@ import pyarrow.compute as pc
 
 from headrace.checkpoints.delta_log import open_table
 from headrace.model.names import QualifiedName
+from headrace.model.pipeline_keys import MANAGED_KEY
 from headrace.spark.surroundings import Surroundings
 
-MANAGED_KEY = "pipelines.autoOptimize.managed"
 SMALL_FILE_BYTES = 32 * 1024 * 1024
 # So many small files make a table due; each is rewritten about once, since what comes out is not small.
 COMPACT_ABOVE_FILES = 256

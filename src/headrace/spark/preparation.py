@@ -10,6 +10,7 @@ from functools import partial, reduce
 from pyspark.sql import DataFrame
 
 from headrace.autoloader.schema_store import outdate_schemas
+from headrace.cdc.merged_rows import ROWS_PROPERTY
 from headrace.checkpoints.delta_log import is_made, table_state
 from headrace.checkpoints.failing_rows import clear_failing
 from headrace.checkpoints.inventory import flows_of
@@ -63,6 +64,7 @@ class Preparation:
                     around.catalog.register_table(dataset)
                     if table is not None and table.change is TableChange.EVOLVE:
                         self._evolve(dataset, table)
+                    _note_merged(around, dataset)
                     self._prepare_quarantine(dataset)
                 self._prepared.add(flow.target)
 
@@ -198,3 +200,12 @@ class Preparation:
                 versions[str(given.name)] = TableVersion(state.table_id, state.version)
         register_views(around.graph, flow, around.catalog)
         return versions
+
+
+def _note_merged(around: Surroundings, dataset: ResolvedDataset) -> None:
+    """Let a table say by what its rows are merged; those that version 0.1 has made do not."""
+    table = around.state.table(dataset.name)
+    if dataset.merged is None or table is None or ROWS_PROPERTY in table.properties:
+        return
+    text = around.catalog.names.of(dataset.name).text
+    describe_table(around.session, text, [(ROWS_PROPERTY, dataset.merged.to_property())], None, ())

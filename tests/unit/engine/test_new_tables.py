@@ -14,13 +14,14 @@ from headrace.graph.resolved import Mode
 from headrace.model.schema import Schema
 
 FEED = Feed(Shape(("id",), ("id", "version")), "version", '"integer"', "{}", told_by_rows=True, told_in_merge=True)
+ROWS = {"headrace.cdc.rows": '{"keys": ["id"], "scd_type": "1"}'}
 
 FIELD = {"name": "n;m", "type": "long", "nullable": True, "metadata": {}}
 
 
 @pytest.mark.parametrize("mode", [Mode.MERGE, Mode.SNAPSHOT])
 def test_a_new_table_that_changes_are_merged_into_has_deletion_vectors(make, mode):
-    assert made(make, mode).properties == {VECTORS_PROPERTY: "true"}
+    assert made(make, mode).properties == {VECTORS_PROPERTY: "true", **ROWS}
 
 
 def test_a_table_that_is_there_is_asked_for_what_is_declared_alone(make):
@@ -39,8 +40,8 @@ def test_a_table_that_is_there_is_asked_for_what_is_declared_alone(make):
     ],
 )
 def test_a_table_that_says_otherwise_or_is_to_be_read_otherwise_has_none(make, said):
-    assert made(make, Mode.MERGE, said).properties == said
-    assert not made(make, Mode.MERGE, defaults=said).properties
+    assert made(make, Mode.MERGE, said).properties == {**said, **ROWS}
+    assert made(make, Mode.MERGE, defaults=said).properties == ROWS
 
 
 def test_a_table_that_rows_are_added_to_has_none(make):

@@ -66,6 +66,9 @@ class Deployed:
     def pending_load(self, _flow):
         return None
 
+    def merged_rows(self, _name):
+        return None
+
     def lost_checkpoint(self, flow):
         return self.lost.get(flow.name)
 
@@ -324,12 +327,11 @@ def test_settings_of_the_vendors_service_without_effect_are_named(make):
     graph = make.graph(make.flow("v"), properties={"pipelines.reset.allowed": "false", "pipelines.channel": "PREVIEW"})
     slow = replace(
         graph.flows[0],
-        flow=replace(graph.flows[0].flow, spark_conf={"pipelines.trigger.interval": "1 day", "pipelines.x": "1"}),
+        flow=replace(graph.flows[0].flow, spark_conf={"pipelines.trigger.interval": "1 day"}),
     )
 
     assert [notice.message for notice in without_effect(replace(graph, flows=(slow,)))] == [
-        'table property "pipelines.channel" of "v" has no effect',
-        'conf "pipelines.x" of flow "v" has no effect',
+        'table property "pipelines.channel" of "v" has no effect: there is one version: the one that is installed',
     ]
 
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from headrace.cdc.feed import Feed
+from headrace.cdc.merged_rows import MergedRows
+from headrace.cdc.shape import ScdType, Shape
 from headrace.checkpoints.records import FlowRecord, read_record, write_record
-from headrace.graph.resolved import MadeWith, Mode, StatefulOperator
+from headrace.graph.resolved import CHANGES, MadeWith, Mode, StatefulOperator
 from headrace.graph.select import Selected
+from headrace.graph.starts import EARLIEST
 from headrace.model.names import QualifiedName
-from headrace.plan.state import changed_states
+from headrace.plan.state import changed_states, other_tables
 
 COUNTED = StatefulOperator("aggregate", "1", "aggregate by a: count(*)", "a string")
 SUMMED = StatefulOperator("aggregate", "2", "aggregate by a: sum(b)", "a string")
@@ -28,6 +32,20 @@ class Made:
 
     def made_with(self, _flow):
         return self.made
+
+
+@dataclass
+class Merged(Made):
+    """A table that changes were merged into, or not."""
+
+    there: object
+    rows: MergedRows | None
+
+    def table(self, _name):
+        return self.there
+
+    def merged_rows(self, _name):
+        return self.rows
 
 
 @pytest.fixture
@@ -85,6 +103,55 @@ def test_nothing_is_compared_with_what_is_not_known_or_is_cleared(problems):
 
     assert problems(None, now) == []
     assert problems(MadeWith(Mode.APPEND), now, full=True) == []
+
+
+BY_ID = Feed(Shape(("id",), ("id", "city")), "v", '"integer"', "{}", told_by_rows=True, told_in_merge=True)
+ROWS = MergedRows.of(BY_ID)
+VERSIONS = replace(BY_ID, shape=replace(BY_ID.shape, scd_type=ScdType.TWO))
+
+
+@pytest.mark.parametrize("reset", [False, True])
+@pytest.mark.parametrize(
+    ("mode", "feed", "columns", "rows", "code"),
+    [
+        (Mode.MERGE, BY_ID, "id integer, city string", ROWS, None),
+        (Mode.MERGE, BY_ID, "id integer, city string", None, None),
+        (Mode.MERGE, replace(BY_ID, shape=replace(BY_ID.shape, keys=("ID",))), "id integer", ROWS, None),
+        (Mode.MERGE, replace(BY_ID, shape=replace(BY_ID.shape, keys=("city",))), "id integer", ROWS, "CDC.OTHER_KEYS"),
+        (Mode.SNAPSHOT, replace(BY_ID, shape=Shape(("id", "a"), ("id",))), "id integer", ROWS, "CDC.OTHER_KEYS"),
+        (Mode.ONCE, replace(BY_ID, shape=Shape(("a",), ("id",))), "id integer", ROWS, "CDC.OTHER_KEYS"),
+        (Mode.MERGE, VERSIONS, "id integer", ROWS, "CDC.OTHER_TABLE"),
+        (Mode.APPEND, None, "id integer", ROWS, "CDC.ROWS_WERE_MERGED"),
+        (Mode.ONCE, None, "id integer", ROWS, "CDC.ROWS_WERE_MERGED"),
+        (Mode.APPEND, None, "id integer", None, None),
+    ],
+)
+def test_rows_are_merged_by_the_keys_of_their_table_whatever_the_flow_is_called(
+    make, reset, mode, feed, columns, rows, code
+):
+    flow = make.flow("new", target="s", mode=mode, feed=feed)
+    # A flow that is known is told by its own record, unless its progress is dropped.
+    state = Merged(MadeWith(mode) if reset else None, make.table(make.schema(columns)), rows)
+    starts = {"new": EARLIEST} if reset else {}
+
+    found = other_tables(make.graph(flow), state, Selected(S, frozenset(), starts=starts))
+
+    assert [problem.code for problem in found] == ([code] if code else [])
+    assert other_tables(make.graph(flow), state, Selected(S, S, starts=starts)) == []
+
+
+def test_keys_in_another_order_are_the_same_state(make):
+    by = [replace(BY_ID, shape=Shape(keys, ("a", "b"))) for keys in (("a", "b"), ("b", "a"))]
+    # As version 0.1 has noted it.
+    was = StatefulOperator(
+        CHANGES, "type 1 by (b, a) in the order of v", "type 1 by (b, a) in the order of v", '"integer"'
+    )
+    now = make.flow("s", mode=Mode.MERGE, feed=by[0])
+    selected = Selected(S, frozenset())
+
+    assert changed_states(make.graph(now), Made(MadeWith(Mode.MERGE, (was,))), selected) == []
+    other = make.flow("s", mode=Mode.MERGE, feed=BY_ID)
+    assert len(changed_states(make.graph(other), Made(MadeWith(Mode.MERGE, (was,))), selected)) == 1
 
 
 operators = st.lists(st.sampled_from([COUNTED, SUMMED, RETYPED])).map(tuple)

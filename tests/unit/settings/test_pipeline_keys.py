@@ -1,0 +1,108 @@
+"""Keys that begin with ``pipelines.``: none of them is passed over because of how it is written."""
+
+from __future__ import annotations
+
+import pytest
+
+from headrace.errors import Problems
+from headrace.graph.build import build
+from headrace.model.datasets import Dataset, Definitions, Flow, Kind, PythonQuery
+from headrace.model.location import Location
+from headrace.model.names import Naming, QualifiedName
+from headrace.model.pipeline_keys import PIPELINE_KEYS, Place, in_one_spelling, misfits
+from headrace.model.triggers import TRIGGER_KEY
+from headrace.pipelines.registry import Registry
+from headrace.settings.load import load_settings
+
+HERE = Location("a.py", 1)
+NAME = QualifiedName("t")
+TABLES = [key.name for key in PIPELINE_KEYS if Place.TABLE in key.places]
+
+
+def declared(tmp_path, properties=None, confs=None):
+    registry = Registry(Naming(), tmp_path)
+    registry.add_dataset(Dataset(NAME, Kind.STREAMING_TABLE, HERE, properties=properties or {}), None)
+    registry.add_flow(Flow("t", NAME, PythonQuery(lambda: None, Naming()), HERE, spark_conf=confs or {}))
+    return registry.definitions()
+
+
+def problems(definitions: Definitions):
+    return [(p.code, p.params.get("key"), p.hint) for p in build(definitions, Naming())[1]]
+
+
+@pytest.mark.parametrize("key", ["PIPELINES.RESET.ALLOWED", "pipelines.Reset.Allowed", " pipelines.reset.allowed"])
+def test_a_table_is_protected_however_the_key_is_spelled(tmp_path, key):
+    (dataset,) = declared(tmp_path, {key: "FALSE "}).datasets
+
+    assert not dataset.resettable
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_every_key_of_a_table_is_known_in_any_case_and_unknown_with_a_letter_less(tmp_path, name):
+    value = {"pipelines.trigger.interval": "5 seconds", TRIGGER_KEY: "once"}.get(
+        name, "1" if "InSec" in name else "true"
+    )
+
+    assert problems(declared(tmp_path, {name.upper(): value})) == []
+    ((code, key, hint),) = problems(declared(tmp_path, {name[:-1]: value}))
+    assert (code, key) == ("PIPELINE_KEY.MISFIT", name[:-1])
+    assert name in hint or name == TRIGGER_KEY
+
+
+@pytest.mark.parametrize(
+    ("properties", "confs", "found"),
+    [
+        ({"pipelines.reset.allowed": "flase"}, {}, ("PIPELINE_KEY.MISFIT", "Write true or false.")),
+        ({"Pipelines.AutoOptimize.Managed": "off"}, {}, ("PIPELINE_KEY.MISFIT", "Write true or false.")),
+        ({"pipelines.Trigger.Interval": "soon"}, {}, ("TRIGGER.BAD_INTERVAL", None)),
+        ({"PIPELINES.CDC.tombstonegcthresholdinseconds": "2 days"}, {}, ("CDC.BAD_RETENTION", None)),
+        ({}, {"pipelines.TRIGGER": "sometimes"}, ("TRIGGER.UNKNOWN", None)),
+        ({}, {"pipelines.reset.allowed": "false"}, ("PIPELINE_KEY.MISFIT", "Put it into the properties of a table.")),
+        (
+            {"pipelines.maxFlowRetryAttempts": "3"},
+            {},
+            ("PIPELINE_KEY.MISFIT", "Put it into configuration in the settings."),
+        ),
+        (
+            {"pipelines.reset.allowed": "false", "Pipelines.reset.allowed": "true"},
+            {},
+            ("PIPELINE_KEY.MISFIT", "Take one of them out."),
+        ),
+    ],
+)
+def test_a_value_that_means_nothing_and_a_key_in_another_place_are_refused(tmp_path, properties, confs, found):
+    ((code, _, hint),) = problems(declared(tmp_path, properties, confs))
+
+    assert (code, hint if found[1] else None) == found
+
+
+def test_settings_take_known_keys_in_any_case_and_no_others(tmp_path):
+    file = tmp_path / "pipeline.yml"
+    keys = "Pipelines.Trigger.Interval: 2 minutes, PIPELINES.maxflowretryattempts: 7, pipelines.channel: PREVIEW"
+    file.write_text(f"name: p\nconfiguration: {{{keys}}}\n")
+    settings = load_settings(file, environ={})
+    file.write_text(
+        "name: p\nspark_conf: {pipelines.x: '1'}\nconfiguration: {pipelines.chanel: a, pipelines.trigger: once}\n"
+    )
+
+    with pytest.raises(Problems) as raised:
+        load_settings(file, environ={})
+
+    assert (settings.trigger_interval_s, settings.max_flow_retries) == (120.0, 7)
+    assert ("configuration.pipelines.channel", "there is one version: the one that is installed") in settings.notices
+    assert sorted((p.params["key"], p.params["instead"]) for p in raised.value) == [
+        ("configuration.pipelines.chanel", "Write pipelines.channel, or take it out."),
+        (
+            "configuration.pipelines.trigger",
+            "Put it into the properties of a table or the spark_conf of a flow, or SET in a SQL file.",
+        ),
+        ("spark_conf.pipelines.x", "Put it into configuration."),
+    ]
+
+
+def test_other_keys_are_left_as_they_are():
+    assert in_one_spelling({"delta.appendOnly": "true", "Pipeline": "1"}) == {
+        "delta.appendOnly": "true",
+        "Pipeline": "1",
+    }
+    assert list(misfits({"delta.appendOnly": "x", "pipelinesx": "1"}, Place.TABLE)) == []
