@@ -15,7 +15,7 @@ export PATH := $(BIN):$(PATH)
 # Without it Spark asks the network for the name of this machine, which may not have one.
 export SPARK_LOCAL_IP ?= 127.0.0.1
 
-.PHONY: help setup demo test test-all check unit bench campaign conformance golden docs lock clean
+.PHONY: help setup demo test test-all check unit bench campaign conformance golden docs jar lock clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 16
@@ -67,6 +67,9 @@ golden: $(READY) ## rewrite the expected texts of the tests; read the diff befor
 
 docs: $(READY) ## rewrite the reference pages that are made from the program
 	@$(BIN)/python tools/docs.py
+
+jar: $(READY) ## build the package's own jar from src/java and lock its digest; needs a JDK 17
+	@$(BIN)/python tools/storage_jar.py
 
 lock: $(READY) ## resolve pyproject.toml into requirements.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from headrace.connectors.fetch import cache_folder, fetched, jars, jars_report
+from headrace.connectors import fetch
+from headrace.connectors.fetch import STORAGE_JAR, cache_folder, fetched, jars, jars_report, storage_jar
 from headrace.connectors.java import check_java
 from headrace.connectors.lock import Jar, connectors, locked_jars
 from headrace.errors import PipelineError
@@ -213,3 +214,23 @@ def test_java_is_refused_when_there_is_none(environ: dict[str, str], reason: str
         jars(environ=environ, cache=tmp_path)
 
     assert (caught.value.code, reason in caught.value.detail) == ("CONNECTOR.JAVA", True)
+
+
+def test_the_jar_of_the_package_is_the_locked_one_and_replaces_a_damaged_copy(tmp_path: Path) -> None:
+    copy = storage_jar(environ={}, cache=tmp_path)
+    copy.write_bytes(b"damaged")
+
+    assert storage_jar(environ={}, cache=tmp_path).read_bytes() == STORAGE_JAR.read_bytes()
+
+
+def test_the_file_is_named_when_the_jar_of_the_package_is_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for damaged in (tmp_path / "missing.jar", tmp_path / "other.jar"):
+        monkeypatch.setattr(fetch, "STORAGE_JAR", damaged)
+        (tmp_path / "other.jar").write_bytes(b"damaged")
+
+        with pytest.raises(PipelineError) as caught:
+            storage_jar(environ={}, cache=tmp_path / "cache")
+
+        assert (caught.value.code, caught.value.params["file"]) == ("CONNECTOR.DAMAGED_PACKAGE", str(damaged))

@@ -142,3 +142,13 @@ def test_what_a_worker_says_of_a_payload_is_known_again_in_sparks_words(flow, ra
 
     assert (report.error.code, retryable(report)) == (code, again)
     assert report.error.params["reason"] == raised.reason
+
+
+def test_an_empty_commit_is_named_and_not_tried_again(flow):
+    said = 'the Delta commit "/t/_delta_log/00000000000000000002.json" has 0 bytes, so that what it wrote is unknown.'
+
+    report = failed(flow, PySparkException(said), Path("/project"))
+
+    assert report.error.code == "STORAGE.EMPTY_COMMIT"
+    assert report.error.params == {"file": "/t/_delta_log/00000000000000000002.json"}
+    assert not retryable(report)

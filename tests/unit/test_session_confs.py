@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 
-from headrace.spark.confs import static_confs, with_own
+import pytest
+
+from headrace.spark.confs import local_disk_confs, static_confs, with_own, within_one_process
 
 
 def test_jars_and_extensions_of_a_project_are_added_to_those_that_are_needed() -> None:
@@ -27,3 +29,31 @@ def test_jars_and_extensions_of_a_project_are_added_to_those_that_are_needed() -
 
 def test_an_empty_list_of_a_project_takes_nothing_away() -> None:
     assert with_own({"spark.jars": "delta.jar"}, {"spark.jars": ""}) == {"spark.jars": "delta.jar"}
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        {"spark.delta.logStore.file.impl": "org.mine.Store"},
+        {"spark.hadoop.fs.file.impl": "org.mine.Files"},
+        {"spark.hadoop.fs.file.impl": "org.mine.Files", "spark.delta.logStore.file.impl": "org.mine.Store"},
+    ],
+)
+def test_a_log_store_or_file_system_of_a_project_takes_the_place_of_ours(own: dict[str, str]) -> None:
+    confs = with_own(local_disk_confs(own), own)
+
+    assert confs == {**local_disk_confs({}), **own}
+
+
+def test_a_log_store_for_all_schemes_stays_the_only_one() -> None:
+    assert "spark.delta.logStore.file.impl" not in local_disk_confs({"spark.delta.logStore.class": "org.mine.Store"})
+
+
+@pytest.mark.parametrize("master", ["local", "local[*]", "local[2]", "local[4, 3]"])
+def test_tasks_run_in_the_process_of_the_session_on_local_masters(master: str) -> None:
+    assert within_one_process(master)
+
+
+@pytest.mark.parametrize("master", ["local-cluster[2,1,1024]", "spark://host:7077", "k8s://https://host", "yarn"])
+def test_tasks_run_elsewhere_on_clusters_which_lack_the_jar(master: str) -> None:
+    assert not within_one_process(master)

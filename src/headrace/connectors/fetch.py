@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from headrace.connectors.ivy import download
-from headrace.connectors.lock import Jar, connectors, locked_jars
+from headrace.connectors.lock import Jar, connectors, locked_jars, packaged_jar
 from headrace.errors import PipelineError
 
 _ATTEMPTS = 2
 _CHUNK_BYTES = 1 << 20
 _SCRATCH = ".fetch-"
+STORAGE_JAR = Path(__file__).with_name("headrace-storage.jar")
 
 
 class JarState(str, Enum):
@@ -78,6 +79,27 @@ def fetched(wanted: Sequence[Jar], folder: Path, *, environ: Mapping[str, str]) 
         with _alone(folder):
             _fetch(_unsound(wanted, folder), folder, environ)
     return tuple(folder / jar.file for jar in wanted)
+
+
+def storage_jar(*, environ: Mapping[str, str], cache: Path | None = None) -> Path:
+    """The package's own jar (``src/java``), in the cache beside the others.
+
+    In the cache it keeps its name and time when the package is installed again, so that the archive of classes, which
+    holds them, stays valid.
+
+    Raises:
+        PipelineError: CONNECTOR.DAMAGED_PACKAGE when the installed file is not the locked one.
+    """
+    jar, folder = packaged_jar(), _jar_folder(environ, cache)
+    if _unsound([jar], folder):
+        with _alone(folder), tempfile.TemporaryDirectory(prefix=_SCRATCH, dir=folder) as scratch:
+            copy = Path(scratch, jar.file)
+            if STORAGE_JAR.is_file():
+                shutil.copyfile(STORAGE_JAR, copy)
+            if _unsound([jar], copy.parent):
+                raise PipelineError("CONNECTOR.DAMAGED_PACKAGE", file=STORAGE_JAR, digest=jar.sha256)
+            copy.replace(folder / jar.file)
+    return folder / jar.file
 
 
 def jars_report(*, environ: Mapping[str, str], cache: Path | None = None) -> tuple[JarReport, ...]:

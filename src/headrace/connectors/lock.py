@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from typing import Any
 
 from headrace.errors import PipelineError
 
@@ -16,6 +17,7 @@ else:
     import tomli as tomllib
 
 ALWAYS = "delta"
+_PACKAGED = "headrace-storage"
 
 
 @dataclass(frozen=True)
@@ -51,10 +53,10 @@ class Connector:
 @cache
 def connectors() -> Mapping[str, Connector]:
     """Every connector by its name, in the order of the lock."""
-    raw = tomllib.loads(files("headrace.connectors").joinpath("jars.lock.toml").read_text(encoding="utf-8"))
     return {
         name: Connector(name, entry["about"], tuple(_jar(**jar) for jar in entry["jars"]))
-        for name, entry in raw.items()
+        for name, entry in _lock().items()
+        if name != _PACKAGED
     }
 
 
@@ -70,6 +72,19 @@ def locked_jars(names: Iterable[str]) -> tuple[Jar, ...]:
         if name not in known:
             raise PipelineError("CONNECTOR.UNKNOWN", name=name, known=", ".join(known))
     return tuple(dict.fromkeys(jar for name in wanted for jar in known[name].jars))
+
+
+def packaged_jar() -> Jar:
+    """The jar that the package contains; its revision is the beginning of its digest."""
+    entry = _lock()[_PACKAGED]
+    return Jar("io.headrace", _PACKAGED, entry["sha256"][:12], entry["sha256"], entry["size"])
+
+
+@cache
+def _lock() -> Mapping[str, Any]:
+    text = files("headrace.connectors").joinpath("jars.lock.toml").read_text(encoding="utf-8")
+    lock: Mapping[str, Any] = tomllib.loads(text)
+    return lock
 
 
 def _jar(*, coordinates: str, sha256: str, size: int) -> Jar:

@@ -17,12 +17,12 @@ import psutil
 from pyspark.sql import SparkSession
 
 from headrace.connectors.class_archive import archive_file, making
-from headrace.connectors.fetch import jars
 from headrace.connectors.java import check_java
 from headrace.connectors.spark_home import spark_home
 from headrace.errors import PipelineError
 from headrace.project.open import Project
-from headrace.spark.session import ALWAYS_THERE, jvm_pid
+from headrace.spark.confs import DEFAULT_MASTER
+from headrace.spark.session import first_jars, jvm_pid
 
 _PATIENCE_S = 300.0
 _FILES: Mapping[str, str] = {
@@ -60,7 +60,7 @@ def make_class_archive(environ: Mapping[str, str]) -> Path:
     Raises:
         PipelineError: CONNECTOR.* when Java or the jars are missing, CLASSES.NOT_STORED when Java makes none.
     """
-    java_version, first = check_java(environ), jars((ALWAYS_THERE,), environ=environ)
+    java_version, first = check_java(environ), first_jars(DEFAULT_MASTER, environ)
     archive = archive_file(java_version, first, spark_home(environ), environ)
     if archive.is_file():
         return archive

@@ -15,6 +15,11 @@ _LISTS: Mapping[str, str] = {
     "spark.sql.extensions": ",",
 }
 
+_FILE_SYSTEM = "spark.hadoop.fs.file.impl"
+_LOG_STORE = "spark.delta.logStore.file.impl"
+# Delta refuses a session that names a log store for one scheme and another one for all of them.
+_ONE_LOG_STORE = "spark.delta.logStore.class"
+
 # In force when a checkpoint is made, and applied again whenever it is opened: a checkpoint of one state format does
 # not open under another.
 CHECKPOINT_CONFS: Mapping[str, str] = {
@@ -25,6 +30,11 @@ CHECKPOINT_CONFS: Mapping[str, str] = {
     "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",
     "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",
 }
+
+
+def within_one_process(master: str) -> bool:
+    """Whether the tasks of a master run in the JVM of the session; those of a local cluster do not."""
+    return re.fullmatch(r"local(\[.*\])?", master) is not None
 
 
 def cores_of(master: str) -> int:
@@ -68,6 +78,19 @@ def static_confs(master: str, warehouse: str) -> dict[str, str]:
     if master.startswith("local"):
         confs |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     return confs
+
+
+def local_disk_confs(own: Mapping[str, str]) -> dict[str, str]:
+    """Settings for a session whose class path has the package's own jar, which is used for local disks.
+
+    Args:
+        own: the project's settings; a log store that it chooses for all schemes stays the only one.
+    """
+    confs = {
+        _FILE_SYSTEM: "io.headrace.storage.ProcessFreeLocalFileSystem",
+        _LOG_STORE: "io.headrace.storage.LocalLogStore",
+    }
+    return {key: value for key, value in confs.items() if key != _LOG_STORE or _ONE_LOG_STORE not in own}
 
 
 def session_confs(cores: int) -> dict[str, str]:

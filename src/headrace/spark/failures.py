@@ -99,6 +99,8 @@ _GROWTHS = {
         "FLOW.TRACKED_SCHEMA_CHANGED", "the tracked schema of its source has its next version"
     )
 }
+# How the package's own log store says that a commit's content was lost.
+_EMPTY_COMMIT = re.compile(r'the Delta commit "(?P<file>[^"\n]+)" has 0 bytes')
 _OTHER_ADVICE = "Correct the query; nothing was read or written."
 
 
@@ -146,7 +148,7 @@ def failed(
         place = _line_within(flow.query, inner.message, place)
     known = _known_problem(flow, inner, place, named)
     if known is not None:
-        return Failed(flow.name, known, inner.condition, inner.sql_state)
+        return Failed(flow.name, known, inner.condition or known.code, inner.sql_state)
     problem = PipelineError(
         "FLOW.FAILED",
         location=_place_in_text(_CALLED_FROM, inner.message, root) or place,
@@ -166,6 +168,8 @@ def _known_problem(
     changed = changed_input(flow, inner.message, place, named) if inner.condition in CHANGES else None
     if changed is not None:
         return changed
+    if empty := _EMPTY_COMMIT.search(inner.message):
+        return PipelineError("STORAGE.EMPTY_COMMIT", location=place, file=empty["file"])
     said = first_line(inner.message) if inner.message else ""
     if inner.condition in _REBUILT_INPUT:
         return PipelineError(

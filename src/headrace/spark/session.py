@@ -16,11 +16,19 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import DataFrame, SparkSession
 
 from headrace.connectors.class_archive import archive_file, using
-from headrace.connectors.fetch import jars
+from headrace.connectors.fetch import jars, storage_jar
 from headrace.connectors.java import check_java
 from headrace.connectors.spark_home import spark_home
 from headrace.spark import patches
-from headrace.spark.confs import DEFAULT_MASTER, cores_of, session_confs, static_confs, with_own
+from headrace.spark.confs import (
+    DEFAULT_MASTER,
+    cores_of,
+    local_disk_confs,
+    session_confs,
+    static_confs,
+    with_own,
+    within_one_process,
+)
 from headrace.spark.in_force import settable
 from headrace.spark.java_names import look_up_once
 from headrace.spark.launch import settings_in_file
@@ -78,6 +86,18 @@ def session_there() -> SparkSession | None:
     return SparkSession._instantiatedSession  # noqa: SLF001 - it has no public form
 
 
+def first_jars(master: str, environ: Mapping[str, str]) -> tuple[Path, ...]:
+    """The jars in front of Spark's own: Delta's, so that its classes can be in the archive too, and the package's.
+
+    The package's own is for local masters alone: the other machines of a cluster do not have it.
+
+    Raises:
+        PipelineError: CONNECTOR.* when they are missing.
+    """
+    delta = jars((ALWAYS_THERE,), environ=environ)
+    return (*delta, storage_jar(environ=environ)) if within_one_process(master) else delta
+
+
 def jvm_pid(session: SparkSession) -> int:
     """The process id of the session's JVM."""
     jvm: Any = session._jvm  # noqa: SLF001 - has no public form
@@ -120,15 +140,15 @@ def _new_session(
     folder: Path | None,
 ) -> SparkSession:
     java_version = check_java(environ)
-    # Delta stands in front of Spark's own jars, so that its classes can be in the archive too.
-    first = jars((ALWAYS_THERE,), environ=environ)
+    master = confs.get("spark.master") or environ.get("HEADRACE_MASTER") or DEFAULT_MASTER
+    first = first_jars(master, environ)
     paths = jars({ALWAYS_THERE, *connectors}, environ=environ)
     log_folder.mkdir(parents=True, exist_ok=True)
     log4j = log_folder / "log4j2.properties"
     log4j.write_text(LOG4J, encoding="utf-8")
-    master = confs.get("spark.master") or environ.get("HEADRACE_MASTER") or DEFAULT_MASTER
     needed = {
         **static_confs(master, str(log_folder / "warehouse")),
+        **(local_disk_confs(confs) if within_one_process(master) else {}),
         **session_confs(cores_of(master)),
         "spark.app.name": name,
         "spark.jars": ",".join(map(str, paths)),
