@@ -16,7 +16,7 @@ from campaign.strike import Who, left_over, strike
 from campaign.victim import Order
 from campaign.workload import Scenario, words_of
 from headrace.model.outcome import UpdateState
-from headrace.project.lease import read_holder
+from headrace.project.holders import read_holder
 from headrace.runtime.seam import Point
 
 # How long what a victim leaves behind may live once another update is done.

@@ -18,7 +18,8 @@ from typing import Any
 from campaign.places import Pass
 from campaign.strike import Who, strike
 from headrace.cli.main import call
-from headrace.project.lease import LeaseTerms, read_holder
+from headrace.project.holders import read_holder
+from headrace.project.lease import LeaseTerms
 from headrace.project.open import Project
 from headrace.project.rehearsal import Rehearsal
 from headrace.runtime.seam import Point

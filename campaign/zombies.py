@@ -18,7 +18,8 @@ from campaign.victim import Order
 from campaign.workload import Scenario, words_of
 from headrace.errors import PipelineError
 from headrace.model.outcome import UpdateState
-from headrace.project.lease import LeaseTerms, Process, read_holder
+from headrace.project.holders import Process, read_holder
+from headrace.project.lease import LeaseTerms
 
 HOLDER, TAKER = "campaign-holder", "campaign-taker"
 # Short, so that nobody waits for the real ones.

@@ -5,13 +5,16 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from headrace.errors import PipelineError
 
 OLDEST_JAVA = 17
 SPARK_PROGRAM = "org.apache.spark.deploy.SparkSubmit"
+_STARTED_BY = "-Dheadrace.started.by="
+_STARTER = re.compile(rf"{_STARTED_BY}(?P<pid>\d+)-(?P<at>\d+\.\d+)")
+_CLOCKS_DIFFER_S = 1.0
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 
 
@@ -63,7 +66,21 @@ def java_command(environ: Mapping[str, str]) -> str:
 
 def started_by(pid: int, started_at: float) -> str:
     """The option on the command line of a JVM that says which Python process has started it."""
-    return f"-Dheadrace.started.by={pid}-{started_at:.0f}"
+    return f"{_STARTED_BY}{pid}-{started_at:.2f}"
+
+
+def is_spark(words: Sequence[str]) -> bool:
+    """True for the command line of a JVM that runs Spark for a program."""
+    return SPARK_PROGRAM in words
+
+
+def was_started_by(words: Sequence[str], pid: int, started_at: float) -> bool:
+    """True for the command line of a JVM that this Python process, and no later one with its id, has started."""
+    starters = [found for word in words if (found := _STARTER.fullmatch(word))]
+    # What the system says of a start differs a little when its clock is set.
+    return is_spark(words) and any(
+        int(found["pid"]) == pid and abs(float(found["at"]) - started_at) < _CLOCKS_DIFFER_S for found in starters
+    )
 
 
 def _unusable(reason: str) -> PipelineError:

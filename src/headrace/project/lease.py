@@ -9,20 +9,18 @@ holds a lower one has been taken over, and must not commit any more.
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import IO, TYPE_CHECKING
 
-import psutil
-
 from headrace.errors import PipelineError
+from headrace.project.holders import Holder, Process, read_holder, write_holder
 from headrace.settings.storage import NO_ROOM
 
 if TYPE_CHECKING:
@@ -46,56 +44,6 @@ class LeaseTerms:
 
 
 USUAL_TERMS = LeaseTerms()
-
-
-@dataclass(frozen=True)
-class Process:
-    """A process, told apart from a later one with the same id by when it started."""
-
-    pid: int
-    started_at: float
-
-    @staticmethod
-    def of(pid: int) -> Process | None:
-        """The process with an id, or None when there is none."""
-        try:
-            return Process(pid, psutil.Process(pid).create_time())
-        except psutil.Error:
-            return None
-
-    @property
-    def lives(self) -> bool:
-        """True while the very same process runs (a zombie does not)."""
-        try:
-            found = psutil.Process(self.pid)
-            same = abs(found.create_time() - self.started_at) < 1.0
-            return same and found.status() != psutil.STATUS_ZOMBIE
-        except psutil.Error:
-            return False
-
-    def end(self, patience_s: float) -> None:
-        """Wait for it to end by itself, then end it."""
-        deadline = time.monotonic() + patience_s
-        while self.lives and time.monotonic() < deadline:
-            time.sleep(0.05)
-        if self.lives:
-            with suppress(psutil.Error):
-                process = psutil.Process(self.pid)
-                process.kill()
-                process.wait(patience_s)
-
-
-@dataclass(frozen=True)
-class Holder:
-    """What ``lease.json`` says."""
-
-    number: int
-    host: str
-    python: Process
-    jvm: Process | None
-    held_since: float
-    renewed_at: float
-    released: bool = False
 
 
 class Lease:
@@ -135,9 +83,19 @@ class Lease:
         """Take the lease.
 
         Raises:
-            PipelineError: LEASE.HELD, which names the holder.
+            PipelineError: LEASE.HELD, which names the holder; LEASE.UNUSABLE when the file cannot be read or replaced.
         """
         self._file.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            return self._taken()
+        except BaseException as error:
+            if self._lock is not None:
+                self._lock.close()
+            if isinstance(error, OSError) and error.errno not in NO_ROOM:
+                raise self._unusable(error) from error
+            raise
+
+    def _taken(self) -> Self:
         before = self._expired()
         elsewhere = before is not None and before.host != self._host and not before.released
         self._lock = self._locked(before, needed=not elsewhere)
@@ -146,11 +104,11 @@ class Lease:
         python = Process.of(os.getpid())
         assert python is not None  # noqa: S101 - this very process
         if before is not None and before.host == self._host and before.jvm is not None and before.python != python:
-            before.jvm.end(self._orphan_patience_s)
+            before.jvm.end_spark(before.python, self._orphan_patience_s)
         number = before.number + 1 if before else 1
         moment = self._now()
         self._mine = Holder(number, self._host, python, None, moment, moment)
-        self._write(self._mine)
+        write_holder(self._file, self._mine)
         # Another host may have written at the same moment; the last one holds the lease.
         if not self._holds():
             raise held_by(read_holder(self._file))
@@ -164,13 +122,10 @@ class Lease:
         self._ended.set()
         self._renewer.join()
         with self._writing:
-            if self._mine is not None and self._holds():
-                # Where it cannot be given back, as on a full disk, the next one sees that its process has ended.
-                try:
-                    self._write(replace(self._mine, released=True, jvm=None))
-                except OSError as unwritten:
-                    if unwritten.errno not in NO_ROOM:
-                        raise
+            # Where it cannot be given back, as on a full disk, the next one sees that its process has ended.
+            with suppress(OSError):
+                if self._mine is not None and self._holds():
+                    write_holder(self._file, replace(self._mine, released=True, jvm=None))
             # Nobody who is late may go on as if it were held.
             self._lost.set()
         if self._lock is not None:
@@ -186,31 +141,58 @@ class Lease:
         self._on_lost = stop
 
     def names_jvm(self, pid: int) -> None:
-        """Record the JVM that works for this update, for whoever has to clean up after a crash."""
-        with self._writing:
-            if self._mine is not None and self._holds():
-                self._mine = replace(self._mine, jvm=Process.of(pid))
-                self._write(self._mine)
+        """Record the JVM that works for this update, for whoever has to clean up after a crash.
+
+        Raises:
+            PipelineError: LEASE.UNUSABLE.
+        """
+        try:
+            with self._writing:
+                if self._mine is not None and self._holds():
+                    self._mine = replace(self._mine, jvm=Process.of(pid))
+                    write_holder(self._file, self._mine)
+        except OSError as error:
+            if error.errno in NO_ROOM:
+                raise
+            raise self._unusable(error) from error
 
     def check(self) -> None:
         """Return when the lease is still held; called before every commit that is made in Python.
 
         Raises:
-            PipelineError: LEASE.LOST.
+            PipelineError: LEASE.LOST, LEASE.UNUSABLE.
         """
-        if self._lost.is_set() or not self._holds():
+        try:
+            held = not self._lost.is_set() and self._holds()
+        except OSError as error:
+            raise self._unusable(error) from error
+        if not held:
             self._lose()
             raise PipelineError("LEASE.LOST", host=self._host, file=self._file)
+
+    def _unusable(self, error: OSError) -> PipelineError:
+        return PipelineError("LEASE.UNUSABLE", file=self._file, reason=error.strerror or type(error).__name__)
 
     def _expired(self) -> Holder | None:
         """Who held the lease before; raises LEASE.HELD while another host's process does."""
         before = read_holder(self._file)
         elsewhere = before is not None and before.host != self._host and not before.released
-        if before is not None and elsewhere and self._now() - before.renewed_at < self._terms.expires_after_s:
-            if self._lock is not None:
-                self._lock.close()
+        if before is not None and elsewhere and self._is_alive(before):
             raise held_by(before)
         return before
+
+    def _is_alive(self, holder: Holder) -> bool:
+        """Whether a holder on another host has been seen lately, or is seen now if its clock is ahead of ours."""
+        age_s = self._now() - holder.renewed_at
+        if age_s >= -self._terms.expires_after_s:
+            return age_s < self._terms.expires_after_s
+        # How long ago that was cannot be told: a holder that lives renews the file while we look.
+        deadline = time.monotonic() + self._terms.expires_after_s
+        while time.monotonic() < deadline:
+            if read_holder(self._file) != holder:
+                return True
+            time.sleep(min(self._terms.renew_every_s / 10, 0.5))
+        return False
 
     def _holds(self) -> bool:
         holder = read_holder(self._file)
@@ -237,41 +219,23 @@ class Lease:
         while not self._ended.wait(self._terms.renew_every_s):
             try:
                 with self._writing:
-                    if not self._holds():
-                        self._lose()
-                        return
-                    if self._mine is not None:
-                        self._mine = replace(self._mine, renewed_at=self._now())
-                        self._write(self._mine)
+                    if self._mine is None or not self._holds():
+                        break
+                    self._mine = replace(self._mine, renewed_at=self._now())
+                    write_holder(self._file, self._mine)
                 last = time.monotonic()
-            except OSError:
+            except Exception:  # noqa: BLE001 - whatever keeps it from renewing, the update must hear of it
                 if time.monotonic() - last > self._terms.expires_after_s:
-                    self._lose()
-                    return
+                    break
+        else:
+            return
+        self._lose()
 
     def _lose(self) -> None:
         if not self._lost.is_set():
             self._lost.set()
             if self._on_lost is not None:
                 self._on_lost()
-
-    def _write(self, holder: Holder) -> None:
-        draft = self._file.with_name(f".{self._file.name}.{os.getpid()}")
-        with draft.open("w", encoding="utf-8") as stream:
-            json.dump(asdict(holder), stream, indent=1)
-            stream.flush()
-            os.fsync(stream.fileno())
-        draft.replace(self._file)
-
-
-def read_holder(file: Path) -> Holder | None:
-    """Who holds or held the lease, or None when nobody ever did."""
-    try:
-        raw = json.loads(file.read_text(encoding="utf-8"))
-        jvm = Process(**raw["jvm"]) if raw["jvm"] else None
-        return Holder(**{**raw, "python": Process(**raw["python"]), "jvm": jvm})
-    except (FileNotFoundError, json.JSONDecodeError, KeyError, TypeError):
-        return None
 
 
 def held_by(holder: Holder | None) -> PipelineError:

@@ -30,6 +30,7 @@ _PASSING_STATUS = frozenset({408, 425, 429, 500, 502, 503, 504})
 _ROWS_STATUS = frozenset({400, 413, 415, 422})
 _WAITING_CHUNKS = 4
 _LONGEST_ANSWER = 200
+_MOST_ANSWER_BYTES = 64 * 1024
 _KEY_LENGTH = 32
 _BREAKER_FAILURES, _BREAKER_PAUSE_S = 10, 5.0
 
@@ -171,6 +172,10 @@ class HttpSender:
             reason = f"it has failed many times in a row, at last with {f'status {state}' if state else 'no answer'}"
             told: dict[str, Any] = {"state": state} if state else {}
             raise PipelineError("SINK.HTTP_DOWN", name=self._name, reason=reason, **told) from None
+        except UnicodeError:
+            # Its text has the header in it, which may be a secret.
+            reason = "a header has letters that are not ASCII"
+            raise PipelineError("SINK.HTTP_ADDRESS", name=self._name, reason=reason) from None
         except Exception as error:
             if not type(error).__module__.startswith("httpx2"):
                 raise
@@ -187,9 +192,16 @@ class HttpSender:
         self._breaker.ask()
         self._pace.wait()
         given = {name.casefold(): value for name, value in place.headers.items()}
-        headers = {"content-type": place.body.content_type, **given, place.key_header.casefold(): key}
+        headers = {
+            "content-type": place.body.content_type,
+            # What a server says is of no use but in an error: it need not be unpacked.
+            "accept-encoding": "identity",
+            **given,
+            place.key_header.casefold(): key,
+        }
         try:
-            answer = client.request(place.method, place.url, content=content, headers=headers)
+            with client.stream(place.method, place.url, content=content, headers=headers) as answer:
+                said = self._said(answer)
         except httpx2.TransportError:
             self._failed_with = ""
             self._breaker.told(failed=True)
@@ -200,8 +212,20 @@ class HttpSender:
         # One that asks for patience is not down.
         self._breaker.told(failed=passing and answer.status_code != 429)
         if not answer.is_success:
-            said = self._masked(answer.text.strip())[:_LONGEST_ANSWER]
-            raise _Refused(answer.status_code, self._asked_wait_s(answer), said)
+            raise _Refused(answer.status_code, asked_wait_s(answer.headers), said)
+
+    def _said(self, answer: httpx2.Response) -> str:
+        """The beginning of an answer, without secrets; one that goes on and on is left where it is."""
+        deadline = self._clock.monotonic() + self._place.timeout_s
+        read = bytearray()
+        for piece in answer.iter_raw():
+            read += piece
+            if len(read) > _MOST_ANSWER_BYTES or self._clock.monotonic() > deadline:
+                break
+        if answer.headers.get("content-encoding", "identity").strip().casefold() not in ("", "identity"):
+            return ""
+        text = _decoded(bytes(read[:_MOST_ANSWER_BYTES]), answer.charset_encoding or "utf-8")
+        return self._masked(text.strip())[:_LONGEST_ANSWER]
 
     def _passing(self, error: Exception) -> float | None:
         if isinstance(error, _Refused):
@@ -218,17 +242,6 @@ class HttpSender:
         code = "SINK.HTTP_ROW" if refused.status in _ROWS_STATUS else "SINK.HTTP_REFUSED"
         row = chunk.rows[0][:_LONGEST_ANSWER]
         return PipelineError(code, name=self._name, status=refused.status, said=said, row=row)
-
-    def _asked_wait_s(self, answer: httpx2.Response) -> float:
-        """What ``Retry-After`` asks for, as seconds or as a date."""
-        text = answer.headers.get("Retry-After", "")
-        if text.strip().isdigit():
-            return float(text)
-        try:
-            wanted, told = parsedate_to_datetime(text), parsedate_to_datetime(answer.headers.get("Date", ""))
-        except (ValueError, TypeError):
-            return 0.0
-        return max((wanted - told).total_seconds(), 0.0)
 
     def _masked(self, text: str) -> str:
         for secret in sorted(_secrets(self._place), key=len, reverse=True):
@@ -261,6 +274,26 @@ class HttpSender:
         logging.getLogger("httpx2").setLevel(logging.WARNING)
         limits = httpx2.Limits(max_connections=self._place.lanes)
         return httpx2.Client(timeout=self._place.timeout_s, limits=limits, follow_redirects=False)
+
+
+def asked_wait_s(headers: Mapping[str, str]) -> float:
+    """What ``Retry-After`` asks for, as seconds or as a date; 0 where it is neither."""
+    text = headers.get("Retry-After", "").strip()
+    if text.isascii() and text.isdigit():
+        return float(text)
+    try:
+        wanted, told = parsedate_to_datetime(text), parsedate_to_datetime(headers.get("Date", ""))
+        return max((wanted - told).total_seconds(), 0.0)
+    except (ValueError, TypeError, OverflowError):
+        return 0.0
+
+
+def _decoded(data: bytes, charset: str) -> str:
+    try:
+        return data.decode(charset, "replace")
+    except (LookupError, ValueError):
+        # What the server names is no charset.
+        return data.decode("utf-8", "replace")
 
 
 def _transport_error() -> tuple[type[Exception], ...]:

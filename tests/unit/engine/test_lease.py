@@ -6,15 +6,24 @@ import json
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 
+import psutil
 import pytest
 
+from headrace.connectors.java import SPARK_PROGRAM, started_by
 from headrace.errors import PipelineError
 from headrace.project.ending import Ending
-from headrace.project.lease import EXPIRES_AFTER_S, Lease, Process, read_holder
+from headrace.project.holders import read_holder
+from headrace.project.lease import EXPIRES_AFTER_S, Lease, LeaseTerms
 
 HERE = "here"
+# A holder that is dead: no process has this id.
+DEAD_PID = 4_194_305
+DEAD = {"python": {"pid": DEAD_PID, "started_at": 1000.0}}
 
 
 @pytest.fixture
@@ -71,29 +80,121 @@ def test_the_taker_keeps_the_lease_when_the_one_it_was_taken_from_ends(file: Pat
     taker.__exit__(None, None, None)
 
 
-def test_what_lives_of_a_dead_holder_is_ended_before_the_lease_is_taken(file: Path) -> None:
-    orphan = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
-    dead = subprocess.Popen([sys.executable, "-c", ""])
-    try:
-        with lease(file) as first:
-            first.names_jvm(orphan.pid)
-            left_behind = json.loads(file.read_text())
-        left_behind["python"]["pid"] = dead.pid
-        file.write_text(json.dumps(left_behind))
+@contextmanager
+def left_behind(file: Path, *words: str) -> Iterator[subprocess.Popen]:
+    """A lease whose holder died, and the process that its file names as the JVM, with these words in its command."""
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)", *words]) as named:
+        try:
+            with lease(file):
+                said = json.loads(file.read_text())
+            jvm = {"pid": named.pid, "started_at": psutil.Process(named.pid).create_time()}
+            file.write_text(json.dumps({**said, **DEAD, "jvm": jvm}))
+            yield named
+        finally:
+            named.kill()
 
+
+def test_the_jvm_of_a_dead_holder_is_ended_before_the_lease_is_taken(file: Path) -> None:
+    with left_behind(file, SPARK_PROGRAM, started_by(DEAD_PID, 1000.0)) as jvm, lease(file):
+        assert jvm.poll() is not None
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        (),
+        (SPARK_PROGRAM,),
+        (SPARK_PROGRAM, started_by(DEAD_PID + 1, 1000.0)),
+        (SPARK_PROGRAM, started_by(DEAD_PID, 5000.0)),
+        (started_by(DEAD_PID, 1000.0),),
+    ],
+    ids=["no JVM", "a JVM of others", "of another process", "of a later process with its id", "not Spark"],
+)
+def test_a_process_that_the_file_names_is_left_alone_unless_it_is_the_jvm_of_its_holder(file: Path, words) -> None:
+    with left_behind(file, *words) as other:
         with lease(file):
-            assert not Process(orphan.pid, left_behind["jvm"]["started_at"]).lives
-    finally:
-        orphan.kill()
-        orphan.wait()
-        dead.wait()
+            pass
+        assert other.poll() is None
 
 
-def test_a_torn_file_is_no_holder(file: Path) -> None:
+FINE = {**DEAD, "number": 7, "host": HERE, "jvm": None, "held_since": 1.0, "renewed_at": 1.0, "released": False}
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"\xff\xfe",
+        b'{"number": 1, "ho',
+        b"[" * 100_000,
+        *(
+            json.dumps({**FINE, key: value}).encode()
+            for key, value in {
+                "number": "a",
+                "host": 3,
+                "python": [],
+                "jvm": {"pid": "1", "started_at": 1.0},
+                "held_since": 1e300,
+                "renewed_at": "x",
+                "released": 0,
+            }.items()
+        ),
+    ],
+    ids=lambda said: said[:12].hex() if isinstance(said, bytes) else None,
+)
+def test_a_file_that_makes_no_sense_is_no_holder(file: Path, said: bytes) -> None:
     file.parent.mkdir(parents=True)
-    file.write_text('{"number": 1, "ho')
+    file.write_bytes(said)
 
-    assert read_holder(file) is None
+    with lease(file, "there") as taken:
+        taken.check()
+        assert read_holder(file).host == "there"
+
+
+def test_a_lease_file_that_cannot_be_used_is_named(file: Path) -> None:
+    file.mkdir(parents=True)
+
+    with pytest.raises(PipelineError) as refused, lease(file):
+        pass
+
+    assert (refused.value.code, refused.value.params["reason"]) == ("LEASE.UNUSABLE", "Is a directory")
+
+
+def test_a_holder_hears_of_it_when_its_file_is_replaced_by_a_folder(file: Path) -> None:
+    told = threading.Event()
+    terms = LeaseTerms(renew_every_s=0.02, expires_after_s=0.1)
+
+    with Lease(file, HERE, lambda: 1000.0, terms=terms) as held:
+        held.when_lost(told.set)
+        file.unlink()
+        file.mkdir()
+
+        assert told.wait(10)
+        with pytest.raises(PipelineError) as refused:
+            held.check()
+    assert refused.value.code == "LEASE.LOST"
+
+
+def test_a_dead_holder_whose_clock_was_ahead_locks_nobody_out(file: Path) -> None:
+    terms = LeaseTerms(renew_every_s=0.02, expires_after_s=0.1)
+    file.parent.mkdir(parents=True)
+    file.write_text(json.dumps({**FINE, "host": "there", "renewed_at": 9e8}))
+
+    with Lease(file, HERE, lambda: 1000.0, terms=terms) as taken:
+        assert taken.number == 8
+
+
+def test_a_holder_that_lives_is_respected_though_its_clock_is_ahead(file: Path) -> None:
+    terms = LeaseTerms(renew_every_s=0.02, expires_after_s=2.0)
+    ahead = count(9e8)
+
+    with (
+        Lease(file, "there", lambda: next(ahead), terms=terms),
+        pytest.raises(PipelineError) as refused,
+        Lease(file, HERE, lambda: 1000.0, terms=terms),
+    ):
+        pass
+
+    assert refused.value.params["host"] == "there"
 
 
 def test_an_update_that_is_resolved_again_still_hears_that_it_is_to_stop():

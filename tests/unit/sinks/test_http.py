@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import random
+import threading
 import time
+import tracemalloc
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import ClassVar
 
 import pytest
 from tests.servers.receiver import CUT_OFF, SLOW, running_receiver
 
 from headrace.errors import PipelineError
-from headrace.sinks.http import Body, HttpPlace, HttpSender
+from headrace.sinks.http import Body, HttpPlace, HttpSender, asked_wait_s
 from headrace.sinks.outages import is_outage
 from headrace.sinks.retrying import Clock, Patience
 
@@ -105,6 +111,88 @@ def test_a_wait_that_the_server_asks_for_is_kept(server):
     HttpSender(HttpPlace(url=server.url, patience=QUICK), "hook", clock).send("b", [(0, '{"id": 1}')])
 
     assert waits == [3.0]
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({"Retry-After": " 3 "}, 3.0),
+        ({"Retry-After": "Wed, 25 Nov 2026 10:00:09 GMT", "Date": "Wed, 25 Nov 2026 10:00:02 GMT"}, 7.0),
+        ({"Retry-After": "\xb2"}, 0.0),
+        ({"Retry-After": "-5"}, 0.0),
+        ({"Retry-After": "Wed, 25 Nov 2026 10:00:09 -0000", "Date": "Wed, 25 Nov 2026 10:00:02 GMT"}, 0.0),
+        ({"Retry-After": "Wed, 25 Nov 99999999999 10:00:09 GMT", "Date": "Wed, 25 Nov 2026 10:00:02 GMT"}, 0.0),
+        ({}, 0.0),
+    ],
+)
+def test_a_wait_that_is_no_number_and_no_date_is_none(headers, seconds):
+    assert asked_wait_s(headers) == seconds
+
+
+class Odd(BaseHTTPRequestHandler):
+    """Answers as no server should; what it says is by the path."""
+
+    answers: ClassVar = {
+        "/bomb": (200, {"Content-Encoding": "gzip"}, gzip.compress(bytes(64 << 20))),
+        "/endless": (200, {}, b"x" * (64 << 20)),
+        "/packed": (400, {"Content-Encoding": "gzip"}, gzip.compress(b"refused")),
+        "/charset": (400, {"Content-Type": "text/plain; charset=zlib"}, b"refused"),
+    }
+
+    def do_POST(self):
+        self.rfile.read(int(self.headers["Content-Length"]))
+        status, headers, body = self.answers[self.path]
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        with suppress(ConnectionError):
+            self.wfile.write(body)
+
+    def log_message(self, *_arguments):
+        """Nothing."""
+
+
+@pytest.fixture(scope="module")
+def odd():
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Odd)
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+def sent_to(url):
+    return HttpSender(HttpPlace(url=url, patience=QUICK), "hook", CLOCK).send("b", [(0, "{}")])
+
+
+@pytest.mark.parametrize("path", ["/bomb", "/endless"])
+def test_an_answer_is_not_read_to_its_end_and_not_unpacked(odd, path):
+    tracemalloc.start()
+    try:
+        assert sent_to(odd + path) == 1
+        assert tracemalloc.get_traced_memory()[1] < 8 << 20
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(("path", "said"), [("/packed", "nothing else"), ("/charset", '"refused"')])
+def test_of_an_answer_that_refuses_is_told_what_can_be_read(odd, path, said):
+    with pytest.raises(PipelineError) as caught:
+        sent_to(odd + path)
+
+    assert (caught.value.code, caught.value.params["said"]) == ("SINK.HTTP_ROW", said)
+
+
+def test_a_header_that_no_request_may_have_is_named_without_its_value():
+    place = HttpPlace(url="http://127.0.0.1:9/rows", headers={"authorization": "Bearer s3crét"}, patience=QUICK)
+
+    with pytest.raises(PipelineError) as caught:
+        HttpSender(place, "hook", CLOCK).send("b", [(0, "{}")])
+
+    assert caught.value.code == "SINK.HTTP_ADDRESS"
+    assert "s3cr" not in str(caught.value.to_json())
 
 
 def test_the_row_that_is_refused_is_found_and_the_others_of_its_request_are_taken(server):
