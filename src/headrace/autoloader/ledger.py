@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
 
+from headrace.autoloader.ledger_connection import check_whole, connected
 from headrace.errors import PipelineError
 
 SUFFIX = ".ledger"
@@ -31,8 +32,7 @@ create table if not exists commits (number integer primary key, committed_ms int
 create table if not exists cleaned (
   number integer primary key, cleaned_ms integer not null, moved_to text) without rowid;
 """
-# Seconds for which a writer waits for another; the lease of an update makes that one a stopped process at most.
-_BUSY_S = 30.0
+_ID = "id"
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,8 @@ class Ledger:
     def create(cls, root: Path) -> Ledger:
         """A new one, with an id that no other has."""
         root.mkdir(parents=True, exist_ok=True)
-        ledger = cls._open(root / f"{uuid4().hex}{SUFFIX}", "rwc")
+        file = root / f"{uuid4().hex}{SUFFIX}"
+        ledger = cls(file, connected(file, "rwc"))
         return ledger.laid_out()
 
     @classmethod
@@ -75,23 +76,41 @@ class Ledger:
         """The one that an offset names.
 
         Raises:
-            PipelineError: ``AUTO_LOADER.LEDGER_MISSING`` when it is not below *root*.
+            PipelineError: ``AUTO_LOADER.LEDGER_MISSING`` when it is not below *root*; ``AUTO_LOADER.LEDGER_DAMAGED``,
+                ``AUTO_LOADER.LEDGER_FAILS`` when it cannot be read; ``AUTO_LOADER.LEDGER_OF_ANOTHER`` when the file
+                is a copy of another ledger.
         """
         file = root / f"{ledger_id}{SUFFIX}"
         if not file.is_file():
             raise PipelineError("AUTO_LOADER.LEDGER_MISSING", ledger=ledger_id, root=str(root))
-        return cls._open(file, "ro" if read_only else "rw")
+        connection = connected(file, "ro" if read_only else "rw")
+        try:
+            check_whole(connection, file)
+            ledger = cls(file, connection)
+            ledger._check_id(writes=not read_only)
+        except PipelineError:
+            connection.close()
+            raise
+        return ledger
 
-    @classmethod
-    def _open(cls, file: Path, mode: str) -> Ledger:
-        address = f"{file.absolute().as_uri()}?mode={mode}"
-        return cls(file, sqlite3.connect(address, uri=True, timeout=_BUSY_S, isolation_level=None))
+    def _check_id(self, *, writes: bool) -> None:
+        """Refuse another ledger under this one's name; one of version 0.1 does not say which it is, and is told."""
+        said = self.about(_ID)
+        if said is None and writes:
+            self.note(_ID, self.id)
+        elif said not in (None, self.id):
+            raise PipelineError("AUTO_LOADER.LEDGER_OF_ANOTHER", file=self.file, ledger=said)
 
     def laid_out(self) -> Ledger:
         """The ledger with its tables, in a file that was empty; it is written ahead, and no reader is kept waiting."""
         self.connection.execute("pragma journal_mode = wal")
         self.connection.executescript(_SCHEMA)
+        self.note(_ID, self.id)
         return self
+
+    def flush(self) -> None:
+        """Bring what was written ahead into the file itself, so that a copy of that file alone has it."""
+        self.connection.execute("pragma wal_checkpoint(passive)").fetchone()
 
     def close(self) -> None:
         """Let go of the file."""

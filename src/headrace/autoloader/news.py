@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -12,8 +11,8 @@ from typing import Any
 from headrace.autoloader.discovery import Clock
 from headrace.autoloader.finding import discovery_of
 from headrace.autoloader.ledger import Ledger
+from headrace.autoloader.positions import LedgerState, Offset, position_problem
 from headrace.autoloader.source import Source
-from headrace.autoloader.stream import Offset
 from headrace.errors import PipelineError
 from headrace.model.outcome import FilesBacklog
 
@@ -34,7 +33,10 @@ def news_of_auto_loader(source: Source, offset: Mapping[str, Any] | None, now: C
     except PipelineError as error:
         return error.message
     try:
+        problem = position_problem(LedgerState.of(ledger), at.number)
         left = ledger.extent(at.number).files
+        if problem is not None:
+            return problem.message
         if left:
             return f"{left} file{'s' if left > 1 else ''} found and not read"
         clock = Clock(now_ns=lambda: int(now() * 1e9), sleep_s=_never)
@@ -64,7 +66,7 @@ def backlog_of_auto_loader(source: Source, offset: Any) -> FilesBacklog | None:
             left = ledger.extent(at.number)
         finally:
             ledger.close()
-    except (PipelineError, sqlite3.Error):
+    except PipelineError:
         # Nobody's update fails for a number that could not be had.
         return None
     return FilesBacklog(source.path, left.files, left.size)

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from headrace.autoloader.discovery import SETTLED_S
 from headrace.autoloader.ledger import FIRST_NUMBER, Ledger
+from headrace.autoloader.positions import Offset
 from headrace.autoloader.seen_files import SeenFiles
 from headrace.autoloader.source import Source
 from headrace.autoloader.stores.store import FoundFile
-from headrace.autoloader.stream import Offset
 
 Files = tuple[tuple[str, FoundFile], ...]
 _NS = 1_000_000_000
@@ -39,6 +39,7 @@ def begin_behind(source: Source, files: Files, *, now_ms: int) -> Offset:
         overwrites = source.options.overwrites
         SeenFiles(ledger).record(files, {}, now_ms=now_ms, overwrites=overwrites)
         ledger.note(FIRST_NUMBER, str(ledger.last_number))
+        ledger.flush()
         return Offset(ledger.id, ledger.last_number)
     finally:
         ledger.close()

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from headrace.autoloader.cleaning import clean
 from headrace.autoloader.discovery import SETTLED_S, Clock
 from headrace.autoloader.file_states import forget
 from headrace.autoloader.finding import Discovery, discovery_of
 from headrace.autoloader.ledger import FIRST_NUMBER, Ledger
+from headrace.autoloader.positions import LedgerState, Offset, position_problem
 from headrace.autoloader.reading.splits import DIVISIBLE, Split, packed, splits_of
 from headrace.autoloader.source import Source
 
@@ -19,23 +19,6 @@ from headrace.autoloader.source import Source
 _SPLIT_BYTES = 128 * 1024 * 1024
 _OPENING_BYTES = 4 * 1024 * 1024
 _UNDIVIDED = ("multiLine", "wholeText", "lineSep", "encoding", "charset")
-
-
-@dataclass(frozen=True)
-class Offset:
-    """Up to which number of which ledger a stream has read."""
-
-    ledger: str
-    number: int
-
-    def to_json(self) -> dict[str, Any]:
-        """The offset as Spark keeps it."""
-        return {"ledger": self.ledger, "number": self.number}
-
-    @staticmethod
-    def of(document: Mapping[str, Any]) -> Offset:
-        """The offset behind :meth:`to_json`."""
-        return Offset(str(document["ledger"]), int(document["number"]))
 
 
 @dataclass(frozen=True)
@@ -57,6 +40,8 @@ class FileStream:
         self._ledger: Ledger | None = None
         self._made: Ledger | None = None
         self._discovery: Discovery | None = None
+        # The number that the ledger was last compared with what Spark has planned at.
+        self._agreed: int | None = None
         # Of a triggered query: its last number is that of what was there at its start.
         self._ends = False
         self._last: int | None = None
@@ -79,13 +64,17 @@ class FileStream:
         """The end of the batch behind *start*: of all files, or of as many as the options allow."""
         ledger = self._use(start.ledger)
         after = self._after(start, ledger)
+        self._agree(ledger, after)
         most = None if everything else self._options.max_files
         last = self._last if self._ends else None
         if last is None:
+            before = ledger.last_number
             # What waits already is enough for the next batch.
-            if self._ends or everything or ledger.last_number - after < self._options.max_files:
+            if self._ends or everything or before - after < self._options.max_files:
                 self._look(ledger, after)
             last = ledger.last_number
+            if last > before:
+                ledger.flush()
             self._last = last if self._ends else None
         most_bytes = None if everything else self._options.max_bytes
         return Offset(ledger.id, ledger.end_of_batch(after, last, most_files=most, most_bytes=most_bytes))
@@ -97,6 +86,7 @@ class FileStream:
     def work(self, start: Offset, end: Offset) -> list[Work]:
         """What the tasks of a batch read."""
         ledger = self._use(end.ledger)
+        self._agree(ledger, end.number)
         files = ledger.files(self._after(start, ledger), end.number)
         return _divided([(f.path, f.size, f.mtime_ns) for f in files], self._source)
 
@@ -109,6 +99,7 @@ class FileStream:
             clean(ledger, self._options, self._source.tree, now_ms)
         if self._options.max_age_s is not None:
             forget(ledger, now_ms - int(self._options.max_age_s * 1000), end.number)
+        ledger.flush()
 
     def close(self) -> None:
         """Let go of the ledger."""
@@ -138,12 +129,21 @@ class FileStream:
     def _use(self, ledger_id: str) -> Ledger:
         if self._ledger is None or self._ledger.id != ledger_id:
             self.close()
+            self._agreed = None
             self._ledger = Ledger.open(self._ledgers, ledger_id)
         if self._made is not None and self._made.id != ledger_id:
             # A first batch that is made again has a ledger, and the new one is not needed.
             self._made.remove()
             self._made = None
         return self._ledger
+
+    def _agree(self, ledger: Ledger, planned: int) -> None:
+        """Compare the ledger with the first number that Spark names, which its checkpoint has planned."""
+        if self._agreed is None:
+            problem = position_problem(LedgerState.of(ledger), planned)
+            if problem is not None:
+                raise problem
+        self._agreed = planned
 
     def _after(self, start: Offset, ledger: Ledger) -> int:
         """The number to read behind; a start of another ledger is the beginning of this one."""

@@ -15,6 +15,8 @@ _MARK = "headrace.problem="
 # What may pass by itself: a server that does not answer, or give more, now.
 PASSING = frozenset(
     {
+        "AUTO_LOADER.FILE_CHANGED",
+        "AUTO_LOADER.LEDGER_FAILS",
         "AUTO_LOADER.SAMPLE_BROKEN_OFF",
         "AUTO_LOADER.STORE_FAILS",
         "AUTO_LOADER.UNREADABLE",

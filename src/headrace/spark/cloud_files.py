@@ -16,8 +16,9 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from pyspark.sql.types import StructType
 
 from headrace.autoloader.discovery import Clock
+from headrace.autoloader.positions import Offset
 from headrace.autoloader.source import Source
-from headrace.autoloader.stream import FileStream, Offset, all_work
+from headrace.autoloader.stream import FileStream, all_work
 from headrace.sources.told import telling
 
 NAME = "headrace_cloud_files"

@@ -20,8 +20,9 @@ from tests.tiers import examples
 
 from headrace.autoloader.discovery import Clock
 from headrace.autoloader.evolution import rows_of
+from headrace.autoloader.positions import Offset
 from headrace.autoloader.preparing import Place, prepare
-from headrace.autoloader.stream import FileStream, Offset
+from headrace.autoloader.stream import FileStream
 
 NS = 1_000_000_000
 EXAMPLES = examples(few=10, many=50)
