@@ -5,7 +5,9 @@ nothing new and is not listed again: a look costs one ``stat`` for each folder. 
 counts only when it was old enough at the listing. Now and then everything is listed all the same, for file systems that
 keep no such times.
 
-A file that is being written waits until it is settled: unchanged for a second, by its own time or between two looks.
+A file that is being written waits until it is settled: unchanged for a second, by its own time or between two looks,
+and open for writing nowhere on this machine. A writer that keeps a file open and pauses for longer than ten minutes is
+taken for one that has forgotten to close it.
 """
 
 from __future__ import annotations
@@ -15,9 +17,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from stat import S_ISDIR
 
-from headrace.autoloader.ledger import Ledger
+from headrace.autoloader.ledger import Ledger, joined
 from headrace.autoloader.seen_files import SeenFiles
-from headrace.autoloader.stores.local import stat_of, status
+from headrace.autoloader.stores.local import is_being_written, stat_of, status
 from headrace.autoloader.stores.store import FoundFile
 from headrace.autoloader.tree import FolderQueue, Inner, Places, Tree
 from headrace.autoloader.watching import FolderWatch
@@ -31,6 +33,8 @@ WAIT_S = 30.0
 _GRANULARITY_S = 2.0
 # An empty file may be one whose writer has not flushed yet; after this time it counts as empty.
 EMPTY_S = 24 * 3600.0
+# A file that somebody has open for writing counts as written when it was not changed for so long.
+OPEN_S = 600.0
 _RECORDED_AT_ONCE = 50_000
 _NS = 1_000_000_000
 FULL_LOOK, _TREE = "full_look_s", "tree"
@@ -87,7 +91,7 @@ class LocalDiscovery:
     def waits_for(self) -> tuple[str, ...]:
         """Paths of files with content that keep changing."""
         return tuple(
-            os.path.join(folder, name)  # noqa: PTH118 - text, as in the ledger
+            joined(folder, name)
             for folder, files in self._unsettled.items()
             for name, (file, _) in files.items()
             if file.size or self._tree.selection.empty_files
@@ -177,7 +181,7 @@ class LocalDiscovery:
                 found = stat_of(folder, name)
                 if found is not None and found != was:
                     files[name] = (found, now_ns)
-                elif found is None or self._is_settled(found, now_ns, since_ns):
+                elif found is None or self._is_settled(folder, found, now_ns, since_ns):
                     del files[name]
                     if found is not None and self._tree.selection.admits_time(found.mtime_ns, now_ns):
                         finds.files.append((folder, found))
@@ -185,9 +189,13 @@ class LocalDiscovery:
                 del self._unsettled[folder]
         return self._record(finds)
 
-    def _is_settled(self, file: FoundFile, now_ns: int, since_ns: int) -> bool:
+    def _is_settled(self, folder: str, file: FoundFile, now_ns: int, since_ns: int) -> bool:
         wait_s = SETTLED_S if file.size or self._tree.selection.empty_files else EMPTY_S
-        return max(now_ns - file.mtime_ns, now_ns - since_ns) >= wait_s * _NS
+        unchanged_ns = max(now_ns - file.mtime_ns, now_ns - since_ns)
+        if unchanged_ns < wait_s * _NS:
+            return False
+        # A pause says less than a file that is closed.
+        return unchanged_ns >= OPEN_S * _NS or not is_being_written(joined(folder, file.name))
 
     def _record(self, finds: _Finds) -> int:
         if not finds.files and all(self._stored.get(folder) == mtime_ns for folder, mtime_ns in finds.listed.items()):
@@ -230,7 +238,7 @@ class LocalDiscovery:
                 file.mtime_ns, now_ns
             ):
                 continue
-            if self._is_settled(file, now_ns, now_ns):
+            if self._is_settled(folder, file, now_ns, now_ns):
                 yield file
             else:
                 self._unsettled.setdefault(folder, {})[file.name] = (file, now_ns)

@@ -19,6 +19,7 @@ from headrace.autoloader.preparing import grown
 from headrace.autoloader.reading.files import read_splits
 from headrace.autoloader.reading.plan import ReadPlan, UnknownFields
 from headrace.autoloader.reading.splits import Split
+from headrace.autoloader.reading.unchanged import same_file
 from headrace.autoloader.sampling import inferred
 from headrace.autoloader.source import Source
 from headrace.autoloader.stores.paths import store_of
@@ -55,6 +56,7 @@ def rows_of(source: Source, work: Work) -> Iterator[pa.RecordBatch]:
     Raises:
         UnknownFieldException: files of the batch have fields that the schema lacks, or values that its types do not
             hold and wider ones would; in the modes that add new columns the next version of the schema has been stored.
+        PipelineError: ``AUTO_LOADER.FILE_CHANGED``: a file is not what it was when it was found.
     """
     given = 0
     try:
@@ -74,18 +76,21 @@ def rows_of(source: Source, work: Work) -> Iterator[pa.RecordBatch]:
 def _fitting(source: Source, work: Work, plan: ReadPlan) -> Iterator[pa.RecordBatch]:
     """The batches of a task; where types may become wider, up to the first value that asks for it."""
     if source.options.evolution_mode != WIDENS or source.schema_location is None:
-        yield from read_splits(plan, work.splits)
+        for split in work.splits:
+            with same_file(split):
+                yield from read_splits(plan, [split])
         return
     known = {field["name"] for field in plan.data["fields"]}
     asked = set[str]()
     for split in work.splits:
-        for batch in read_splits(plan, [split]):
-            new = (misfits(batch, plan.rescued_column) & known) - asked
-            asked |= new
-            version = _grown(source, Path(source.schema_location), work, split.path, new) if new else None
-            if version is not None:
-                raise _exception(UnknownFields(tuple(sorted(new)), split.path), version)
-            yield batch
+        with same_file(split):
+            for batch in read_splits(plan, [split]):
+                new = (misfits(batch, plan.rescued_column) & known) - asked
+                asked |= new
+                version = _grown(source, Path(source.schema_location), work, split.path, new) if new else None
+                if version is not None:
+                    raise _exception(UnknownFields(tuple(sorted(new)), split.path), version)
+                yield batch
 
 
 def _grown(source: Source, location: Path, work: Work, file: str, misfit: AbstractSet[str]) -> int | None:

@@ -69,7 +69,11 @@ class Ledger:
         root.mkdir(parents=True, exist_ok=True)
         file = root / f"{uuid4().hex}{SUFFIX}"
         ledger = cls(file, connected(file, "rwc"))
-        return ledger.laid_out()
+        # It is written ahead, so that no reader is kept waiting.
+        ledger.connection.execute("pragma journal_mode = wal")
+        ledger.connection.executescript(_SCHEMA)
+        ledger.note(_ID, ledger.id)
+        return ledger
 
     @classmethod
     def open(cls, root: Path, ledger_id: str, *, read_only: bool = False) -> Ledger:
@@ -100,13 +104,6 @@ class Ledger:
             self.note(_ID, self.id)
         elif said not in (None, self.id):
             raise PipelineError("AUTO_LOADER.LEDGER_OF_ANOTHER", file=self.file, ledger=said)
-
-    def laid_out(self) -> Ledger:
-        """The ledger with its tables, in a file that was empty; it is written ahead, and no reader is kept waiting."""
-        self.connection.execute("pragma journal_mode = wal")
-        self.connection.executescript(_SCHEMA)
-        self.note(_ID, self.id)
-        return self
 
     def flush(self) -> None:
         """Bring what was written ahead into the file itself, so that a copy of that file alone has it."""

@@ -8,11 +8,12 @@ from pathlib import Path
 
 from headrace.autoloader.cleaning import clean
 from headrace.autoloader.discovery import SETTLED_S, Clock
-from headrace.autoloader.file_states import forget
+from headrace.autoloader.file_states import committed_number, forget
 from headrace.autoloader.finding import Discovery, discovery_of
 from headrace.autoloader.ledger import FIRST_NUMBER, Ledger
 from headrace.autoloader.positions import LedgerState, Offset, position_problem
 from headrace.autoloader.reading.splits import DIVISIBLE, Split, packed, splits_of
+from headrace.autoloader.renewing import renewed
 from headrace.autoloader.source import Source
 
 # As spark.sql.files.maxPartitionBytes and openCostInBytes have it.
@@ -40,6 +41,8 @@ class FileStream:
         self._ledger: Ledger | None = None
         self._made: Ledger | None = None
         self._discovery: Discovery | None = None
+        # The end of the batch that this process has planned last.
+        self._planned: Offset | None = None
         # The number that the ledger was last compared with what Spark has planned at.
         self._agreed: int | None = None
         # Of a triggered query: its last number is that of what was there at its start.
@@ -77,7 +80,9 @@ class FileStream:
                 ledger.flush()
             self._last = last if self._ends else None
         most_bytes = None if everything else self._options.max_bytes
-        return Offset(ledger.id, ledger.end_of_batch(after, last, most_files=most, most_bytes=most_bytes))
+        end = ledger.end_of_batch(after, last, most_files=most, most_bytes=most_bytes)
+        self._planned = Offset(ledger.id, end)
+        return self._planned
 
     def newest(self) -> Offset | None:
         """How far the files go that are known; None before the first batch."""
@@ -87,7 +92,13 @@ class FileStream:
         """What the tasks of a batch read."""
         ledger = self._use(end.ledger)
         self._agree(ledger, end.number)
-        files = ledger.files(self._after(start, ledger), end.number)
+        after = self._after(start, ledger)
+        files = ledger.files(after, end.number)
+        if end != self._planned and end.number > committed_number(ledger):
+            # The batch was planned by another process, and was not finished: files may have changed since.
+            store = self._source.tree.store
+            renewed(ledger, store, files, self._clock)
+            files = ledger.files(after, end.number)
         return _divided([(f.path, f.size, f.mtime_ns) for f in files], self._source)
 
     def committed(self, end: Offset) -> None:

@@ -1,0 +1,191 @@
+"""Files that grow, or are replaced, while they are found and read: nothing of one is missed, nothing read of two."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import time
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from headrace.autoloader.discovery import OPEN_S, Clock
+from headrace.autoloader.evolution import rows_of
+from headrace.autoloader.preparing import Place, prepare
+from headrace.autoloader.stores.local import is_being_written
+from headrace.autoloader.stream import FileStream, all_work
+from headrace.errors import PipelineError
+
+SCHEMA = {"type": "struct", "fields": [{"name": "id", "type": "long", "nullable": True, "metadata": {}}]}
+
+
+class FakeClock:
+    """Time from now on, that moves when somebody waits; may be told what happens meanwhile."""
+
+    def __init__(self):
+        self.later_s = 0.0
+        self.meanwhile = lambda: None
+
+    def sleep(self, seconds):
+        self.later_s += seconds
+        self.meanwhile()
+
+    @property
+    def clock(self):
+        return Clock(lambda: time.time_ns() + int(self.later_s * 1e9), self.sleep)
+
+
+@pytest.fixture
+def passing():
+    return FakeClock()
+
+
+@pytest.fixture
+def update(tmp_path, data, passing):
+    """A stream of a process that has just begun."""
+
+    def made(kind="json", **options):
+        place = Place(tmp_path / "ledgers", tmp_path / "schemas", time.time_ns())
+        given = {"cloudFiles.format": kind, **{f"cloudFiles.{name}": text for name, text in options.items()}}
+        stream = FileStream(prepare(given, str(data), None if options else SCHEMA, place), passing.clock)
+        stream.end_at_what_is_there()
+        return stream
+
+    return made
+
+
+def lines(*ids):
+    return "".join(json.dumps({"id": number}) + "\n" for number in ids)
+
+
+def written(file, *ids, age_s=60.0):
+    kinds = {
+        ".json": lambda: file.write_text(lines(*ids)),
+        ".gz": lambda: file.write_bytes(gzip.compress(lines(*ids).encode())),
+    }
+    kinds.get(file.suffix, lambda: pq.write_table(pa.table({"id": list(ids)}), file))()
+    os.utime(file, (time.time() - age_s,) * 2)
+
+
+def ids(stream, start, end):
+    rows = (
+        row for work in stream.work(start, end) for found in rows_of(stream._source, work) for row in found.to_pylist()
+    )
+    return sorted(int(row["id"]) for row in rows)
+
+
+def test_a_file_is_not_taken_when_its_writer_pauses_and_has_it_open(data, update, passing):
+    stream = update()
+    begin = stream.initial()
+    with (data / "slow.json").open("w") as writer:
+        writer.write(lines(1))
+        writer.flush()
+        passing.later_s = 100.0
+        before = stream.latest(begin, everything=True)
+        writer.write(lines(2))
+    after = update().latest(begin, everything=True)
+
+    assert before == begin
+    assert ids(update(), begin, after) == [1, 2]
+
+
+def test_a_file_is_taken_when_its_writer_has_not_closed_it_for_long(data, update, passing):
+    stream = update()
+    begin = stream.initial()
+    with (data / "slow.json").open("w") as writer:
+        writer.write(lines(1))
+        writer.flush()
+        passing.later_s = OPEN_S + 1
+
+        assert ids(update(), begin, stream.latest(begin, everything=True)) == [1]
+
+
+def test_a_writer_is_seen_while_it_has_the_file_open(tmp_path):
+    file = tmp_path / "a.json"
+
+    with file.open("w"):
+        assert is_being_written(str(file))
+    with file.open():
+        assert not is_being_written(str(file))
+    assert is_being_written(str(tmp_path / "none.json")) is None
+
+
+def grown(file):
+    with file.open("a") as writer:
+        writer.write(lines(3))
+
+
+def replaced(file):
+    written(file, 3, 4, age_s=30.0)
+
+
+def shortened(file):
+    written(file, 5, age_s=30.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "now"),
+    [
+        ("a.json", grown, [1, 2, 3]),
+        ("a.json", replaced, [3, 4]),
+        ("a.json", shortened, [5]),
+        ("a.json.gz", replaced, [3, 4]),
+        ("a.parquet", shortened, [5]),
+    ],
+)
+@pytest.mark.parametrize("options", [{}, {"schemaEvolutionMode": "addNewColumnsWithTypeWidening"}])
+def test_a_file_that_changes_before_it_is_read_is_read_at_the_next_try_as_it_is_then(
+    data, update, passing, name, change, now, options
+):
+    kind = "parquet" if name.endswith(".parquet") else "json"
+    file = data / name
+    written(file, 1, 2)
+    stream = update(kind, **options)
+    begin = stream.initial()
+    end = stream.latest(begin, everything=True)
+    work = stream.work(begin, end)
+    change(file)
+
+    with pytest.raises(PipelineError) as raised:
+        [found for one in work for found in rows_of(stream._source, one)]
+    stream.close()
+    passing.later_s = 5.0
+
+    again = update(kind, **options)
+    assert raised.value.code == "AUTO_LOADER.FILE_CHANGED"
+    assert raised.value.params["path"] == str(file)
+    assert ids(again, begin, end) == now
+    assert again.latest(end, everything=True) == end
+
+
+def test_a_batch_that_is_made_again_waits_when_its_file_is_still_being_written(data, update, passing):
+    file = data / "a.json"
+    written(file, 1)
+    first = update()
+    begin = first.initial()
+    end = first.latest(begin, everything=True)
+    first.close()
+    writer = file.open("a")
+    writer.write(lines(2))
+    writer.flush()
+
+    def finished():
+        if passing.later_s > 3 and not writer.closed:
+            writer.write(lines(3))
+            writer.close()
+
+    passing.meanwhile = finished
+
+    assert ids(update(), begin, end) == [1, 2, 3]
+
+
+def test_a_read_of_what_is_there_ends_by_name_when_a_file_changes(data, update):
+    written(data / "a.json", 1)
+    source = update()._source
+    work = all_work(source, time.time_ns())
+    grown(data / "a.json")
+
+    with pytest.raises(PipelineError, match=r"a\.json"):
+        [found for one in work for found in rows_of(source, one)]
