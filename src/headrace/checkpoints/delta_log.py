@@ -33,6 +33,14 @@ class TableState:
 
 
 @dataclass(frozen=True)
+class TableVersion:
+    """A version of one table; a table that was deleted and made anew has another id."""
+
+    table_id: str
+    version: int
+
+
+@dataclass(frozen=True)
 class Commit:
     """A commit in the log of a table; ``identity`` tells its file from one that has taken its place."""
 
@@ -86,12 +94,29 @@ def open_table(path: str, version: int | None = None) -> DeltaTable | None:
     if not (Path(path) / "_delta_log").is_dir():
         return None
     try:
-        return DeltaTable(path, version=version)
+        table = DeltaTable(path, version=version)
     except TableNotFoundError:
         return None
     except DeltaError as error:
         reason = str(error).strip().splitlines()[0].rstrip(".")
         raise PipelineError("STORAGE.TABLE_UNREADABLE", path=path, reason=reason) from error
+    newest = commit_file(Path(path), table.version())
+    if newest.is_file() and newest.stat().st_size == 0:
+        # Delta takes it for a commit of nothing, and whatever it held would be missing from then on.
+        raise PipelineError(
+            "STORAGE.TABLE_UNREADABLE", path=path, reason=f"its newest commit {newest.name} has no bytes"
+        )
+    return table
+
+
+def table_version(path: str) -> TableVersion | None:
+    """Which table is at a path, and its newest version; None where there is none.
+
+    Raises:
+        PipelineError: STORAGE.TABLE_UNREADABLE.
+    """
+    table = open_table(path)
+    return None if table is None else TableVersion(str(table.metadata().id), table.version())
 
 
 def newest_version(path: str) -> int:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from headrace.checkpoints.deliveries import last_delivered
 from headrace.checkpoints.delta_log import committed_transaction
+from headrace.checkpoints.flow_stores import FlowStores, newest_epoch, tables_of
 from headrace.checkpoints.inventory import first_record, flows_of
 from headrace.checkpoints.loads import loads_of
 from headrace.checkpoints.offsets import read_progress
@@ -17,6 +17,7 @@ from headrace.graph.flows import GraphFlow
 from headrace.graph.resolved import MadeWith, ResolvedFlow
 from headrace.model.datasets import Flow
 from headrace.model.names import Naming
+from headrace.plan.agreement import NONE
 from headrace.plan.loads import Load
 from headrace.settings.storage import StorageLayout
 
@@ -33,7 +34,7 @@ class StoredRecords:
         layout: where things lie.
         naming: how names are spelled in full.
         pipeline_id: whose transactions the flows commit under.
-        known_epoch: the newest epoch in which the event log has batches of a flow into a dataset, or None.
+        logged: the newest epoch, and the newest batch in it, that the event log has of a flow into a dataset, or None.
     """
 
     def __init__(
@@ -41,12 +42,12 @@ class StoredRecords:
         layout: StorageLayout,
         naming: Naming,
         pipeline_id: str,
-        known_epoch: Callable[[str, str], int | None],
+        logged: Callable[[str, str], tuple[int, int] | None],
     ) -> None:
         self._layout = layout
         self._naming = naming
         self._pipeline_id = pipeline_id
-        self._known_epoch = known_epoch
+        self._logged = logged
 
     def record_file(self, flow: Flow | GraphFlow) -> Path:
         """Where a flow's record lies."""
@@ -57,14 +58,17 @@ class StoredRecords:
         return read_record(self.record_file(flow))
 
     def progress_of(self, flow: ResolvedFlow) -> FlowRecord:
-        """A flow's record, or a fresh one; in the epoch that the event log knows when the record was lost."""
-        record = self.record(flow) or self._first_record(flow)[0]
+        """A flow's record, or a fresh one where it is lost or unreadable, in the epoch that the event log knows."""
+        record = self.record(flow)
+        if record is None or record.unreadable:
+            record = self._first_record(flow)[0]
         named = replace(record, flow=flow.name, dataset=str(flow.target), mode=flow.mode.value)
         return replace(named, identity=record.identity or record.flow or flow.name)
 
     def _first_record(self, flow: ResolvedFlow) -> tuple[FlowRecord, bool]:
         siblings = flows_of(self._layout, self._naming, flow.target)
-        return first_record(flow.name, siblings, self._known_epoch(flow.name, str(flow.target)))
+        known = newest_epoch(self.record_file(flow), self._logged(flow.name, str(flow.target)))
+        return first_record(flow.name, siblings, None if known == NONE else known)
 
     def transaction(self, record: FlowRecord) -> str:
         """The application id that a flow commits under in the epoch of its record."""
@@ -74,13 +78,20 @@ class StoredRecords:
         """Where a flow's checkpoint of an epoch lies."""
         return Path(self._layout.checkpoint(self._naming, flow.target, flow.name, epoch))
 
-    def snapshot_taken(self, flow: Flow | GraphFlow) -> Any:
-        """The version of the newest snapshot that is in the table of a flow; None when none is."""
-        record = self.record(flow)
-        if record is None or record.snapshot is None:
-            return None
-        done = not record.running or self.has_committed(flow, record, record.snapshot.number)
-        return record.snapshot.version if done else record.snapshot.before
+    def stores(self, flow: ResolvedFlow) -> FlowStores:
+        """Where the progress of a flow is known."""
+        stored, record = self.record(flow), self.progress_of(flow)
+        if stored is not None and stored.unreadable:
+            record = stored
+        return FlowStores(
+            mode=flow.mode,
+            record=record,
+            file=self.record_file(flow),
+            tables=tables_of(self._layout, self._naming, flow.target),
+            transaction=self.transaction(record),
+            logged=self._logged(flow.name, str(flow.target)),
+            ran=self.ran(flow),
+        )
 
     def has_committed(self, flow: Flow | GraphFlow, record: FlowRecord, number: int) -> bool:
         """True when a batch of a flow is in its table."""
@@ -112,7 +123,9 @@ class StoredRecords:
     def ran(self, flow: ResolvedFlow) -> bool:
         """True when the flow has progress: it was run before."""
         record = self.record(flow)
-        return self._first_record(flow)[1] if record is None else record.started_at > 0
+        if record is None or record.unreadable:
+            return self._first_record(flow)[1]
+        return record.started_at > 0
 
     def made_with(self, flow: ResolvedFlow) -> MadeWith | None:
         """What the checkpoint of a flow was made with; None when no batch was planned yet, or that was not noted."""

@@ -9,6 +9,7 @@ from typing import Any
 from headrace.autoloader.news import news_of_auto_loader
 from headrace.autoloader.source import Source as LoaderSource
 from headrace.cdc.merged_rows import ROWS_PROPERTY, MergedRows
+from headrace.checkpoints.agreement import BETWEEN_COMMITS, contradiction_of
 from headrace.checkpoints.delta_log import (
     Commit,
     TableState,
@@ -18,24 +19,24 @@ from headrace.checkpoints.delta_log import (
     table_state,
 )
 from headrace.checkpoints.flow_records import StoredRecords
+from headrace.checkpoints.flow_stores import TABLE
 from headrace.checkpoints.inventory import flows_of
 from headrace.checkpoints.layouts import TableLayout, table_layout
 from headrace.checkpoints.listing import listed_files
 from headrace.checkpoints.offsets import Progress, files_seen, newest_listing, read_progress
 from headrace.checkpoints.records import FlowRecord
 from headrace.checkpoints.waiting import waiting_batches, waiting_places
+from headrace.graph.flows import GraphFlow
 from headrace.graph.resolved import Mode, ResolvedFlow, ResolvedGraph, Source, SourceKind
-from headrace.model.datasets import Kind
+from headrace.model.datasets import Flow, Kind
 from headrace.model.names import Naming, QualifiedName
+from headrace.plan.agreement import Contradiction
 from headrace.plan.deployed import News, read_anew
 from headrace.settings.storage import StorageLayout
 from headrace.sinks.formats import format_of
 
 # A resting flow is started once in a while so that its offset does not age out of its source's log.
 LONGEST_REST_S = 7 * 24 * 3600.0
-
-# The place of a position in a table that stands before a commit, and not in it.
-_BETWEEN_COMMITS = -1
 
 
 class StoredState(StoredRecords):
@@ -46,7 +47,7 @@ class StoredState(StoredRecords):
         naming: how names are spelled in full.
         pipeline_id: whose transactions the flows commit under.
         now: the time.
-        known_epoch: the newest epoch in which the event log has batches of a flow into a dataset, or None.
+        logged: the newest epoch, and the newest batch in it, that the event log has of a flow into a dataset, or None.
     """
 
     def __init__(
@@ -55,9 +56,9 @@ class StoredState(StoredRecords):
         naming: Naming,
         pipeline_id: str,
         now: Callable[[], float],
-        known_epoch: Callable[[str, str], int | None],
+        logged: Callable[[str, str], tuple[int, int] | None],
     ) -> None:
-        super().__init__(layout, naming, pipeline_id, known_epoch)
+        super().__init__(layout, naming, pipeline_id, logged)
         self.now = now
         self._tables: dict[str, tuple[Commit, TableState]] = {}
         self._layouts: dict[tuple[str, str, int], TableLayout] = {}
@@ -96,21 +97,19 @@ class StoredState(StoredRecords):
         noted = [known.description for r in records if r.made_with is not None for known in r.made_with.operators]
         return next(filter(None, map(MergedRows.of_meaning, noted)), None)
 
-    def lost_checkpoint(self, flow: ResolvedFlow) -> str | None:
-        """Where the checkpoint of a stream that ran before is missing, or None when it is there.
+    def contradiction(self, flow: ResolvedFlow) -> Contradiction | None:
+        """What does not agree between the stores of a flow, or None when it can go on."""
+        read = [source.detail for source in flow.analysis.sources if source.kind is SourceKind.DATASET]
+        tables = [self.table(self._naming.canonical(name)) for name in read]
+        return contradiction_of(self.stores(flow), [table for table in tables if table is not None])
 
-        A flow without rules commits under an id that lies in its checkpoint, so its record, or else the event log,
-        tells that it ran. One with rules has left its transactions in the table, even if both are gone.
-        """
-        if not flow.mode.streams:
+    def snapshot_taken(self, flow: Flow | GraphFlow) -> Any:
+        """The version of the newest snapshot that is in the table of a flow; None when none is."""
+        record = self.record(flow)
+        if record is None or record.snapshot is None:
             return None
-        progress = self.progress_of(flow)
-        checkpoint = self.checkpoint(flow, progress.epoch)
-        if (checkpoint / "metadata").is_file():
-            return None
-        path = self._layout.table(self._naming, flow.target)
-        has_run = self.ran(flow) or committed_transaction(path, self.transaction(progress)) is not None
-        return str(checkpoint) if has_run else None
+        done = not record.running or self.has_committed(flow, record, record.snapshot.number)
+        return record.snapshot.version if done else record.snapshot.before
 
     def news(self, graph: ResolvedGraph, flow: ResolvedFlow) -> News:
         """Whether the flow has something to do, given the tables as they are now."""
@@ -216,6 +215,9 @@ def _news_of_view(
     target = table_of(flow.target)
     if target is None or target.table_id != record.target_id:
         return News(started=True, reason="its table is not the one that it wrote")
+    left = record.left.get(TABLE)
+    if left is not None and target.version < left.version:
+        return News(started=True, reason="its table is older than the one that it wrote")
     for given in graph.stored_inputs(flow):
         table = table_of(given.name)
         known = record.inputs.get(str(given.name))
@@ -240,7 +242,7 @@ def _news_of_table(source: Source, table: TableState | None, offset: Any) -> str
     if offset is None:
         return f'"{source.detail}" has rows' if data_changed(table.path, 0, table.version) else None
     version, index = int(offset["reservoirVersion"]), int(offset.get("index", 0))
-    if index != _BETWEEN_COMMITS:
+    if index != BETWEEN_COMMITS:
         if not source.reads_feed or offset.get("isStartingVersion") or _has_more(table.path, version, index):
             return f'"{source.detail}" has more'
         version += 1

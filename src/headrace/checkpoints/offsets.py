@@ -6,9 +6,10 @@ Layout after Spark's ``OffsetSeqLog``, ``CommitLog`` and ``FileStreamSourceLog``
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -51,6 +52,21 @@ def newest_batches(checkpoint: Path) -> tuple[int | None, int | None]:
     return planned, done
 
 
+def newest_epoch_begun(folder: Path, seeded: Callable[[Path], int]) -> int:
+    """The newest epoch of a flow in which a batch was planned; -1 for none.
+
+    Args:
+        folder: of the flow, with a checkpoint for each epoch.
+        seeded: the newest batch of a checkpoint that was written by hand, which is none that a flow has planned.
+    """
+    begun = []
+    for epoch in _numbers(folder):
+        planned, _ = newest_batches(folder / str(epoch))
+        if planned is not None and planned > seeded(folder / str(epoch)):
+            begun.append(epoch)
+    return max(begun, default=-1)
+
+
 def clear_drafts_of_batches(checkpoint: Path) -> None:
     """Take away what a crash has left of files that say what a batch reads, or that it is done.
 
@@ -84,6 +100,18 @@ def first_offsets(checkpoint: Path, batch: int = 0) -> tuple[Any, ...]:
         return tuple(_json_lines(checkpoint / "offsets" / str(batch))[1:])
     except (FileNotFoundError, ValueError):
         return ()
+
+
+def positions_digest(checkpoint: Path, batch: int) -> str:
+    """A digest of where a batch ends in its sources; empty where the checkpoint does not tell.
+
+    A batch that comes again has the same, as what it ends at is stored before anything is computed.
+    """
+    try:
+        _version, _metadata, *positions = (checkpoint / "offsets" / str(batch)).read_text(encoding="utf-8").split("\n")
+    except (OSError, ValueError):
+        return ""
+    return sha256("\n".join(positions).encode()).hexdigest()
 
 
 def files_seen(checkpoint: Path, source: int) -> frozenset[str]:

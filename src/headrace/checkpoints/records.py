@@ -14,17 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from headrace.cdc.snapshots import Begun
+from headrace.checkpoints.delta_log import TableVersion
+from headrace.errors import InternalError
 from headrace.graph.resolved import MadeWith, Mode, StatefulOperator
 
 _FORMAT = 2
-
-
-@dataclass(frozen=True)
-class TableVersion:
-    """A version of one table; a table that was deleted and made anew has another id."""
-
-    table_id: str
-    version: int
 
 
 @dataclass(frozen=True)
@@ -46,7 +40,10 @@ class FlowRecord:
     before it, began. ``made_with`` is the part of the query that its checkpoint depends on; None when that is not
     noted. ``snapshot`` is the last one that a flow which compares snapshots has begun; it is in the table unless
     ``running`` says that this is still to be looked for. ``delivery`` names what a flow delivers to a sink in its
-    epoch, by a name that nothing else in the world has; empty before the first batch.
+    epoch, by a name that nothing else in the world has; empty before the first batch. ``left`` are the versions in
+    which the flow left its own tables when it last ended, each by what it is: the target, its quarantine, its memory.
+    Later an earlier version is a restored copy. ``unreadable`` says what is wrong with a file that is no record:
+    nothing is known of the flow then, and it does not run.
     """
 
     epoch: int = 0
@@ -70,6 +67,8 @@ class FlowRecord:
     made_with: MadeWith | None = None
     snapshot: Begun | None = None
     delivery: str = ""
+    left: Mapping[str, TableVersion] = field(default_factory=dict)
+    unreadable: str = ""
 
     def cleared(self, epoch: int, *, cut: bool) -> FlowRecord:
         """The record of a flow whose table was cleared: nothing is read yet in the new epoch.
@@ -100,7 +99,7 @@ class FlowRecord:
             "fingerprint": self.fingerprint,
             "sources": list(self.sources),
             "started_at": self.started_at,
-            "inputs": {name: [known.table_id, known.version] for name, known in self.inputs.items()},
+            "inputs": _versions_json(self.inputs),
             "confs": dict(self.confs),
             "counted_version": self.counted_version,
             "resetting": self.resetting,
@@ -117,15 +116,32 @@ class FlowRecord:
             "made_with": None if self.made_with is None else _made_json(self.made_with),
             "snapshot": None if self.snapshot is None else self.snapshot.to_json(),
             "delivery": self.delivery,
+            "left": _versions_json(self.left),
         }
 
 
+class _NewerFormat(Exception):
+    """A record of a later version."""
+
+
 def read_record(file: Path) -> FlowRecord | None:
-    """The record of a flow, or None when the flow never ran."""
+    """The record of a flow, or None when the flow never ran.
+
+    One that cannot be read says so in ``unreadable``, so that the other flows of the pipeline are not stopped by it.
+    """
     try:
-        raw = json.loads(file.read_text(encoding="utf-8"))
+        return _from_json(json.loads(file.read_text(encoding="utf-8")))
     except (FileNotFoundError, NotADirectoryError):
         return None
+    except _NewerFormat as newer:
+        return FlowRecord(unreadable=str(newer))
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+        return FlowRecord(unreadable=str(error).splitlines()[0] if str(error) else type(error).__name__)
+
+
+def _from_json(raw: Any) -> FlowRecord:
+    if raw["format"] > _FORMAT:
+        raise _NewerFormat(f"a later version of Headrace has written it, in format {raw['format']}")
     # The first format knew the versions of inputs but not of which table, which is no knowledge; and it had sources in
     # clear, which start the flow once more as changed ones do.
     inputs, sources = (raw["inputs"], raw["sources"]) if raw["format"] >= _FORMAT else ({}, [])
@@ -134,7 +150,7 @@ def read_record(file: Path) -> FlowRecord | None:
         fingerprint=str(raw["fingerprint"]),
         sources=tuple(map(str, sources)),
         started_at=float(raw["started_at"]),
-        inputs={str(name): TableVersion(str(known[0]), int(known[1])) for name, known in inputs.items()},
+        inputs=_versions_from(inputs),
         confs={str(key): str(value) for key, value in raw["confs"].items()},
         counted_version=int(raw["counted_version"]),
         resetting=bool(raw["resetting"]),
@@ -152,6 +168,7 @@ def read_record(file: Path) -> FlowRecord | None:
         made_with=_made_from(raw["made_with"]) if raw.get("made_with") else None,
         snapshot=Begun.from_json(raw["snapshot"]) if raw.get("snapshot") else None,
         delivery=str(raw.get("delivery", "")),
+        left=_versions_from(raw.get("left", {})),
     )
 
 
@@ -168,6 +185,8 @@ def next_epoch(file: Path, record: FlowRecord) -> int:
 
 def write_record(file: Path, record: FlowRecord) -> None:
     """Store a record so that a reader, or a restart after a crash, sees the old or the new one whole."""
+    if record.unreadable:
+        raise InternalError(f"{file} cannot be read, and is to be written")
     file.parent.mkdir(parents=True, exist_ok=True)
     draft = file.with_name(f".{file.name}.{os.getpid()}")
     with draft.open("w", encoding="utf-8") as stream:
@@ -175,6 +194,14 @@ def write_record(file: Path, record: FlowRecord) -> None:
         stream.flush()
         os.fsync(stream.fileno())
     draft.replace(file)
+
+
+def _versions_json(versions: Mapping[str, TableVersion]) -> dict[str, Any]:
+    return {name: [known.table_id, known.version] for name, known in versions.items()}
+
+
+def _versions_from(raw: Mapping[str, Any]) -> dict[str, TableVersion]:
+    return {str(name): TableVersion(str(known[0]), int(known[1])) for name, known in raw.items()}
 
 
 def _made_json(made: MadeWith) -> dict[str, Any]:

@@ -14,6 +14,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from errno import EEXIST
 from pathlib import Path
@@ -26,6 +27,8 @@ from headrace.autoloader.stores.store import FoundFile
 _PLAIN = "/;:@&=+$,-_.!~*'()"
 # Batches that a seeded checkpoint counts as done.
 SEEDED_BATCHES = 2
+# Spark writes no space.
+_SEEDED = ("v1", '{"nextBatchWatermarkMs": 0}')
 
 
 @dataclass(frozen=True)
@@ -115,11 +118,20 @@ def seed_checkpoint(
     offsets = ["-" if (offset := position.offset()) is None else json.dumps(offset) for position in positions]
     for batch in range(SEEDED_BATCHES):
         _write(draft / "offsets" / str(batch), ["v1", json.dumps(said), *offsets])
-        _write(draft / "commits" / str(batch), ["v1", json.dumps({"nextBatchWatermarkMs": 0})])
+        _write(draft / "commits" / str(batch), _SEEDED)
     for number, position in enumerate(positions):
         if isinstance(position, FilesPosition) and position.seen:
             _write(draft / "sources" / str(number) / "0", ["v1", *_entries(position.seen)])
     draft.rename(checkpoint)
+
+
+def newest_seeded(checkpoint: Path) -> int:
+    """The newest batch of a checkpoint that was written by hand and that no table knows of; -1 for none."""
+    for batch in reversed(range(SEEDED_BATCHES)):
+        with suppress(OSError, UnicodeDecodeError):
+            if (checkpoint / "commits" / str(batch)).read_text(encoding="utf-8") == "\n".join(_SEEDED):
+                return batch
+    return -1
 
 
 def file_url(path: str) -> str:

@@ -50,6 +50,10 @@ class WaitingBatch:
         """What the flow delivers to the sink in the batch's epoch, by its name."""
         return str(self._about()["transaction"])
 
+    def positions(self) -> str:
+        """A digest of where the batch ended in its sources; empty where that is not known."""
+        return str(self._about().get("positions", ""))
+
     def rows(self) -> int:
         """How many it has."""
         return int(self._about()["rows"])
@@ -61,11 +65,12 @@ class WaitingBatch:
 
 @dataclass(frozen=True)
 class BatchToKeep:
-    """Which batch begins to wait: its transaction, the epoch of the flow, and its number in that."""
+    """Which batch begins to wait: its transaction, the epoch of the flow, its number in that, and where it ends."""
 
     transaction: str
     epoch: int
     number: int
+    positions: str = ""
 
 
 def waiting_places(folder: Path, sink: str, members: Iterable[str] = ()) -> dict[str, Path]:
@@ -129,7 +134,8 @@ def _drafted(draft: Path, batch: BatchToKeep, write: Callable[[Path], None]) -> 
     if not files:
         raise FileNotFoundError(f"{draft / _ROWS} lost its files while they were written")
     rows = sum(int(pq.read_metadata(file).num_rows) for file in files)
-    (draft / _ABOUT).write_text(json.dumps({"transaction": batch.transaction, "rows": rows}), encoding="utf-8")
+    about = {"transaction": batch.transaction, "rows": rows, "positions": batch.positions}
+    (draft / _ABOUT).write_text(json.dumps(about), encoding="utf-8")
     for path in (*files, draft / _ROWS, draft / _ABOUT, draft):
         _sync(path)
     return rows

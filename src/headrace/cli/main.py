@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from headrace import __version__
-from headrace.cli import jars, quarantine
+from headrace.cli import checkpoints, jars, quarantine
 from headrace.cli.arguments import asks_for_json, hoisted
 from headrace.cli.backfill import backfill
 from headrace.cli.failures import (
@@ -110,6 +110,7 @@ def _app() -> typer.Typer:
         app.command(name, context_settings=_OPEN if verb is exec_ else None)(verb)
     app.command("dry-run", hidden=True, help="The same as validate.")(validate)
     app.add_typer(quarantine.app, name="quarantine")
+    app.add_typer(checkpoints.app, name="checkpoints")
     app.add_typer(jars.app, name="jars")
     return app
 

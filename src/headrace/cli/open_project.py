@@ -12,6 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
+from headrace.checkpoints.health import FlowHealth
 from headrace.errors import PipelineError
 from headrace.events.reader import EventReader
 from headrace.events.types import Event
@@ -57,6 +58,12 @@ class StoredProject(Protocol):
 
     def files_to_read(self, name: str) -> Iterable[FilesBacklog]:
         """For each flow of a dataset, the files that Auto Loader has found and that are not read yet."""
+
+    def checkpoints(self) -> tuple[FlowHealth, ...]:
+        """Every flow of the storage, and what keeps it from going on."""
+
+    def repair(self, name: str) -> tuple[Path, ...]:
+        """Set aside torn files of a flow that it can do without."""
 
     def quarantine_show(self, name: str, rows: int) -> Rows:
         """Rows that were set aside."""

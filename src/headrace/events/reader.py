@@ -102,15 +102,24 @@ class EventReader:
                 return batch.counts
         return None
 
-    def last_epoch(self, flow: str, dataset: str) -> int | None:
-        """The newest epoch in which batches of a flow into a dataset are recorded; None when none are.
+    def last_batches(self) -> dict[tuple[str, str], tuple[int, int]]:
+        """The newest epoch, and the newest batch in it, of each flow into each dataset, by the names of both.
 
         Epochs below zero are loads, which are no progress of the flow.
         """
-        names = ("origin['flow_name'] AS flow", "origin['dataset_name'] AS dataset", "max(origin['epoch']) AS epoch")
-        condition = f"event_type = '{BatchDone.event_type}' AND origin['epoch'] >= 0 GROUP BY 1, 2"
-        rows = self._rows(", ".join(names), condition, "1")
-        return next((int(row["epoch"]) for row in rows if (row["flow"], row["dataset"]) == (flow, dataset)), None)
+        names = (
+            "origin['flow_name'] AS flow",
+            "origin['dataset_name'] AS dataset",
+            "origin['epoch'] AS epoch",
+            "max(origin['batch_id']) AS batch",
+        )
+        condition = f"event_type = '{BatchDone.event_type}' AND origin['epoch'] >= 0"
+        condition += " AND origin['batch_id'] IS NOT NULL GROUP BY 1, 2, 3"
+        found: dict[tuple[str, str], tuple[int, int]] = {}
+        for row in self._rows(", ".join(names), condition, "1"):
+            key = (str(row["flow"]), str(row["dataset"]))
+            found[key] = max(found.get(key, (-1, -1)), (int(row["epoch"]), int(row["batch"])))
+        return found
 
     def flow_totals(self) -> dict[str, FlowCounts]:
         """Rows of each flow over all updates, each batch counted once."""

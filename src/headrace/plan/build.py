@@ -46,7 +46,7 @@ def build_plan(graph: ResolvedGraph, state: DeployedState, past: DeployedPast, s
     problems += [*cleared.problems, *changed, *unable, *strands]
     # Of flows that begin anew, and of tables that are refused as a whole, no more is asked.
     kept = selected.without(other_kind)
-    problems += _lost_checkpoints(graph, state, kept)
+    unfit = _contradictions(graph, state, kept)
     problems += changed_states(graph, state, kept)
     problems += other_tables(graph, state, kept)
     problems += _stuck_loads(graph, state, kept)
@@ -58,7 +58,9 @@ def build_plan(graph: ResolvedGraph, state: DeployedState, past: DeployedPast, s
     steps: list[FlowStep] = []
     for flow in graph.stored_flows:
         step = _flow_step(graph, flow, state, selected, tables, moving)
-        if flow.name in restarted:
+        if flow.name in unfit:
+            step = _failing(flow, unfit[flow.name])
+        elif flow.name in restarted:
             step = _restart(step, restarted[flow.name])
         if step.decision is Decision.START:
             moving.add(flow.target)
@@ -73,22 +75,30 @@ def _restart(step: FlowStep, restart: Restart) -> FlowStep:
     return replace(step, decision=Decision.START, reason=reason, conditional=False, restart=restart)
 
 
-def _lost_checkpoints(graph: ResolvedGraph, state: DeployedState, selected: Selected) -> list[PipelineError]:
-    """Flows that would read everything again into a table that has it already."""
-    return [
-        PipelineError(
-            "FLOW.CHECKPOINT_LOST",
+def _failing(flow: ResolvedFlow, error: PipelineError) -> FlowStep:
+    place = f" ({error.location})" if error.location else ""
+    return FlowStep(flow, Decision.FAIL, f"{error.message}{place}", error=error)
+
+
+def _contradictions(graph: ResolvedGraph, state: DeployedState, selected: Selected) -> dict[str, PipelineError]:
+    """Flows that would lose rows, or bring them twice, because what is known of their progress does not agree.
+
+    They fail, and what does not read their tables runs.
+    """
+    return {
+        flow.name: PipelineError(
+            found.code,
             location=flow.flow.location,
             flow=flow.name,
             name=flow.target,
-            checkpoint=missing,
             otherwise=_without_checkpoint(flow),
+            **found.said,
         )
         for flow in graph.stored_flows
         if flow.target in selected.refresh - selected.full_refresh
         and flow.name not in selected.starts
-        and (missing := state.lost_checkpoint(flow)) is not None
-    ]
+        and (found := state.contradiction(flow)) is not None
+    }
 
 
 def _without_checkpoint(flow: ResolvedFlow) -> str:

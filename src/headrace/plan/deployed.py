@@ -15,6 +15,7 @@ from headrace.model.datasets import Kind
 from headrace.model.names import QualifiedName
 from headrace.model.schema import Schema
 from headrace.model.views import ViewDefinition
+from headrace.plan.agreement import Contradiction
 from headrace.plan.loads import Load
 from headrace.plan.reach import SourceReach, SourceStart
 
@@ -93,8 +94,8 @@ class DeployedState(Protocol):
     def merged_rows(self, name: QualifiedName) -> MergedRows | None:
         """By what changes were merged into the table of a dataset; None when that was not done, or is not known."""
 
-    def lost_checkpoint(self, flow: ResolvedFlow) -> str | None:
-        """Where the checkpoint of a flow that ran before is missing, or None when it is there."""
+    def contradiction(self, flow: ResolvedFlow) -> Contradiction | None:
+        """What does not agree between the stores of a flow, or None when it can go on."""
 
 
 class DeployedPast(Protocol):

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+from headrace.errors import PipelineError
 from headrace.graph.away import AwayFlow
 from headrace.graph.resolved import ResolvedFlow, ResolvedGraph
 from headrace.model.names import QualifiedName
@@ -89,7 +90,7 @@ class Decision(str, Enum):
 
 @dataclass(frozen=True)
 class FlowStep:
-    """A flow is started, left alone, or not part of the update."""
+    """A flow is started, left alone, not part of the update, or fails because its stores do not agree."""
 
     flow: ResolvedFlow
     decision: Decision
@@ -106,6 +107,8 @@ class FlowStep:
     # Its query is run as a batch over a range first, and then as a stream unless that is all.
     load: Load | None = None
     streams: bool = True
+    # Why it cannot run, for one that fails.
+    error: PipelineError | None = None
 
     def describe(self) -> str:
         """One line for the reader, and one for each source whose reading starts elsewhere."""
@@ -165,6 +168,8 @@ class Plan:
         """True when ``run`` would do nothing."""
         if any(step.decision is not Decision.EXCLUDE for step in self.away):
             return False
+        if any(step.decision is Decision.FAIL for step in self.flows):
+            return False
         return not (self.renames or self.tables or self.views) and all(not step.works for step in self.flows)
 
     def step_for(self, flow: str) -> FlowStep:
@@ -182,8 +187,9 @@ class Plan:
         lines += [step.describe() for step in self.views]
         lines += [loss.describe() for loss in self.losses]
         lines += [step.describe() for step in self.flows if step.decision is Decision.START]
+        lines += [step.describe() for step in self.flows if step.decision is Decision.FAIL]
         lines += [step.describe() for step in self.away]
-        lines += [step.describe() for step in self.flows if step.decision is not Decision.START]
+        lines += [step.describe() for step in self.flows if step.decision not in (Decision.START, Decision.FAIL)]
         if self.empty:
             lines.append("nothing to do")
         lines += [left.describe() for left in self.inactive]
@@ -224,6 +230,7 @@ class Plan:
                     "trigger": step.trigger.describe(),
                     "restart": step.restart.to_json() if step.restart else None,
                     "load": _load_said(step.load) if step.load else None,
+                    **({"error": step.error.to_json()} if step.error else {}),
                 }
                 for step in self.flows
             ],

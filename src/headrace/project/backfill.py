@@ -30,6 +30,8 @@ def with_load(plan: Plan, wanted: Backfill, state: StoredState, past: StoredPast
         Problems: the flow cannot be loaded so, or the range is wrong.
     """
     flow = _flow(plan.graph, wanted.name, naming)
+    if (error := plan.step_for(flow.name).error) is not None:
+        raise error
     load = _load(flow, wanted, state, past, naming)
     own = FlowStep(flow, Decision.START, load.describe(), load=load, streams=False)
     steps = tuple(own if step.flow is flow else _left_alone(step) for step in plan.flows)

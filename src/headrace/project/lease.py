@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import fcntl
 import os
+import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -247,3 +248,8 @@ def held_by(holder: Holder | None) -> PipelineError:
         pid=holder.python.pid if holder else "?",
         started_at=since,
     )
+
+
+def host_name(environ: Mapping[str, str]) -> str:
+    """This machine's name; ``HEADRACE_HOST`` tells machines apart that have the same one, such as containers."""
+    return environ.get("HEADRACE_HOST") or socket.gethostname()

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from pathlib import Path
 
+from headrace.checkpoints.health import FlowHealth, health_of_flows
 from headrace.checkpoints.inventory import stored_tables
 from headrace.events.reader import EventReader
 from headrace.model.lateness import PASSED_OVER, Lateness
 from headrace.model.outcome import FilesBacklog, Outcome
 from headrace.model.rows import Rows
 from headrace.project.asking import hidden_tables
+from headrace.project.repairing import repaired
 from headrace.project.stored import lateness, quarantined, quarantines, row_count
 from headrace.project.taken import files_to_read, taken_files
 from headrace.settings.settings import Settings
@@ -19,8 +22,9 @@ from headrace.settings.settings import Settings
 class StoredProject:
     """A pipeline as its storage shows it."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, environ: Mapping[str, str]) -> None:
         self.settings = settings
+        self._environ = environ
 
     def status(self) -> Outcome | None:
         """The newest update by the event log, or None when there was none."""
@@ -68,6 +72,23 @@ class StoredProject:
     def files_to_read(self, name: str) -> tuple[FilesBacklog, ...]:
         """The files that Auto Loader has found for each flow of a dataset, and that are not read yet."""
         return files_to_read(self.settings.layout, self.settings.naming, name)
+
+    def checkpoints(self) -> tuple[FlowHealth, ...]:
+        """Every flow of the storage: its newest batches, and what keeps it from going on."""
+        settings = self.settings
+        return health_of_flows(settings.layout, settings.naming, settings.id, self.events().last_batches())
+
+    def repair(self, name: str) -> tuple[Path, ...]:
+        """Set aside torn files of a flow that it can do without; where they are now. Nothing else is changed.
+
+        Args:
+            name: of the flow, or of the dataset that it feeds.
+
+        Raises:
+            PipelineError: CHECKPOINTS.UNKNOWN; CHECKPOINTS.NOT_MENDABLE: it is held up by something else, and how it
+                goes on; LEASE.HELD: an update runs.
+        """
+        return repaired(self.settings, self._environ, name, self.checkpoints)
 
     def tables(self, *, private: bool = False) -> tuple[tuple[str, str, int | None], ...]:
         """Name, path and rows of every table in the storage, private ones only when asked for."""

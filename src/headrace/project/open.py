@@ -27,7 +27,7 @@ from headrace.project.asking import ask
 from headrace.project.ending import Ending
 from headrace.project.explain import Explanation
 from headrace.project.explaining import explanation
-from headrace.project.lease import Lease
+from headrace.project.lease import Lease, host_name
 from headrace.project.looking import StoredProject
 from headrace.project.planning import Planning
 from headrace.project.preview import Previewer
@@ -35,7 +35,7 @@ from headrace.project.recompute import recomputed
 from headrace.project.rehearsal import REAL, Rehearsal
 from headrace.project.resolving import Resolved, Resolver, Resolving
 from headrace.project.stored import make_storage
-from headrace.project.update import Update, host_name
+from headrace.project.update import Update
 from headrace.runtime.board import Board, left_of
 from headrace.settings.discover import find_settings
 from headrace.settings.load import load_settings
@@ -47,8 +47,7 @@ class Project(StoredProject):
     """A pipeline in a folder. Opening reads the settings; a session comes with the first verb that needs one."""
 
     def __init__(self, settings: Settings, environ: Mapping[str, str], rehearsal: Rehearsal = REAL) -> None:
-        super().__init__(settings)
-        self._environ = environ
+        super().__init__(settings, environ)
         self._rehearsal = rehearsal
         self._planning = Planning(settings, rehearsal)
         self._state = self._planning.state

@@ -25,6 +25,7 @@ from headrace.plan.renames import NewNames, Rename, renames
 from headrace.plan.steps import Plan
 from headrace.plan.triggers import with_triggers
 from headrace.project.backfill import with_load
+from headrace.project.logged import LoggedBatches
 from headrace.project.rehearsal import Rehearsal
 from headrace.project.replay import with_replay
 from headrace.project.resolving import Cleared, Resolving
@@ -62,7 +63,8 @@ class Planning:
         self._before = dict(self._old_names())
         flows_before = {new: old for old, new in settings.renamed_flows.items()}
         self._layout = RelocatedLayout(settings.layout.root, self._before, flows_before)
-        self.state = StoredState(self._layout, settings.naming, settings.id, time.time, self._known_epoch)
+        self._logged = LoggedBatches(settings, {str(new): str(old) for new, old in self._before.items()})
+        self.state = StoredState(self._layout, settings.naming, settings.id, time.time, self._logged)
 
     def kept(self, selection: Selection) -> Kept:
         """Finds the columns of tables that keep their rows in an update of the selection."""
@@ -100,6 +102,7 @@ class Planning:
             Problems: everything that is wrong with the selection, or keeps the storage from taking what is declared.
         """
         settings = self._settings
+        self._logged.forget()
         selected = select(graph, selection, settings.naming)
         past = self._past()
         plan = build_plan(graph, self.state, past, selected.without(self._rehearsal.given))
@@ -176,13 +179,3 @@ class Planning:
                 # Said with all that is wrong when a plan is made.
                 continue
         return found
-
-    def _known_epoch(self, flow: str, dataset: str) -> int | None:
-        """The newest epoch in which the event log has a flow into a dataset, under their names of now or before."""
-        reader = EventReader(self._settings.layout.events)
-        before = {str(new): str(old) for new, old in self._before.items()}
-        flows_before = {new: old for old, new in self._settings.renamed_flows.items()}
-        flows = {flow, flows_before.get(flow, flow), before.get(flow, flow)}
-        names = {(one, of) for one in flows for of in (dataset, before.get(dataset, dataset))}
-        known = [epoch for name in names if (epoch := reader.last_epoch(*name)) is not None]
-        return max(known, default=None)

@@ -37,8 +37,10 @@ def with_replay(plan: Plan, wanted: Replayed, state: StoredState, layout: Storag
         if flow.target != name or (pending is None and not waiting.get(flow.name, 0)):
             steps.append(FlowStep(flow, Decision.EXCLUDE, "not part of the replay"))
             continue
-        problem = unreplayable(flow) or (
-            None if wanted.abandon else _not_now(graph, flow, state, pending, asked, reset=reset)
+        problem = (
+            step.error
+            or unreplayable(flow)
+            or (None if wanted.abandon else _not_now(graph, flow, state, pending, asked, reset=reset))
         )
         if problem is not None:
             raise problem

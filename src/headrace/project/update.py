@@ -6,7 +6,7 @@ import socket
 import threading
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
@@ -203,8 +203,3 @@ class _Clock:
 def now() -> datetime:
     """The time of day, UTC."""
     return datetime.now(tz=timezone.utc)
-
-
-def host_name(environ: Mapping[str, str]) -> str:
-    """This machine's name; ``HEADRACE_HOST`` tells machines apart that have the same one, such as containers."""
-    return environ.get("HEADRACE_HOST") or socket.gethostname()

@@ -29,7 +29,7 @@ from headrace.runtime.ports import (
 # How often a flow is started again in one update because its source has new columns: a source whose fields are made of
 # data would never end.
 MOST_GROWTHS = 100
-# What becomes of flows that could not be resolved.
+# What becomes of flows that are not started.
 _WITHOUT_RUNNING = {
     Decision.FAIL: FlowState.FAILED,
     Decision.SKIP: FlowState.SKIPPED,
@@ -142,8 +142,9 @@ class _Loop:
                 continue
             if step.decision is Decision.UP_TO_DATE:
                 self._move(step.flow.name, FlowState.UP_TO_DATE, reason=step.reason)
-            elif step.decision is Decision.EXCLUDE:
-                self._move(step.flow.name, FlowState.EXCLUDED, reason=step.reason)
+            elif step.decision in _WITHOUT_RUNNING:
+                error = step.error.to_json() if step.error is not None else None
+                self._move(step.flow.name, _WITHOUT_RUNNING[step.decision], reason=step.reason, error=error)
         for away in self.board.plan.away:
             if self.board.statuses[away.away.name].state is FlowState.QUEUED:
                 error = away.away.error.to_json() if away.decision is Decision.FAIL else None

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from headrace.errors import PipelineError
 from headrace.model.failing_rows import MOST_OF_A_BATCH
 from headrace.model.names import split_name
+from headrace.sinks.notes import Note
 from headrace.sinks.refusals import RefusedRow
 from headrace.sources.jdbc_connection import Database
 
@@ -36,6 +37,8 @@ WHOLE = "headrace_whole"
 # SQLSTATE classes of what is wrong with a row: its data, or that a constraint forbids it.
 _CLASSES_OF_ROWS = ("22", "23")
 _DIGEST_LENGTH = 16
+# The column of a digest of where a batch ended.
+_POSITIONS, _POSITIONS_LENGTH = "positions", 64
 
 
 @dataclass(frozen=True)
@@ -63,45 +66,69 @@ class Commits:
     schema: str | None
     transaction: str
 
-    def last_batch(self, engine: sa.Engine) -> tuple[int, int] | None:
-        """The number of the last batch that is noted, and how many rows it had; None before the first."""
+    def last_batch(self, engine: sa.Engine) -> tuple[Note, int]:
+        """The last batch that is noted, and how many rows it had."""
         import sqlalchemy as sa  # noqa: PLC0415 - an extra
 
         self._make(engine)
         with self.database.connected(engine, WRITE_FAILED) as connection, connection.begin():
             commits = self._table()
-            found = connection.execute(
-                sa.select(commits.c.batch, commits.c.row_count).where(commits.c.flow == self.transaction)
-            ).first()
-        return None if found is None else (int(found[0]), int(found[1]))
+            columns = (commits.c.batch, commits.c.positions, commits.c.row_count)
+            found = connection.execute(sa.select(*columns).where(commits.c.flow == self.transaction)).first()
+        return (Note(), 0) if found is None else (Note(int(found[0]), str(found[1] or "")), int(found[2]))
 
-    def claimed(self, connection: sa.Connection, batch: int, rows: int, now: datetime) -> bool:
-        """Note a batch; False when it, or a later one, is noted already."""
+    def claimed(self, connection: sa.Connection, note: Note, rows: int, now: datetime) -> bool:
+        """Note a batch; False when it is noted already.
+
+        Raises:
+            PipelineError: SINK.OTHER_BATCH: a later one is, or one that ended elsewhere.
+        """
         commits = self._table()
         mine = commits.c.flow == self.transaction
-        said = {"batch": batch, "row_count": rows, "committed_at": now}
-        moved = connection.execute(commits.update().where(mine, commits.c.batch < batch).values(**said))
+        said = {"batch": note.batch, "positions": note.positions, "row_count": rows, "committed_at": now}
+        moved = connection.execute(commits.update().where(mine, commits.c.batch < note.batch).values(**said))
         if moved.rowcount:
             return True
-        if connection.execute(commits.select().where(mine)).first() is not None:
-            return False
+        found = connection.execute(commits.select().where(mine)).mappings().first()
+        if found is not None:
+            noted = Note(int(found["batch"]), str(found["positions"] or ""))
+            return not noted.has(note.batch, note.positions, self.database.description)
         connection.execute(commits.insert().values(flow=self.transaction, **said))
         return True
 
     def _make(self, engine: sa.Engine) -> None:
-        """Make the table where it is not there; another sink may do so at the same time."""
+        """Make the table where it is not there, and bring one of an earlier version to what it is now.
+
+        Another sink may do so at the same time.
+        """
         try:
             with self.database.connected(engine, WRITE_FAILED) as connection, connection.begin():
                 self._table().create(connection, checkfirst=True)
+                if not self._has_positions(connection):
+                    connection.execute(self._add_positions())
         except PipelineError as error:
             if error.code != WRITE_FAILED or not self._is_there(engine):
                 raise
+
+    def _has_positions(self, connection: sa.Connection) -> bool:
+        import sqlalchemy as sa  # noqa: PLC0415 - an extra
+
+        columns = sa.inspect(connection).get_columns(self.name, self.schema)
+        return any(column["name"].casefold() == _POSITIONS for column in columns)
+
+    def _add_positions(self) -> Any:
+        import sqlalchemy as sa  # noqa: PLC0415 - an extra
+
+        # Every database that has ALTER TABLE takes it so, without the word COLUMN.
+        made: Any = sa.DDL
+        return made(f"ALTER TABLE %(fullname)s ADD {_POSITIONS} VARCHAR({_POSITIONS_LENGTH})").against(self._table())
 
     def _is_there(self, engine: sa.Engine) -> bool:
         import sqlalchemy as sa  # noqa: PLC0415 - an extra
 
         with self.database.connected(engine, WRITE_FAILED) as connection:
-            return bool(sa.inspect(connection).has_table(self.name, self.schema))
+            there = sa.inspect(connection).has_table(self.name, self.schema)
+            return bool(there and self._has_positions(connection))
 
     def _table(self) -> sa.Table:
         import sqlalchemy as sa  # noqa: PLC0415 - an extra
@@ -111,6 +138,7 @@ class Commits:
             sa.MetaData(),
             sa.Column("flow", sa.String(500), primary_key=True),
             sa.Column("batch", sa.BigInteger, nullable=False),
+            sa.Column(_POSITIONS, sa.String(_POSITIONS_LENGTH)),
             sa.Column("row_count", sa.BigInteger, nullable=False),
             sa.Column("committed_at", sa.DateTime(timezone=True), nullable=False),
             schema=self.schema,
@@ -148,8 +176,8 @@ class TableWriter:
         finally:
             engine.dispose()
 
-    def last_batch(self, engine: sa.Engine) -> tuple[int, int] | None:
-        """The number of the last batch that is in the table, and how many rows it had; None before the first."""
+    def last_batch(self, engine: sa.Engine) -> tuple[Note, int]:
+        """The last batch that is in the table, and how many rows it had."""
         return self._commits.last_batch(engine)
 
     def make_stage(self, engine: sa.Engine, columns: Mapping[str, Any]) -> dict[str, str]:
@@ -217,7 +245,7 @@ class TableWriter:
         self,
         engine: sa.Engine,
         names: Sequence[str],
-        batch: int,
+        batch: Note,
         parts: Sequence[Staged],
         count: int,
         now: datetime,
@@ -229,7 +257,7 @@ class TableWriter:
         Args:
             engine: from :meth:`connected`.
             names: of the columns.
-            batch: its number.
+            batch: its number, and where it ends.
             parts: what of the stage belongs to it: other tries of the same tasks may have left rows, too.
             count: how many rows it has, with those that were refused before.
             now: when.

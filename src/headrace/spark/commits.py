@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -46,6 +48,15 @@ def actions_of_transaction(path: str, app_id: str, txn_version: int) -> list[dic
     """What the commit with this transaction id did, or None when the log no longer has it."""
     found = _commit_of(path, app_id, txn_version)
     return None if found is None else found[1]
+
+
+def said_with_transaction(path: str, app_id: str, txn_version: int) -> dict[str, Any]:
+    """What the writer has added to the commit with this transaction id; empty where that is no object of JSON."""
+    text = _commit_info(actions_of_transaction(path, app_id, txn_version)).get("userMetadata") or "{}"
+    with suppress(ValueError):
+        said = json.loads(text)
+        return said if isinstance(said, dict) else {}
+    return {}
 
 
 def version_of_transaction(path: str, app_id: str, txn_version: int) -> int | None:

@@ -171,6 +171,7 @@ class Execution:
             inputs=inputs,
             resetting=False,
             target_id=written.table_id if written else "",
+            left=around.state.stores(flow).left(),
         )
         around.fence()
         write_record(around.state.record_file(flow), done)
@@ -377,6 +378,7 @@ class Execution:
             counted_version=counted_version,
             running=end is End.WITHIN_BATCH or (end is End.DRAINED and _is_unfinished(checkpoint)),
             made_with=flow.made_with,
+            left=around.state.stores(flow).left(),
         )
         around.fence()
         write_record(around.state.record_file(flow), done)

@@ -11,11 +11,11 @@ from pyspark.sql import DataFrame
 
 from headrace.autoloader.schema_store import outdate_schemas
 from headrace.cdc.merged_rows import ROWS_PROPERTY
-from headrace.checkpoints.delta_log import is_made, table_state
+from headrace.checkpoints.delta_log import TableVersion, is_made, table_state
 from headrace.checkpoints.failing_rows import clear_failing
 from headrace.checkpoints.inventory import flows_of
 from headrace.checkpoints.loads import retire_loads
-from headrace.checkpoints.records import TableVersion, next_epoch, write_record
+from headrace.checkpoints.records import next_epoch, write_record
 from headrace.expectations.compile import Rules
 from headrace.graph.resolved import Mode, ResolvedDataset, ResolvedFlow
 from headrace.model.expectations import Action

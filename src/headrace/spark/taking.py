@@ -9,8 +9,8 @@ from pyspark.sql import DataFrame
 
 from headrace.cdc.feed import Feed
 from headrace.cdc.snapshots import Begun
-from headrace.checkpoints.delta_log import table_state
-from headrace.checkpoints.records import FlowRecord, TableVersion, write_record
+from headrace.checkpoints.delta_log import TableVersion, table_state
+from headrace.checkpoints.records import FlowRecord, write_record
 from headrace.errors import PipelineError
 from headrace.graph.resolved import ResolvedFlow
 from headrace.model.names import QualifiedName
@@ -88,6 +88,7 @@ class Taking:
             running=False,
             made_with=flow.made_with,
             target_id=table.table_id if table else "",
+            left=around.state.stores(flow).left(),
         )
         around.fence()
         write_record(around.state.record_file(flow), done)

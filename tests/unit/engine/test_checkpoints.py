@@ -13,6 +13,7 @@ import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from headrace.checkpoints.delta_log import (
+    TableVersion,
     commit_actions,
     commit_file,
     committed_transaction,
@@ -25,7 +26,7 @@ from headrace.checkpoints.delta_log import (
 from headrace.checkpoints.flow_records import transaction_id
 from headrace.checkpoints.freshness import LONGEST_REST_S, StoredState
 from headrace.checkpoints.offsets import Progress, files_seen, newest_listing, read_progress
-from headrace.checkpoints.records import FlowRecord, TableVersion, read_record, write_record
+from headrace.checkpoints.records import FlowRecord, read_record, write_record
 from headrace.errors import PipelineError
 from headrace.graph.resolved import Mode, Source, SourceKind, StatefulOperator
 from headrace.model.names import Naming, QualifiedName
@@ -41,7 +42,7 @@ def layout(tmp_path):
 
 @pytest.fixture
 def logged():
-    """Flow and dataset to the newest epoch that the event log knows."""
+    """Flow and dataset to the newest epoch and batch that the event log knows."""
     return {}
 
 
@@ -66,6 +67,11 @@ def record_of(state, flow, **changes):
     record = FlowRecord(**{"fingerprint": "f", "started_at": NOON - 60, **changes})
     write_record(state.record_file(flow), record)
     return record
+
+
+def lost_checkpoint(state, flow):
+    found = state.contradiction(flow)
+    return found.said["checkpoint"] if found is not None and found.code == "FLOW.CHECKPOINT_LOST" else None
 
 
 def plan_batch(checkpoint, batch, *offsets, done=True, watermarks=(0, 0)):
@@ -501,27 +507,27 @@ def test_a_source_that_cannot_be_looked_at_is_started(state, make):
 
 def test_a_checkpoint_is_lost_when_its_flow_ran_and_it_is_not_there(state, make, append):
     view, stream, ruled = make.flow("v"), make.flow("s", mode=Mode.APPEND), make.flow("r", mode=Mode.APPEND)
-    never = [state.lost_checkpoint(flow) for flow in (view, stream, ruled)]
+    never = [state.contradiction(flow) for flow in (view, stream, ruled)]
     record_of(state, view)
     record_of(state, stream, epoch=1)
     own = transaction_id("pipeline", "r", 0)
     append("r", commit_properties=CommitProperties(app_transactions=[Transaction(own, 0)]))
 
     assert never == [None, None, None]
-    assert (state.ran(stream), state.ran(ruled), state.lost_checkpoint(view)) == (True, False, None)
-    assert state.lost_checkpoint(stream).endswith("/s/1")
-    assert state.lost_checkpoint(ruled).endswith("/r/0")
+    assert (state.ran(stream), state.ran(ruled), state.contradiction(view)) == (True, False, None)
+    assert lost_checkpoint(state, stream).endswith("/s/1")
+    assert lost_checkpoint(state, ruled).endswith("/r/0")
     state.checkpoint(stream, 1).mkdir()
-    (state.checkpoint(stream, 1) / "metadata").touch()
-    assert state.lost_checkpoint(stream) is None
+    (state.checkpoint(stream, 1) / "metadata").write_text('{"id": "q"}')
+    assert state.contradiction(stream) is None
 
 
 def test_a_flow_is_known_by_the_event_log_when_its_record_is_lost(state, make, append, logged):
     stream = make.flow("s", mode=Mode.APPEND)
-    logged["s", "s"] = 2
+    logged["s", "s"] = (2, 0)
 
     assert (state.ran(stream), state.progress_of(stream).epoch) == (True, 2)
-    assert state.lost_checkpoint(stream).endswith("/s/2")
+    assert lost_checkpoint(state, stream).endswith("/s/2")
     assert not state.ran(make.flow("s", target="t", mode=Mode.APPEND))
 
 
@@ -534,3 +540,16 @@ def test_a_record_recognises_a_source_without_telling_what_it_is(state, make):
     assert read_record(state.record_file(flow)) == record
     assert "hunter2" not in state.record_file(flow).read_text()
     assert replace(source, detail="other").digest != source.digest
+
+
+def test_a_table_whose_newest_commit_has_no_bytes_is_not_read(append):
+    path = append("s")
+    commit_file(Path(path), 1).touch()
+
+    with pytest.raises(PipelineError) as found:
+        open_table(path)
+
+    assert (found.value.code, "00000000000000000001.json has no bytes" in found.value.detail) == (
+        "STORAGE.TABLE_UNREADABLE",
+        True,
+    )

@@ -17,6 +17,7 @@ from headrace.graph.starts import Start, StartKind
 from headrace.model.cdc import ApplyChanges
 from headrace.model.datasets import Kind
 from headrace.model.names import QualifiedName
+from headrace.plan.agreement import Contradiction
 from headrace.plan.away import away_steps
 from headrace.plan.build import build_plan
 from headrace.plan.deployed import News
@@ -69,8 +70,9 @@ class Deployed:
     def merged_rows(self, _name):
         return None
 
-    def lost_checkpoint(self, flow):
-        return self.lost.get(flow.name)
+    def contradiction(self, flow):
+        lost = self.lost.get(flow.name)
+        return None if lost is None else Contradiction("FLOW.CHECKPOINT_LOST", {"checkpoint": lost})
 
 
 @pytest.fixture
@@ -195,11 +197,10 @@ def test_a_lost_checkpoint_is_refused_unless_the_table_is_cleared(planned, make,
     graph = make.graph(make.flow("s", mode=Mode.APPEND))
     state = Deployed(there("s"), lost={"s": "/checkpoints/s"})
 
-    with pytest.raises(Problems) as found:
-        planned(graph, state)
+    (step,) = planned(graph, state).flows
 
-    assert [error.code for error in found.value] == ["FLOW.CHECKPOINT_LOST"]
-    assert found.value.errors[0].hint.endswith("go on with what comes: headrace run --reset-checkpoint s=latest")
+    assert (step.decision, step.error.code) == (Decision.FAIL, "FLOW.CHECKPOINT_LOST")
+    assert step.error.hint.endswith("go on with what comes: headrace run --reset-checkpoint s=latest")
     assert planned(graph, state, full=["s"]).flows[0].reset
 
 
@@ -298,10 +299,9 @@ def test_a_stream_whose_batches_replace_the_table_is_not_started_for_a_batch_tha
 def test_a_lost_checkpoint_of_a_stream_that_replaces_its_table_has_no_other_way_out(planned, make, there):
     graph = make.graph(make.flow("c", mode=Mode.COMPLETE))
 
-    with pytest.raises(Problems) as found:
-        planned(graph, Deployed(there("c"), lost={"c": "/checkpoints/c"}))
+    (step,) = planned(graph, Deployed(there("c"), lost={"c": "/checkpoints/c"})).flows
 
-    assert "--reset-checkpoint" not in found.value.errors[0].hint
+    assert "--reset-checkpoint" not in step.error.hint
 
 
 def test_a_view_is_computed_anew_when_another_column_is_declared(planned, make, there):

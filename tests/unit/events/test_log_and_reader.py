@@ -135,7 +135,7 @@ def test_batches_of_flows_and_epochs_are_kept_apart(path: str, open_log: Opener)
 
     reader = EventReader(path)
 
-    assert [reader.last_epoch(*of) for of in (("a", "t"), ("b", "t"), ("a", "u"))] == [1, 0, None]
+    assert reader.last_batches() == {("a", "t"): (1, 2), ("b", "t"): (0, 9)}
     assert reader.batch_counts("b", 0, 5) is None
 
 
@@ -202,7 +202,7 @@ def test_nothing_is_known_when_there_was_no_update(path: str) -> None:
 
     assert not reader.exists
     assert (list(reader.events()), reader.latest_update_id(), reader.outcome()) == ([], None, None)
-    assert (reader.batch_counts("f", 0, 0), reader.last_epoch("f", "t"), reader.flow_totals()) == (None, None, {})
+    assert (reader.batch_counts("f", 0, 0), reader.last_batches(), reader.flow_totals()) == (None, {}, {})
 
 
 def test_no_event_is_lost_or_out_of_order_when_threads_emit_together(path: str, open_log: Opener) -> None:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from headrace.checkpoints.delta_log import committed_transaction
 from headrace.runtime.seam import Point
-from headrace.spark.commits import rows_of_transaction
+from headrace.sinks.notes import NOTHING, Note
+from headrace.spark.commits import rows_of_transaction, said_with_transaction
 from headrace.spark.sinks.sink import Batch, Guard
+
+# In what a commit says beside its rows.
+_POSITIONS = "headrace.positions"
 
 
 @dataclass(frozen=True)
@@ -33,14 +38,27 @@ class DeltaSink:
 
     def deliver(self, rows: DataFrame, batch: Batch) -> int | None:
         """Append a batch; Delta passes over one whose transaction is in the table's log."""
-        newest = committed_transaction(self.path, batch.transaction) if self.local else None
-        if newest is not None and newest >= batch.number:
+        note = self._note(batch.transaction)
+        if note.has(batch.number, batch.positions, f'"{self.path}"'):
             return rows_of_transaction(self.path, batch.transaction, batch.number)
         writer = rows.write.format("delta").mode("append").options(**self.options)
         writer = writer.option("txnAppId", batch.transaction).option("txnVersion", str(batch.number))
-        if self.partition_by and newest is None:
+        if batch.positions:
+            writer = writer.option("userMetadata", json.dumps({_POSITIONS: batch.positions}))
+        if self.partition_by and note.batch == NOTHING:
             writer = writer.partitionBy(*self.partition_by)
         self.guard.before(Point.TO_WRITE)
         writer.save(self.path)
         self.guard.at(Point.WRITTEN)
         return None
+
+    def note_of(self, transaction: str, session: SparkSession) -> Note:  # noqa: ARG002 - as other sinks need it
+        """The last batch that the table has of a transaction."""
+        return self._note(transaction)
+
+    def _note(self, transaction: str) -> Note:
+        newest = committed_transaction(self.path, transaction) if self.local else None
+        if newest is None:
+            return Note()
+        said = said_with_transaction(self.path, transaction, newest)
+        return Note(newest, str(said.get(_POSITIONS, "")))

@@ -145,7 +145,7 @@ class WithFallback:
             rows.write.parquet(str(folder))
 
         self._guard.before(Point.TO_WRITE)
-        kept = BatchToKeep(batch.transaction, batch.epoch, batch.number)
+        kept = BatchToKeep(batch.transaction, batch.epoch, batch.number, batch.positions)
         count = keep_waiting(self._place.folder, kept, write, self._guard.fence)
         self._guard.at(Point.WAITS)
         return count

@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from headrace.errors import PipelineError
 from headrace.runtime.seam import Point
+from headrace.sinks.notes import Note
 from headrace.spark.sinks.sink import Batch, Guard
 
 # Names that begin so are passed over by readers of Spark, Hive and Auto Loader.
@@ -45,12 +46,13 @@ class FilesSink:
 
     def deliver(self, rows: DataFrame, batch: Batch) -> int | None:
         """Write the files of a batch, or finish what an earlier try of it has begun."""
-        digest = hashlib.sha256(batch.transaction.encode()).hexdigest()[:_DIGEST_LENGTH]
+        digest = _digest(batch.transaction)
         folder = _Folder(rows.sparkSession, self.path, f"{_ASIDE}/{digest}")
         journal = folder.journal()
-        if journal.batch > batch.number or (journal.batch == batch.number and journal.done):
+        has = journal.note.has(batch.number, batch.positions, f'"{self.path}"')
+        if has and journal.done:
             return None
-        if journal.batch < batch.number:
+        if not has:
             draft = f"{_ASIDE}/{digest}/{batch.number}-{batch.attempt}"
             self.guard.before(Point.TO_WRITE)
             writer = rows.write.format(self.format).mode("overwrite").options(**self.options)
@@ -58,15 +60,19 @@ class FilesSink:
                 writer = writer.partitionBy(*self.partition_by)
             writer.save(f"{self.path}/{draft}")
             names = f"{digest}-{batch.epoch}-{batch.number:010}"
-            journal = _Journal(batch.number, draft, tuple(_moves(folder.files(draft), draft, names)))
+            moves = tuple(_moves(folder.files(draft), draft, names))
+            journal = _Journal(Note(batch.number, batch.positions), draft, moves)
             self.guard.before(Point.STAGED)
-            newest = folder.journal()
-            if newest.batch >= batch.number:
-                # Another update has taken over meanwhile, and gone further.
+            if folder.journal().note.has(batch.number, batch.positions, f'"{self.path}"'):
+                # Another update has taken over meanwhile.
                 return None
             folder.note(journal)
         self._publish(folder, journal)
         return None
+
+    def note_of(self, transaction: str, session: SparkSession) -> Note:
+        """The last batch that the folder's journal has of a transaction."""
+        return _Folder(session, self.path, f"{_ASIDE}/{_digest(transaction)}").journal().note
 
     def _publish(self, folder: _Folder, journal: _Journal) -> None:
         """Give the files of a batch their names; safe to repeat after a crash."""
@@ -74,16 +80,20 @@ class FilesSink:
             self.guard.before(Point.TO_PUBLISH)
             folder.move(source, name)
         self.guard.before(Point.PUBLISHED)
-        folder.note(_Journal(journal.batch, "", (), done=True))
+        folder.note(_Journal(journal.note, "", (), done=True))
         folder.clear_drafts()
         self.guard.at(Point.WRITTEN)
+
+
+def _digest(transaction: str) -> str:
+    return hashlib.sha256(transaction.encode()).hexdigest()[:_DIGEST_LENGTH]
 
 
 @dataclass(frozen=True)
 class _Journal:
     """The newest batch of a flow in an epoch, and the moves that are still to be made unless it is done."""
 
-    batch: int = -1
+    note: Note = field(default_factory=Note)
     draft: str = ""
     moves: tuple[tuple[str, str], ...] = ()
     done: bool = False
@@ -122,11 +132,13 @@ class _Folder:
             said = json.loads(self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
         finally:
             stream.close()
-        return _Journal(said["batch"], said["draft"], tuple(map(tuple, said["moves"])), said["done"])
+        note = Note(said["batch"], said.get("positions", ""))
+        return _Journal(note, said["draft"], tuple(map(tuple, said["moves"])), said["done"])
 
     def note(self, journal: _Journal) -> None:
         """Store a journal in the place of the one before, whole or not at all."""
-        said = {"batch": journal.batch, "draft": journal.draft, "moves": journal.moves, "done": journal.done}
+        noted = {"batch": journal.note.batch, "positions": journal.note.positions}
+        said = {**noted, "draft": journal.draft, "moves": journal.moves, "done": journal.done}
         path = self._at(self._journal)
         self._files.mkdirs(path.getParent())
         # Hadoop moves a file of a local disk and its checksum one after the other: a crash between the two would leave

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark import TaskContext
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from headrace.errors import PipelineError
@@ -22,6 +22,7 @@ from headrace.model.schema import Schema
 from headrace.runtime.seam import Point
 from headrace.sinks.database import WHOLE, WRITE_FAILED, Staged, TableWriter
 from headrace.sinks.database_types import column_types, is_nested
+from headrace.sinks.notes import Note
 from headrace.sinks.refusals import RefusedRow
 from headrace.sources.told import telling
 from headrace.spark.sinks.sink import Batch, Guard
@@ -55,9 +56,9 @@ class JdbcSink:
         writer = replace(self.writer, transaction=batch.transaction)
         with writer.connected() as engine:
             try:
-                last = writer.last_batch(engine)
-                if last is not None and last[0] >= batch.number:
-                    return last[1] if last[0] == batch.number and not writer.keys else None
+                last, count = writer.last_batch(engine)
+                if last.has(batch.number, batch.positions, writer.database.description):
+                    return None if writer.keys else count
                 count = self._brought(rows, batch, writer, engine)
                 # Rows with a key that another one of the batch has as well were taken, too.
                 return None if writer.keys else count
@@ -67,6 +68,12 @@ class JdbcSink:
                 with suppress(PipelineError):
                     self.guard.fence()
                     writer.drop_stage(engine)
+
+    def note_of(self, transaction: str, session: SparkSession) -> Note:  # noqa: ARG002 - as other sinks need it
+        """The last batch that the database has noted of a transaction."""
+        writer = replace(self.writer, transaction=transaction)
+        with writer.connected() as engine:
+            return writer.last_batch(engine)[0]
 
     def _brought(self, rows: DataFrame, batch: Batch, writer: TableWriter, engine: sa.Engine) -> int:
         schema = Schema.from_json(rows.schema.json())
@@ -87,7 +94,8 @@ class JdbcSink:
             self.guard.fence()
 
         refuse = None if batch.refusals is None else partial(self._refuse, batch)
-        writer.take_over(engine, list(names.values()), batch.number, parts, count, now, then, refuse)
+        note = Note(batch.number, batch.positions)
+        writer.take_over(engine, list(names.values()), note, parts, count, now, then, refuse)
         self.guard.at(Point.WRITTEN)
         return count
 

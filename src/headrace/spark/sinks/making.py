@@ -37,7 +37,7 @@ from headrace.spark.sinks.function import FunctionSink
 from headrace.spark.sinks.http import HttpSink
 from headrace.spark.sinks.jdbc import JdbcSink
 from headrace.spark.sinks.kafka import KafkaSink
-from headrace.spark.sinks.sink import Guard, Sink
+from headrace.spark.sinks.sink import Guard, NotingSink, Sink
 from headrace.spark.sinks.spark_format import FormatSink
 from headrace.spark.sinks.target import DeliveryPlace, SinkTarget
 from headrace.spark.surroundings import Surroundings
@@ -90,9 +90,8 @@ def deliveries(
     guard = Guard(around.at, around.fence)
     folder = around.state.record_file(flow).parent
     policy = around.on_failing_rows.with_confs(flow.flow.spark_conf)
-    members = {str(name): around.graph.by_name[name].dataset.sink for name in dataset.members or (dataset.name,)}
-    wanted = {name: member for name, member in members.items() if only in (None, name)}
-    sinks = {name: _made(around, name, member, guard) for name, member in wanted.items() if member is not None}
+    wanted = {name: member for name, member in _members(around, flow).items() if only in (None, name)}
+    sinks = {name: _made(around, name, member, guard) for name, member in wanted.items()}
     storing = Lock()
     if policy.whole_batches or failing_rows_kept(folder):
         aside = _aside_place(around, flow, record, guard, storing)
@@ -112,11 +111,24 @@ def deliveries(
         fallbacks=fallbacks,
         redact=around.redact,
         # Spark's writer runs the plan by itself, so that no observation is told (``KafkaSourceProvider``).
-        counts_first=policy.whole_batches
-        or any(member is not None and member.format.casefold() == KAFKA for member in wanted.values()),
+        counts_first=policy.whole_batches or any(member.format.casefold() == KAFKA for member in wanted.values()),
         storing=storing,
     )
     return SinkTarget(place, sinks, around.emit, around.known_counts, guard, around.now)
+
+
+def noting_sinks(around: Surroundings, flow: ResolvedFlow) -> dict[str, NotingSink]:
+    """Those sinks of a flow, by their names, that note themselves what they have taken."""
+    guard = Guard(around.at, around.fence)
+    sinks = {name: _made(around, name, member, guard) for name, member in _members(around, flow).items()}
+    return {name: sink for name, sink in sinks.items() if isinstance(sink, NotingSink)}
+
+
+def _members(around: Surroundings, flow: ResolvedFlow) -> dict[str, SinkDefinition]:
+    """The sinks that the target of a flow stands for, by their names."""
+    target = around.graph.by_name[flow.target]
+    found = {str(name): around.graph.by_name[name].dataset.sink for name in target.members or (target.name,)}
+    return {name: sink for name, sink in found.items() if sink is not None}
 
 
 def _sparing(sink: Sink, name: str, aside: AsidePlace, *, goes_on: bool) -> Sink:

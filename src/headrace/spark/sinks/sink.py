@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from headrace.runtime.seam import Point, Seam
+from headrace.sinks.notes import Note
 from headrace.sinks.refusals import Refusals
 
 
@@ -25,6 +26,7 @@ class Batch:
         refusals: gets rows that the sink refuses, where it can tell which they are; None where none may be.
         failed: is told what a function of the user's has raised.
         waited: whether it has waited for the sink, and others come behind it.
+        positions: a digest of where it ends in its sources; empty where that is not known.
     """
 
     transaction: str
@@ -35,6 +37,7 @@ class Batch:
     refusals: Refusals | None = None
     failed: Callable[[Exception], None] = lambda _error: None
     waited: bool = False
+    positions: str = ""
 
 
 class Sink(Protocol):
@@ -45,6 +48,19 @@ class Sink(Protocol):
 
         Rows that were refused are among them.
         """
+
+
+@runtime_checkable
+class NotingSink(Protocol):
+    """A sink that notes itself which batch it has taken last, in the same step as the rows."""
+
+    def note_of(self, transaction: str, session: SparkSession) -> Note:
+        """The last batch that it has noted of a transaction."""
+
+
+def delivered_as(delivery: str, sink: str) -> str:
+    """What a flow delivers to one of its sinks, by a name that nothing else in the world has."""
+    return f"headrace:{delivery}:{sink}"
 
 
 @dataclass(frozen=True)

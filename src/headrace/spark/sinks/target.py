@@ -18,6 +18,7 @@ from pyspark.storagelevel import StorageLevel
 
 from headrace.checkpoints.deliveries import last_delivered, note_delivered
 from headrace.checkpoints.failing_rows import FailingRow, OfBatch, keep_failing, refused_of_batch
+from headrace.checkpoints.offsets import positions_digest
 from headrace.checkpoints.waiting import WaitingBatch, waiting_batches
 from headrace.errors import PipelineError
 from headrace.events.types import BatchDone, Warned
@@ -28,7 +29,7 @@ from headrace.runtime.seam import Point
 from headrace.sinks.refusals import Refusals, RefusedRow
 from headrace.spark.observed import computed_once, observed_number
 from headrace.spark.sinks.fallback import WaitingPlace, WithFallback
-from headrace.spark.sinks.sink import Batch, Guard, Sink
+from headrace.spark.sinks.sink import Batch, Guard, Sink, delivered_as
 
 _ROWS = "rows"
 # Deliveries of one try of a flow that are told apart; the last ones look the same.
@@ -170,7 +171,8 @@ class SinkTarget:
         most = MOST_OF_A_BATCH if place.epoch >= 0 else sys.maxsize
         forget = partial(self._refused.pop, (name, place.epoch, batch_id), None)
         refusals = Refusals(most, partial(self._keep_refused, name, place.epoch, batch_id), forget)
-        return self._tried(f"headrace:{place.delivery}:{name}", place.epoch, batch_id, refusals)
+        batch = self._tried(delivered_as(place.delivery, name), place.epoch, batch_id, refusals)
+        return replace(batch, positions=positions_digest(place.folder / str(place.epoch), batch_id))
 
     def _kept_batch(self, name: str, kept: WaitingBatch) -> Batch:
         """A batch that has waited: what was refused before is judged among its rows too."""
@@ -183,7 +185,7 @@ class SinkTarget:
                     self._waited[kept.epoch, kept.number] = rows
 
         batch = self._tried(kept.transaction(), kept.epoch, kept.number, Refusals(MOST_OF_A_BATCH, keep))
-        return replace(batch, waited=True)
+        return replace(batch, waited=True, positions=kept.positions())
 
     def _tried(self, transaction: str, epoch: int, batch_id: int, refusals: Refusals) -> Batch:
         place = self._place

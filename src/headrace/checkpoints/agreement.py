@@ -1,0 +1,118 @@
+"""What the stores of a flow know of its progress, compared before the flow starts: the one place that does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from headrace.checkpoints.damage import Damage, damage_of
+from headrace.checkpoints.deliveries import last_delivered
+from headrace.checkpoints.delta_log import TableState, open_table, table_version
+from headrace.checkpoints.flow_stores import MEMORY, TABLE, FlowStores
+from headrace.checkpoints.offsets import newest_batches, query_id_of, read_progress
+from headrace.checkpoints.seeding import newest_seeded
+from headrace.graph.resolved import Mode
+from headrace.plan.agreement import NONE, SOURCE, Contradiction, KnownBatches, KnownTable, contradiction, newest_known
+
+# Where a table has it, that a transaction is not there says nothing.
+_FORGETS = "delta.settransactionretentionduration"
+# The place of a position in a table that stands before a commit, and not in it.
+BETWEEN_COMMITS = -1
+
+
+def contradiction_of(stores: FlowStores, tables_read: Iterable[TableState]) -> Contradiction | None:
+    """What does not agree between the stores of a flow, or None when it can go on.
+
+    Flows that are computed anew each time, or run once, need no agreement: what is missing is written again.
+
+    Args:
+        stores: of the flow.
+        tables_read: tables of the pipeline that it may read, as they are now.
+    """
+    if stores.record.unreadable:
+        return Contradiction("FLOW.RECORD_UNREADABLE", {"file": str(stores.file), "reason": stores.record.unreadable})
+    if not stores.mode.streams and stores.mode is not Mode.SNAPSHOT:
+        return None
+    lost = stores.mode.streams and not (stores.checkpoint / "metadata").is_file()
+    if lost and (stores.ran or _newest_of(stores, [stores.transaction]) != NONE):
+        # A flow without rules commits under an id that lies in its checkpoint: its record, or else the event log, tells
+        # that it ran. One with rules has left its transactions in the table, even if both are gone.
+        return Contradiction("FLOW.CHECKPOINT_LOST", {"checkpoint": str(stores.checkpoint)})
+    damage = damage_of_stores(stores)
+    if damage is not None:
+        said = {"file": str(damage.file), "reason": damage.reason, "checkpoint": str(stores.checkpoint)}
+        return Contradiction("FLOW.CHECKPOINT_TORN" if damage.mendable else "FLOW.CHECKPOINT_DAMAGED", said)
+    found = contradiction(batches_of(stores), [*_own_tables(stores), *_tables_read(stores, tables_read)])
+    places = {"checkpoint": str(stores.place), "file": str(stores.file)}
+    return None if found is None else replace(found, said={**found.said, **places})
+
+
+def damage_of_stores(stores: FlowStores) -> Damage | None:
+    """The file of a flow's checkpoint that keeps it from going on because it is torn, or None."""
+    if not stores.mode.streams:
+        return None
+    batches = batches_of(stores)
+    # That the checkpoint says so itself is not what another store knows.
+    return damage_of(stores.checkpoint, newest_known(replace(batches, done=NONE)))
+
+
+def batches_of(stores: FlowStores) -> KnownBatches:
+    """The newest batches of a flow that its stores know."""
+    record, logged = stores.record, stores.logged
+    delivered = last_delivered(stores.file.parent, record.epoch)
+    told = {f'the note of sink "{name}"': batch for name, batch in delivered.items()}
+    if logged is not None and logged[0] == record.epoch:
+        told["the event log"] = logged[1]
+    if stores.mode is Mode.SNAPSHOT:
+        planned = done = NONE if record.snapshot is None else record.snapshot.number
+    else:
+        planned, done = (NONE if newest is None else newest for newest in newest_batches(stores.checkpoint))
+    committed = _committed(stores)
+    if stores.mode is Mode.SNAPSHOT and committed is not None:
+        # A snapshot that changes nothing is no commit.
+        committed = max(committed, done)
+    return KnownBatches(record.epoch, stores.newest_epoch, planned, done, committed, told)
+
+
+def _committed(stores: FlowStores) -> int | None:
+    """The newest batch of a flow that its table has; None where it has no table, or one that forgets transactions."""
+    table = open_table(stores.tables[TABLE])
+    if table is None or any(key.casefold() == _FORGETS for key in table.metadata().configuration):
+        return None
+    query_id = query_id_of(stores.checkpoint)
+    newest = _newest_of(stores, [stores.transaction, *([query_id] if query_id else [])])
+    return max(newest, newest_seeded(stores.checkpoint))
+
+
+def _newest_of(stores: FlowStores, transactions: Iterable[str]) -> int:
+    """The greatest number under which one of several transactions is in a flow's table; -1 for none."""
+    table = open_table(stores.tables[TABLE])
+    versions = [] if table is None else [table.transaction_version(name) for name in transactions]
+    return max((version for version in versions if version is not None), default=NONE)
+
+
+def _own_tables(stores: FlowStores) -> list[KnownTable]:
+    """The tables that a flow writes to, beside what its record knows of them."""
+    found = []
+    for name, known in stores.record.left.items():
+        path = stores.tables[name]
+        now = table_version(path)
+        if name != MEMORY and (now is None or now.table_id != known.table_id):
+            # Its user may delete it: the flow begins anew, and what was set aside is gone.
+            continue
+        same = now is not None and now.table_id == known.table_id
+        found.append(KnownTable(name, path, known.version, now.version if now is not None and same else NONE))
+    return found
+
+
+def _tables_read(stores: FlowStores, tables: Iterable[TableState]) -> list[KnownTable]:
+    """The tables that a stream reads, beside the versions up to which it has."""
+    by_id = {table.table_id: table for table in tables}
+    progress = read_progress(stores.checkpoint) if stores.mode.streams else None
+    found = []
+    for offset in progress.offsets if progress is not None else ():
+        table = by_id.get(offset.get("reservoirId", "")) if isinstance(offset, dict) else None
+        if table is not None:
+            read = int(offset["reservoirVersion"]) - (int(offset.get("index", 0)) == BETWEEN_COMMITS)
+            found.append(KnownTable(SOURCE, table.path, read, table.version))
+    return found

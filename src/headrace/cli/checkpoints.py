@@ -1,0 +1,72 @@
+"""The verbs on checkpoints: list, verify and repair. They start no JVM."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+
+from headrace.checkpoints.health import FlowHealth, shown, word_of
+from headrace.cli.failures import DONE, FAILED
+from headrace.cli.invocation import invocation_of
+from headrace.cli.printable import printable
+from headrace.cli.tables import text_table
+
+app = typer.Typer(help="How far flows are, and whether they can go on.", no_args_is_help=False, add_completion=False)
+
+_COLUMNS = ("flow", "dataset", "epoch", "planned", "done", "in table", "state")
+
+
+@app.command("list")
+def list_checkpoints(context: typer.Context) -> None:
+    """Show each flow's epoch, its newest batches, and whether it can go on."""
+    invocation = invocation_of(context)
+    flows = invocation.open().checkpoints()
+    text = text_table(_COLUMNS, map(_row, flows)) if flows else "no flow has run yet"
+    invocation.result(text, [_value(flow) for flow in flows])
+
+
+@app.command("verify")
+def verify_checkpoints(context: typer.Context) -> None:
+    """Compare checkpoints, records, tables and the event log; exits with 1 when a flow cannot go on."""
+    invocation = invocation_of(context)
+    flows = invocation.open().checkpoints()
+    problems = [flow.problem for flow in flows if flow.problem is not None]
+    count = f"{len(flows)} flow{'' if len(flows) == 1 else 's'}"
+    said = [*(printable(problem.render(), keep="\n") for problem in problems)]
+    said.append(f"{len(problems)} of {count} cannot go on" if problems else f"{count}, all can go on")
+    invocation.result("\n\n".join(said), [_value(flow) for flow in flows])
+    raise typer.Exit(FAILED if problems else DONE)
+
+
+@app.command("repair")
+def repair_checkpoint(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="FLOW", help="A flow, or the dataset that it feeds.")],
+) -> None:
+    """Set aside torn files that the flow can do without; its next update computes the batch once more."""
+    invocation = invocation_of(context)
+    moved = [str(file) for file in invocation.open().repair(name)]
+    text = "\n".join(f"set aside: {file}" for file in moved) or "nothing is torn"
+    invocation.result(printable(text, keep="\n"), {"set_aside": moved})
+
+
+def _row(flow: FlowHealth) -> Sequence[Any]:
+    value = _value(flow)
+    return [value[name] for name in ("flow", "dataset", "epoch", "planned", "done", "committed", "state")]
+
+
+def _value(flow: FlowHealth) -> dict[str, Any]:
+    batches = flow.batches
+    return {
+        "flow": flow.stored.name,
+        "dataset": str(flow.stored.dataset),
+        "epoch": batches.epoch,
+        "planned": shown(batches.planned),
+        "done": shown(batches.done),
+        "committed": None if batches.committed is None else shown(batches.committed),
+        "state": word_of(flow),
+        "checkpoint": str(flow.stores.place),
+        "problem": None if flow.problem is None else flow.problem.to_json(),
+    }

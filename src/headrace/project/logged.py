@@ -1,0 +1,38 @@
+"""The newest batches of flows by the event log, whatever names the flows had."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from headrace.events.reader import EventReader
+from headrace.settings.settings import Settings
+
+
+class LoggedBatches:
+    """Tells the newest epoch, and the newest batch in it, that the event log has of a flow into a dataset.
+
+    The log is read once for each plan.
+
+    Args:
+        settings: the pipeline's.
+        before: datasets to the names that they are renamed from.
+    """
+
+    def __init__(self, settings: Settings, before: Mapping[str, str]) -> None:
+        self._settings = settings
+        self._before = before
+        self._newest: dict[tuple[str, str], tuple[int, int]] | None = None
+
+    def forget(self) -> None:
+        """Let the log be read anew."""
+        self._newest = None
+
+    def __call__(self, flow: str, dataset: str) -> tuple[int, int] | None:
+        """The epoch and the batch; None where the log has none of the flow."""
+        if self._newest is None:
+            self._newest = EventReader(self._settings.layout.events).last_batches()
+        known, before = self._newest, self._before
+        flows_before = {new: old for old, new in self._settings.renamed_flows.items()}
+        flows = {flow, flows_before.get(flow, flow), before.get(flow, flow)}
+        names = {(one, of) for one in flows for of in (dataset, before.get(dataset, dataset))}
+        return max((known[name] for name in names & known.keys()), default=None)
