@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
@@ -30,6 +31,18 @@ CLUSTERED = """
         cluster_by=["kind"],
     )
     @dp.expect_or_quarantine("positive", "id > 0")
+    def numbers():
+        return spark.readStream.schema("id SMALLINT, kind STRING").json("{data}")
+"""
+
+
+STRICT = """
+    @dp.table(
+        schema="id SMALLINT NOT NULL COMMENT 'which', kind STRING",
+        comment="all of them",
+        table_properties={"delta.appendOnly": "false", "owner": "us"},
+        partition_cols=["kind"],
+    )
     def numbers():
         return spark.readStream.schema("id SMALLINT, kind STRING").json("{data}")
 """
@@ -138,3 +151,36 @@ def test_who_was_taken_over_is_told_before_anything_else_is_written(cleared):
     with pytest.raises(PipelineError):
         written_once(path, TERM - 1, fence, clear)
     assert count(path) == 2
+
+
+def test_a_table_with_columns_that_may_not_be_null_is_cleared_by_none_that_was_taken_over(project, tmp_path):
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / "a.json").write_text('{"id": 1, "kind": "x"}\n')
+    pipeline = project(STRICT.replace("{data}", str(data)))
+    pipeline.run()
+    opened = pipeline.project
+    resolved = opened._resolver.resolve(Resolving(opened._planning.kept(Selection())))
+    (dataset,) = resolved.graph.datasets
+    path = opened.settings.layout.table(opened.settings.naming, dataset.name)
+
+    def declared():
+        table = DeltaTable(path)
+        about = table.metadata()
+        return table.schema().to_json(), about.description, about.configuration, about.partition_columns
+
+    def put_one():
+        old = resolved.catalog.session.read.format("delta").option("versionAsOf", 1).load(path)
+        old.write.format("delta").mode("append").save(path)
+
+    before, first = declared(), DeltaTable(path).metadata().id
+    resolved.catalog.replace_table(dataset, TERM)
+    cleared = (count(path), declared(), DeltaTable(path).metadata().id == first)
+    put_one()
+    resolved.catalog.replace_table(dataset, TERM - 1)
+    kept = count(path)
+    resolved.catalog.replace_table(dataset, TERM)
+
+    assert (cleared, kept, count(path)) == ((0, before, False), 1, 0)
+    assert [found.name for found in Path(path).parent.iterdir()] == ["numbers"]
+    assert pipeline.run(full_refresh=["numbers"]).rows("numbers") == [{"id": 1, "kind": "x"}]

@@ -21,7 +21,8 @@ from headrace.model.names import Naming, QualifiedName, quoted
 from headrace.model.schema import Schema
 from headrace.settings.storage import StorageLayout
 from headrace.spark import entries
-from headrace.spark.delta_tables import build_table, clear_drafts, clear_table, make_stub, struct_type
+from headrace.spark.clearing import clear_table
+from headrace.spark.delta_tables import build_table, clear_drafts, make_stub, struct_type
 from headrace.spark.first_commit import make_plain_table, plain
 from headrace.spark.names import Names
 from headrace.spark.term_guard import of_term

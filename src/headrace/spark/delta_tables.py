@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StructType
 
 from headrace.checkpoints.delta_log import is_made
 from headrace.graph.resolved import ResolvedDataset
-from headrace.model.names import quoted, sql_text
+from headrace.model.names import sql_text
 from headrace.model.schema import Schema
 
 
@@ -24,20 +23,21 @@ def delta_table(session: SparkSession, path: str) -> Any:
     return jvm.io.delta.tables.DeltaTable.forPath(session._jsparkSession, path)  # noqa: SLF001
 
 
-def build_table(session: SparkSession, how: str, name: str, dataset: ResolvedDataset, path: str) -> None:
+def build_table(session: SparkSession, how: str, name: str | None, dataset: ResolvedDataset, path: str) -> None:
     """Make a dataset's table as declared.
 
     Args:
         session: whose catalog gets the name.
-        how: a method of Delta's ``DeltaTable``: ``createIfNotExists`` or ``createOrReplace``.
-        name: the quoted name in the session's catalog.
+        how: a method of Delta's ``DeltaTable``: ``create``, ``createIfNotExists`` or ``createOrReplace``.
+        name: the quoted name in the session's catalog; None for a table that gets none.
         dataset: columns, comment, properties and layout.
         path: where the table lies.
     """
     jvm: Any = session._jvm  # noqa: SLF001 - Delta's builder; its Python wheel would add nothing
     java_session: Any = session._jsparkSession  # noqa: SLF001
     declared = dataset.dataset
-    builder = getattr(jvm.io.delta.tables.DeltaTable, how)(java_session).tableName(name).location(path)
+    builder = getattr(jvm.io.delta.tables.DeltaTable, how)(java_session).location(path)
+    builder = builder if name is None else builder.tableName(name)
     builder = builder.addColumns(java_session.parseDataType(dataset.schema.to_json()))
     if declared.comment:
         builder = builder.comment(declared.comment)
@@ -48,33 +48,6 @@ def build_table(session: SparkSession, how: str, name: str, dataset: ResolvedDat
     if declared.cluster_by:
         builder = builder.clusterBy(java_texts(session, declared.cluster_by))
     builder.execute()
-
-
-def clear_table(
-    session: SparkSession, name: str, dataset: ResolvedDataset, path: str, options: Mapping[str, str]
-) -> None:
-    """Replace a dataset's table by an empty one as declared but for its clustering, in one commit.
-
-    Args:
-        session: whose catalog has the name.
-        name: the quoted name in the session's catalog.
-        dataset: columns, comment, properties and partitions.
-        path: where the table lies.
-        options: of the write. Columns that may not be NULL have no place in one that takes options
-            (``CreateDeltaTableCommand``), and their table is built without.
-    """
-    declared = dataset.dataset
-    if dataset.schema != dataset.schema.nullable:
-        build_table(session, "createOrReplace", name, dataset, path)
-        return
-    writer = empty_frame(session, dataset.schema).writeTo(name).using("delta").options(**options)
-    for key, value in declared.properties.items():
-        writer = writer.tableProperty(key, value)
-    if declared.comment:
-        writer = writer.tableProperty("comment", declared.comment)
-    if declared.partition_by:
-        writer = writer.partitionedBy(*(F.col(quoted(column)) for column in declared.partition_by))
-    writer.createOrReplace()
 
 
 def clear_drafts(path: str) -> None:

@@ -136,6 +136,34 @@ class DeltaTransaction:
         changed = delta_table(self.session, self.path).toDF().queryExecution().analyzed()
         java.sharedState().cacheManager().recacheByPlan(java, changed)
 
+    def become_empty_like(self, model: str, transaction: str, version: int) -> None:
+        """Make the table an empty one with the columns, properties and comment of another; its own commit.
+
+        Nothing happens where the table has the transaction with this version already, or a later one; whatever others
+        commit after the transaction was opened makes it fail.
+
+        Args:
+            model: the path of the other table.
+            transaction: the streaming transaction that it is.
+            version: of the transaction.
+        """
+        if self.newest_of(transaction) >= version:
+            return
+        java: Any = self.session._jsparkSession  # noqa: SLF001 - the same
+        delta = self._jvm.org.apache.spark.sql.delta
+        before = self.opened.snapshot().domainMetadata()
+        delete = self._analyzed(java.sessionState(), f"DELETE FROM delta.{quoted(self.path)}", None)  # noqa: S608 - the same
+        self._add(delete.performDelete(java, self.log, self.opened).productElement(0))
+        metadata = delta.DeltaLog.forTable(java, model).unsafeVolatileSnapshot().metadata()
+        self.opened.updateMetadataForNewTableInReplace(metadata)
+        domains = _object(delta, "DomainMetadataUtils$")
+        self._add(domains.handleDomainMetadataForReplaceTable(before, self._sequence([])))
+        none = self._jvm.scala.Option.empty()
+        operation = getattr(delta, "DeltaOperations$ReplaceTable")(metadata, False, True, False, *([none] * 7))  # noqa: FBT003 - Scala's
+        now = self._jvm.scala.Option.apply(self.log.clock().getTimeMillis())
+        self._add(self._sequence([delta.actions.SetTransaction(transaction, version, now)]))
+        self.opened.commit(self._actions, operation)
+
     def _analyzed(self, state: Any, text: str, within: Column | None) -> Any:
         """Delta's command for a DELETE, on rows for which a condition holds as well."""
         spark = self._jvm.org.apache.spark.sql

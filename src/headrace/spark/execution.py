@@ -204,6 +204,7 @@ class Execution:
         checkpoint = around.state.checkpoint(flow, record.epoch)
         record = self._opening(record, checkpoint)
         # Whatever happens from here on, the next update starts the flow, which counts what was committed.
+        delivered_before = bool(record.delivery)
         broken_off, record = record.running, replace(with_delivery(around, flow, record), running=True)
         around.fence()
         write_record(around.state.record_file(flow), record)
@@ -241,6 +242,7 @@ class Execution:
                 loading=self._preparation.loading,
                 stopping=lambda: self._patience_s() is not None,
                 by_spark=real_time,
+                delivered_before=delivered_before,
             )
         elif own_sink:
             taker = self._targets.table(flow, record, replaces=flow.mode is Mode.COMPLETE, repeats=repeats)

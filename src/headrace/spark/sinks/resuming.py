@@ -39,6 +39,7 @@ def resumed(
     loading: AbstractContextManager[object],
     stopping: Callable[[], bool],
     by_spark: bool,
+    delivered_before: bool,
 ) -> SinkTarget | None:
     """What takes the batches of a stream into its sinks; None where Spark itself writes them.
 
@@ -52,10 +53,11 @@ def resumed(
         loading: is held while the session has the flow's settings.
         stopping: whether the update was told to stop.
         by_spark: the stream's rows are sent one by one, by Spark's own writer.
+        delivered_before: the record knows under which name batches were delivered before this update.
     """
     fallbacks = _fallbacks(around, flow)
     taker = deliveries(around, flow, record, attempt, fallbacks=fallbacks)
-    if taker is not None:
+    if taker is not None and delivered_before:
         _check_notes(around, flow, record, fallbacks)
     if taker is not None and taker.fallbacks:
         with loading, with_confs(around.session, {**record.confs, **flow.flow.spark_conf}):
