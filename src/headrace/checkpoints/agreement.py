@@ -60,7 +60,7 @@ def batches_of(stores: FlowStores) -> KnownBatches:
     """The newest batches of a flow that its stores know."""
     record, logged = stores.record, stores.logged
     delivered = last_delivered(stores.file.parent, record.epoch)
-    told = {f'the note of sink "{name}"': batch for name, batch in delivered.items()}
+    told = {f'the delivery note of sink "{name}"': batch for name, batch in delivered.items()}
     if logged is not None and logged[0] == record.epoch:
         told["the event log"] = logged[1]
     if stores.mode is Mode.SNAPSHOT:

@@ -81,15 +81,15 @@ def _torn(file: Path, headed: int = 1) -> str | None:
     try:
         content = file.read_bytes()
     except FileNotFoundError:
-        return "it is not there"
+        return "the file is missing"
     if not content:
-        return "it has no bytes"
+        return "the file is empty"
     try:
         lines = content.decode().split("\n")
         if headed and not lines[0].startswith("v"):
-            return "it does not begin with a version"
+            return "the first line is not a version"
         if not lines[headed:]:
-            return "it ends behind its first line"
+            return "only its first line is there"
         for line in lines[headed:]:
             if line not in ("-", ""):
                 json.loads(line)
@@ -105,10 +105,10 @@ def _sums_that_differ(file: Path, content: bytes) -> str | None:
         return None
     size = int.from_bytes(sums[len(_MAGIC) : len(_MAGIC) + _NUMBER_BYTES], "big")
     if not sums.startswith(_MAGIC) or size < 1:
-        return f"its sums in {_sums(file).name} are damaged"
+        return f"its checksum file {_sums(file).name} is damaged"
     parts = [content[start : start + size] for start in range(0, len(content), size)]
     expected = b"".join(zlib.crc32(part).to_bytes(_NUMBER_BYTES, "big") for part in parts)
-    return None if sums[len(_MAGIC) + _NUMBER_BYTES :] == expected else "its bytes are not those that were written"
+    return None if sums[len(_MAGIC) + _NUMBER_BYTES :] == expected else "its content does not match its checksum"
 
 
 def _sums(file: Path) -> Path:

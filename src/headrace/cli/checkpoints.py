@@ -13,14 +13,14 @@ from headrace.cli.invocation import invocation_of
 from headrace.cli.printable import printable
 from headrace.cli.tables import text_table
 
-app = typer.Typer(help="How far flows are, and whether they can go on.", no_args_is_help=False, add_completion=False)
+app = typer.Typer(help="Progress and health of the flows' checkpoints.", no_args_is_help=False, add_completion=False)
 
 _COLUMNS = ("flow", "dataset", "epoch", "planned", "done", "in table", "state")
 
 
 @app.command("list")
 def list_checkpoints(context: typer.Context) -> None:
-    """Show each flow's epoch, its newest batches, and whether it can go on."""
+    """List the flows: epoch, newest batches, and state."""
     invocation = invocation_of(context)
     flows = invocation.open().checkpoints()
     text = text_table(_COLUMNS, map(_row, flows)) if flows else "no flow has run yet"
@@ -29,13 +29,13 @@ def list_checkpoints(context: typer.Context) -> None:
 
 @app.command("verify")
 def verify_checkpoints(context: typer.Context) -> None:
-    """Compare checkpoints, records, tables and the event log; exits with 1 when a flow cannot go on."""
+    """Check that checkpoints, records, tables and the event log agree; exits with 1 on a finding."""
     invocation = invocation_of(context)
     flows = invocation.open().checkpoints()
     problems = [flow.problem for flow in flows if flow.problem is not None]
     count = f"{len(flows)} flow{'' if len(flows) == 1 else 's'}"
     said = [*(printable(problem.render(), keep="\n") for problem in problems)]
-    said.append(f"{len(problems)} of {count} cannot go on" if problems else f"{count}, all can go on")
+    said.append(f"{len(problems)} of {count} cannot continue" if problems else f"{count} checked, no findings")
     invocation.result("\n\n".join(said), [_value(flow) for flow in flows])
     raise typer.Exit(FAILED if problems else DONE)
 
@@ -45,11 +45,11 @@ def repair_checkpoint(
     context: typer.Context,
     name: Annotated[str, typer.Argument(metavar="FLOW", help="A flow, or the dataset that it feeds.")],
 ) -> None:
-    """Set aside torn files that the flow can do without; its next update computes the batch once more."""
+    """Move damaged files away that the flow can do without; the next update runs the batch again."""
     invocation = invocation_of(context)
     moved = [str(file) for file in invocation.open().repair(name)]
-    text = "\n".join(f"set aside: {file}" for file in moved) or "nothing is torn"
-    invocation.result(printable(text, keep="\n"), {"set_aside": moved})
+    text = "\n".join(f"moved to {file}" for file in moved) or "nothing to repair"
+    invocation.result(printable(text, keep="\n"), {"moved": moved})
 
 
 def _row(flow: FlowHealth) -> Sequence[Any]:

@@ -83,16 +83,19 @@ def contradiction(batches: KnownBatches, tables: Iterable[KnownTable] = ()) -> C
     if batches.newest_epoch > batches.epoch:
         said = {"epoch": str(batches.epoch), "newest": str(batches.newest_epoch)}
         return Contradiction("FLOW.RECORD_OLD", said)
-    ahead = {"its table has": NONE if batches.committed is None else batches.committed, "done is": batches.done}
-    ahead |= {f"{store} has": batch for store, batch in batches.told.items()}
+    ahead = {"the table": NONE if batches.committed is None else batches.committed}
+    ahead |= {"the commit log of the checkpoint": batches.done, **batches.told}
     store, newest = max(ahead.items(), key=lambda one: one[1])
     if newest > batches.planned:
         return Contradiction(
-            "FLOW.CHECKPOINT_OLD", {"ahead": f"{store} batch {newest}", "planned": _batch(batches.planned)}
+            "FLOW.CHECKPOINT_OLD", {"ahead": f"{store} has batch {newest}", "planned": _batch(batches.planned)}
         )
     needed = batches.planned if batches.done == batches.planned else batches.planned - 1
     if batches.committed is not None and batches.committed < needed:
-        said = {"known": f"the target has {_batch(batches.committed)} of the flow", "needed": f"batch {needed} is done"}
+        said = {
+            "known": f"the target has {_batch(batches.committed)} of it",
+            "needed": f"the checkpoint is at batch {needed}",
+        }
         return Contradiction("FLOW.TABLE_OLD", said)
     for table in tables:
         if table.now < table.known:
@@ -102,8 +105,9 @@ def contradiction(batches: KnownBatches, tables: Iterable[KnownTable] = ()) -> C
 
 
 def _told(table: KnownTable) -> dict[str, str]:
+    read = "has read" if table.name == SOURCE else "left it at"
     now = f"{table.path} is gone, or another table" if table.now == NONE else f"{table.path} is at version {table.now}"
-    return {"known": now, "needed": f"it was at version {table.known}"}
+    return {"known": now, "needed": f"the flow {read} version {table.known}"}
 
 
 def _batch(number: int) -> str:

@@ -103,7 +103,7 @@ def test_a_checkpoint_whose_batches_are_all_gone_is_older_than_the_table(stream)
         rmtree(stream.checkpoint() / folder)
 
     assert stream.code == "FLOW.CHECKPOINT_OLD"
-    assert "Its table has batch 1;" in stream.health().problem.detail
+    assert "The table has batch 1, but" in stream.health().problem.detail
 
 
 def test_the_transaction_may_be_that_of_either_sink(stream):
