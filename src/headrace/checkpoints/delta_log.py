@@ -89,7 +89,7 @@ def open_table(path: str, version: int | None = None) -> DeltaTable | None:
     """The table at a path, as it is or was with a version; None where there is none.
 
     Raises:
-        PipelineError: STORAGE.TABLE_UNREADABLE.
+        PipelineError: STORAGE.TABLE_UNREADABLE, STORAGE.EMPTY_COMMIT.
     """
     if not (Path(path) / "_delta_log").is_dir():
         return None
@@ -103,9 +103,7 @@ def open_table(path: str, version: int | None = None) -> DeltaTable | None:
     newest = commit_file(Path(path), table.version())
     if newest.is_file() and newest.stat().st_size == 0:
         # Delta takes it for a commit of nothing, and whatever it held would be missing from then on.
-        raise PipelineError(
-            "STORAGE.TABLE_UNREADABLE", path=path, reason=f"its newest commit {newest.name} has no bytes"
-        )
+        raise PipelineError("STORAGE.EMPTY_COMMIT", file=newest)
     return table
 
 
