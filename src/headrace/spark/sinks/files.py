@@ -10,8 +10,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -24,6 +27,8 @@ from headrace.spark.sinks.sink import Batch, Guard
 # Names that begin so are passed over by readers of Spark, Hive and Auto Loader.
 _ASIDE = "_headrace"
 _DIGEST_LENGTH = 16
+# File systems whose FileContext replaces a file by another one in a single step.
+_RENAME_OVERWRITES = ("hdfs", "viewfs")
 
 
 @dataclass(frozen=True)
@@ -71,8 +76,17 @@ class FilesSink:
         return None
 
     def note_of(self, transaction: str, session: SparkSession) -> Note:
-        """The last batch that the folder's journal has of a transaction."""
-        return _Folder(session, self.path, f"{_ASIDE}/{_digest(transaction)}").journal().note
+        """The last batch that the folder has of a transaction, by its journal.
+
+        Journals of version 0.1 stayed as they were first written; what was published since is known by its names.
+        """
+        digest = _digest(transaction)
+        folder = _Folder(session, self.path, f"{_ASIDE}/{digest}")
+        journal = folder.journal()
+        if not journal.first_only:
+            return journal.note
+        numbers = [int(name["number"]) for file in folder.files(".") if (name := _published(digest).search(file))]
+        return Note(max([journal.note.batch, *numbers]))
 
     def _publish(self, folder: _Folder, journal: _Journal) -> None:
         """Give the files of a batch their names; safe to repeat after a crash."""
@@ -85,18 +99,27 @@ class FilesSink:
         self.guard.at(Point.WRITTEN)
 
 
+def _published(digest: str) -> re.Pattern[str]:
+    """The name of a file that was published."""
+    return re.compile(rf"(?:^|/){digest}--?\d+-(?P<number>\d{{10}})-\d{{5}}[^/]*$")
+
+
 def _digest(transaction: str) -> str:
     return hashlib.sha256(transaction.encode()).hexdigest()[:_DIGEST_LENGTH]
 
 
 @dataclass(frozen=True)
 class _Journal:
-    """The newest batch of a flow in an epoch, and the moves that are still to be made unless it is done."""
+    """The newest batch of a flow in an epoch, and the moves that are still to be made unless it is done.
+
+    One that is ``first_only`` is from a version that did not replace it.
+    """
 
     note: Note = field(default_factory=Note)
     draft: str = ""
     moves: tuple[tuple[str, str], ...] = ()
     done: bool = False
+    first_only: bool = False
 
 
 def _moves(files: Iterator[str], draft: str, names: str) -> Iterator[tuple[str, str]]:
@@ -113,11 +136,9 @@ class _Folder:
     def __init__(self, session: SparkSession, path: str, aside: str) -> None:
         jvm: Any = session._jvm  # noqa: SLF001 - Hadoop's file systems have no Python
         conf: Any = session._jsparkSession.sessionState().newHadoopConf()  # noqa: SLF001 - the same
-        self._jvm = jvm
+        self._jvm, self._conf = jvm, conf
         self._root = jvm.org.apache.hadoop.fs.Path(path)
         self._files = self._root.getFileSystem(conf)
-        manager = jvm.org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
-        self._atomic = manager.create(self._root, conf)
         self._aside = aside
         self._journal = f"{aside}/journal.json"
         self._moves_at_once = str(self._files.getUri().getScheme()) in ("file", "hdfs")
@@ -127,30 +148,44 @@ class _Folder:
         path = self._at(self._journal)
         if not self._files.exists(path):
             return _Journal()
-        stream = self._atomic.open(path)
+        stream = self._files.open(path)
         try:
             said = json.loads(self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
         finally:
             stream.close()
         note = Note(said["batch"], said.get("positions", ""))
-        return _Journal(note, said["draft"], tuple(map(tuple, said["moves"])), said["done"])
+        moves = tuple(map(tuple, said["moves"]))
+        return _Journal(note, said["draft"], moves, said["done"], first_only="positions" not in said)
 
     def note(self, journal: _Journal) -> None:
         """Store a journal in the place of the one before, whole or not at all."""
         noted = {"batch": journal.note.batch, "positions": journal.note.positions}
-        said = {**noted, "draft": journal.draft, "moves": journal.moves, "done": journal.done}
+        text = json.dumps({**noted, "draft": journal.draft, "moves": journal.moves, "done": journal.done})
         path = self._at(self._journal)
         self._files.mkdirs(path.getParent())
-        # Hadoop moves a file of a local disk and its checksum one after the other: a crash between the two would leave
-        # the new one with the old one's.
-        self._files.delete(self._at(f"{self._aside}/.journal.json.crc"), False)  # noqa: FBT003 - a file
-        stream = self._atomic.createAtomic(path, True)  # noqa: FBT003 - replaces the one before
-        try:
-            stream.write(bytearray(json.dumps(said).encode()))
-        except BaseException:
-            stream.cancel()
-            raise
+        scheme = str(self._files.getUri().getScheme())
+        if scheme == "file":
+            self._replace_locally(Path(str(path.toUri().getPath())), text)
+            return
+        if scheme in _RENAME_OVERWRITES:
+            checkpointing = self._jvm.org.apache.spark.sql.execution.streaming.checkpointing
+            manager = checkpointing.FileContextBasedCheckpointFileManager(path, self._conf)
+            stream = manager.createAtomic(path, True)  # noqa: FBT003 - replaces the one before
+        else:
+            # Where a file is an object, it is there once its upload is complete.
+            stream = self._files.create(path, True)  # noqa: FBT003 - the same
+        stream.write(bytearray(text.encode()))
         stream.close()
+
+    def _replace_locally(self, file: Path, text: str) -> None:
+        # Hadoop's FileSystem renames no file over another one here. Its sums are those of the file before.
+        file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
+        draft = file.with_name(f".{file.name}.{os.getpid()}")
+        with draft.open("w", encoding="utf-8") as stream:
+            stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())
+        draft.replace(file)
 
     def files(self, folder: str) -> Iterator[str]:
         """The files below a folder, but those that are none of the rows'."""
