@@ -42,6 +42,7 @@ SECTIONS = {
     "schedules": 200,
     "orders": 500,
     "state_orders": 40,
+    "stores": 300,
 }
 # Sections that are property tests with many examples: the tests, and what an example is.
 PROPERTIES = {
@@ -54,6 +55,10 @@ PROPERTIES = {
     "state_orders": (
         "tests/spark/test_stateful_results.py",
         "sets of events, in updates with a crash in each, through nine streams that keep state",
+    ),
+    "stores": (
+        "tests/spark/test_stores.py",
+        "stores of a flow that are restored, deleted or damaged between updates",
     ),
 }
 # Sections whose victims run a project of their own, and the places in it.

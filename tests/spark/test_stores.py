@@ -60,6 +60,11 @@ def deliver():
     return {SOURCE}
 """,
 }
+STATEFUL = f"""
+@dp.table
+def target():
+    return {SOURCE}.dropDuplicates(["id"])
+"""
 # What becomes of a store between two updates, by the places of its files in the storage.
 FLOW = "checkpoints/default/target/target"
 STORES = {
@@ -184,7 +189,7 @@ def story(tmp_path_factory, headrace_session):
         import os  # noqa: PLC0415 - the driver's environment
 
         folder = tmp_path_factory.mktemp(f"{kind}{next(numbers)}")
-        text = KINDS[kind].format(landing=str(folder / "landing"), out=str(folder / "out"))
+        text = KINDS.get(kind, STATEFUL).format(landing=str(folder / "landing"), out=str(folder / "out"))
         write_project(folder, {"transformations/code.py": f"from headrace import pipelines as dp\n{text}"}, {})
         return Story(kind, Pipeline(folder, folder / "storage", os.environ))
 
@@ -223,3 +228,19 @@ def test_a_store_that_is_older_torn_or_gone_costs_no_row_in_silence(story, kind,
     told.land()
     assert told.update() is None
     told.check(twice=twice)
+
+
+def test_state_that_cannot_be_read_is_named_and_a_flow_can_go_on_without_it(story):
+    told = story("stateful")
+    told.land()
+    assert told.update() is None
+    for file in (told.storage / STORES["checkpoint"] / "state").rglob("*.changelog"):
+        file.write_bytes(b"")
+    # What the process has in memory would do.
+    SparkSession.active()._jvm.org.apache.spark.sql.execution.streaming.state.StateStore.stop()
+    told.land()
+
+    code, hint = told.update()
+
+    assert (code, "--reset-checkpoint target" in hint) == ("FLOW.STATE_UNREADABLE", True)
+    assert told.update(reset_checkpoint=["target"]) is None

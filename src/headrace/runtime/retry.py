@@ -26,7 +26,9 @@ _PASSING_PREFIXES = (
 
 # Conditions of lasting errors whose class is not among the lasting ones.
 _LASTING_PREFIXES = (
+    "CANNOT_LOAD_STATE_STORE",
     "CAST_",
+    "CHECKPOINT_FILE_CHECKSUM_VERIFICATION_FAILED",
     "DELTA_SOURCE_TABLE_IGNORE_CHANGES",
     "DELTA_SOURCE_IGNORE_DELETE",
     "DELTA_STREAMING",

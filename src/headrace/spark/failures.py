@@ -61,6 +61,8 @@ _ADVICE = {
     "DATA_SOURCE_NOT_FOUND": "Correct the format's name, or name its connector under connectors in the settings.",
     "STREAMING_OUTPUT_MODE": "Add withWatermark before the aggregation, or make the dataset a materialized view.",
 }
+# How Spark begins what it says of files of a stream's state that are missing or damaged.
+_UNREADABLE_STATE = ("CANNOT_LOAD_STATE_STORE", "CHECKPOINT_FILE_CHECKSUM_VERIFICATION_FAILED")
 # What Delta says when a table that is read as a stream is no longer the one, or no longer has the rows, that the
 # checkpoint knows.
 _REBUILT_INPUT = frozenset(
@@ -180,6 +182,8 @@ def _known_problem(
             condition=inner.condition,
             reason=said,
         )
+    if (inner.condition or "").startswith(_UNREADABLE_STATE):
+        return PipelineError("FLOW.STATE_UNREADABLE", location=place, flow=flow.name, name=flow.target, reason=said)
     if inner.condition in _OTHER_STATE:
         return PipelineError(
             "FLOW.STATE_CHANGED", location=place, flow=flow.name, name=flow.target, changes=said, otherwise=""
