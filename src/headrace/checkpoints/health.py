@@ -43,6 +43,11 @@ class FlowHealth:
         """Whether it has a checkpoint."""
         return self.stores.mode.streams
 
+    @property
+    def counts_batches(self) -> bool:
+        """Whether the batches have numbers that stores agree on; a view is computed anew each time."""
+        return self.streams or self.stores.mode is Mode.SNAPSHOT
+
 
 def health_of_flows(
     layout: StorageLayout,

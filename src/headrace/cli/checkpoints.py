@@ -65,7 +65,7 @@ def _value(flow: FlowHealth) -> dict[str, Any]:
         "epoch": batches.epoch,
         "planned": shown(batches.planned),
         "done": shown(batches.done),
-        "committed": None if batches.committed is None else shown(batches.committed),
+        "committed": shown(batches.committed) if batches.committed is not None and flow.counts_batches else None,
         "state": word_of(flow),
         "checkpoint": str(flow.stores.place),
         "problem": None if flow.problem is None else flow.problem.to_json(),

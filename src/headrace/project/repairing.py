@@ -31,9 +31,11 @@ def repaired(
     _chosen(look(), name, settings.naming)
     with Lease(Path(settings.layout.lease), host_name(environ), time.time):
         stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
-        moved = [file for flow in _chosen(look(), name, settings.naming) for file in repair(flow, stamp)]
-        for flow in _chosen(look(), name, settings.naming):
-            if flow.problem is not None:
+        chosen = _chosen(look(), name, settings.naming)
+        moved = [file for flow in chosen for file in repair(flow, stamp)]
+        files = {flow.stored.file for flow in chosen}
+        for flow in look():
+            if flow.stored.file in files and flow.problem is not None:
                 problem = flow.problem
                 raise PipelineError(
                     "CHECKPOINTS.NOT_MENDABLE",
