@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from headrace.checkpoints.damage import Damage, damage_of
 from headrace.checkpoints.deliveries import last_delivered
-from headrace.checkpoints.delta_log import TableState, open_table, table_version
+from headrace.checkpoints.delta_log import TableState, committed_transaction, open_table, table_version
 from headrace.checkpoints.flow_stores import MEMORY, TABLE, FlowStores
 from headrace.checkpoints.offsets import newest_batches, query_id_of, read_progress
 from headrace.checkpoints.seeding import newest_seeded
@@ -34,26 +34,29 @@ def contradiction_of(stores: FlowStores, tables_read: Iterable[TableState]) -> C
     if not stores.mode.streams and stores.mode is not Mode.SNAPSHOT:
         return None
     lost = stores.mode.streams and not (stores.checkpoint / "metadata").is_file()
-    if lost and (stores.ran or _newest_of(stores, [stores.transaction]) != NONE):
+    if lost and (stores.ran or committed_transaction(stores.tables[TABLE], stores.transaction) is not None):
         # A flow without rules commits under an id that lies in its checkpoint: its record, or else the event log, tells
         # that it ran. One with rules has left its transactions in the table, even if both are gone.
         return Contradiction("FLOW.CHECKPOINT_LOST", {"checkpoint": str(stores.checkpoint)})
-    damage = damage_of_stores(stores)
+    batches = batches_of(stores)
+    damage = _damage(stores, batches)
     if damage is not None:
         said = {"file": str(damage.file), "reason": damage.reason, "checkpoint": str(stores.checkpoint)}
         return Contradiction("FLOW.CHECKPOINT_TORN" if damage.mendable else "FLOW.CHECKPOINT_DAMAGED", said)
-    found = contradiction(batches_of(stores), [*_own_tables(stores), *_tables_read(stores, tables_read)])
+    found = contradiction(batches, [*_own_tables(stores), *_tables_read(stores, tables_read)])
     places = {"checkpoint": str(stores.place), "file": str(stores.file)}
     return None if found is None else replace(found, said={**found.said, **places})
 
 
 def damage_of_stores(stores: FlowStores) -> Damage | None:
     """The file of a flow's checkpoint that keeps it from going on because it is torn, or None."""
-    if not stores.mode.streams:
-        return None
-    batches = batches_of(stores)
+    return _damage(stores, batches_of(stores))
+
+
+def _damage(stores: FlowStores, batches: KnownBatches) -> Damage | None:
     # That the checkpoint says so itself is not what another store knows.
-    return damage_of(stores.checkpoint, newest_known(replace(batches, done=NONE)))
+    known = newest_known(replace(batches, done=NONE))
+    return damage_of(stores.checkpoint, known) if stores.mode.streams else None
 
 
 def batches_of(stores: FlowStores) -> KnownBatches:
@@ -80,15 +83,8 @@ def _committed(stores: FlowStores) -> int | None:
     if table is None or any(key.casefold() == _FORGETS for key in table.metadata().configuration):
         return None
     query_id = query_id_of(stores.checkpoint)
-    newest = _newest_of(stores, [stores.transaction, *([query_id] if query_id else [])])
-    return max(newest, newest_seeded(stores.checkpoint))
-
-
-def _newest_of(stores: FlowStores, transactions: Iterable[str]) -> int:
-    """The greatest number under which one of several transactions is in a flow's table; -1 for none."""
-    table = open_table(stores.tables[TABLE])
-    versions = [] if table is None else [table.transaction_version(name) for name in transactions]
-    return max((version for version in versions if version is not None), default=NONE)
+    known = [table.transaction_version(name) for name in (stores.transaction, query_id) if name is not None]
+    return max(newest_seeded(stores.checkpoint), *(NONE if version is None else version for version in known))
 
 
 def _own_tables(stores: FlowStores) -> list[KnownTable]:
