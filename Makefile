@@ -56,7 +56,7 @@ check: $(READY) ## format, lint, types, import contracts and house rules; no JVM
 bench: $(READY) ## measure side by side with peers; ARGS="--only NAME --rows N --repeats N" for less
 	@$(BIN)/python bench/run.py $(ARGS)
 
-campaign: $(READY) ## kill, stop and race real updates; ARGS="--only kill --seed 7 --points 40 --master local[2]"
+campaign: $(READY) ## kill, stop and race real updates; ARGS="--only kill --seed 7 --points 40 --master local[2]", ARGS="--only soak --minutes 120"
 	@$(BIN)/python -m campaign $(ARGS)
 
 conformance: $(READY) ## run the code examples of documents; DOCS=folder, ARGS="--only 000-02 --publish"

@@ -21,6 +21,9 @@ from campaign.arena import ROOT, Arena, CampaignError, environment, forget
 from campaign.kills import Verdict, hit_all
 from campaign.places import Choice, Shot, Spans, chosen, of_merges, of_states
 from campaign.report import Judged, command, entry, page, stored
+from campaign.soak import grown, soak
+from campaign.soak import page as soak_page
+from campaign.soak import stored as stored_samples
 from campaign.strike import Who
 from campaign.workload import Scenario
 from campaign.zombies import race_all, stop_all
@@ -43,6 +46,7 @@ SECTIONS = {
     "orders": 500,
     "state_orders": 40,
     "stores": 300,
+    "soak": 1,
 }
 # Sections that are property tests with many examples: the tests, and what an example is.
 PROPERTIES = {
@@ -61,6 +65,9 @@ PROPERTIES = {
         "stores of a flow that are restored, deleted or damaged between updates",
     ),
 }
+# The section that runs one update for long, and how long.
+SOAK, SOAK_MINUTES = "soak", 120.0
+SOAK_PAGE = PAGE.with_name("long-run.md")
 # Sections whose victims run a project of their own, and the places in it.
 OWN_PLACES: Mapping[str, tuple[Scenario, Callable[[Spans], Iterator[Choice]]]] = {
     "changes": (Scenario.CHANGES, of_merges),
@@ -82,6 +89,7 @@ class Asked:
     examples: int | None
     goes_on: bool
     publish: bool
+    minutes: float = SOAK_MINUTES
 
     def count(self, section: str) -> int:
         """How many points of a section there are."""
@@ -98,6 +106,7 @@ class Asked:
         words += ["--point", str(self.point)] if self.point else []
         words += ["--examples", str(self.examples)] if self.examples else []
         words += ["--go-on"] if self.goes_on else []
+        words += ["--minutes", str(self.minutes)]
         return [*words, *(["--publish"] if self.publish else [])]
 
 
@@ -110,7 +119,7 @@ def main(words: Sequence[str]) -> int:
         return max(subprocess.run(call, cwd=ROOT, env=environment(), check=False).returncode for call in calls)
     (master,) = asked.masters
     failed = 0
-    fought = [section for section in asked.sections if section not in PROPERTIES]
+    fought = [section for section in asked.sections if section not in PROPERTIES and section != SOAK]
     if fought:
         began = time.monotonic()
         print(f"{master}: uninterrupted updates to compare with", flush=True)
@@ -122,6 +131,7 @@ def main(words: Sequence[str]) -> int:
             arena.close()
     if master == MASTERS[0]:
         failed += sum(_property(section, asked) for section in asked.sections if section in PROPERTIES)
+        failed += _soak(asked) if SOAK in asked.sections else 0
     return 1 if failed else 0
 
 
@@ -142,13 +152,15 @@ def _asked(words: Sequence[str]) -> Asked:
     parser.add_argument("--examples", type=int, help="of each property test (default: its own number)")
     parser.add_argument("--master", action="append", help=f"may be repeated (default: {' and '.join(MASTERS)})")
     parser.add_argument("--go-on", action="store_true", help="leave out the points that an earlier call has judged")
+    parser.add_argument("--minutes", type=float, default=SOAK_MINUTES, help="of the soak (default: 120)")
     parser.add_argument("--publish", action="store_true", help=f"write the results into {PAGE.relative_to(ROOT)}")
     given = parser.parse_args(words)
     sections = tuple(given.only.split(",")) if given.only else tuple(SECTIONS)
     if unknown := sorted(set(sections) - SECTIONS.keys()):
         parser.error(f"there is no section {', '.join(unknown)}")
     masters = tuple(given.master or MASTERS)
-    return Asked(sections, given.seed, masters, given.points, given.point, given.examples, given.go_on, given.publish)
+    which = (given.points, given.point, given.examples, given.go_on, given.publish, given.minutes)
+    return Asked(sections, given.seed, masters, *which)
 
 
 def _section(arena: Arena, section: str, asked: Asked) -> int:
@@ -205,6 +217,22 @@ def _property(section: str, asked: Asked) -> int:
     what = f"{examples} {kind}"
     verdict = Verdict(1, what, True, code, time.monotonic() - began, faults)  # noqa: FBT003
     return _store(section, MASTERS[0], asked, [verdict.to_json()], examples)
+
+
+def _soak(asked: Asked) -> int:
+    """A long run; how many measures grow."""
+    print(f"\nsoak, {asked.minutes:g} minutes", flush=True)
+    samples = []
+    for sample in soak(WORK / SOAK, asked.minutes, environment()):
+        samples.append(sample)
+        print(f"  {sample}", flush=True)
+    (WORK / f"{SOAK}.jsonl").write_text(stored_samples(samples), encoding="utf-8")
+    if asked.publish:
+        SOAK_PAGE.write_text(soak_page(samples, asked.minutes, os.cpu_count() or 1), encoding="utf-8")
+    over = grown(samples)
+    told = [f"  {name} grows: {before:g}, then {after:g}" for name, (before, after) in over.items()]
+    print("\n".join(told) or "  flat")
+    return len(over)
 
 
 def _store(

@@ -21,7 +21,7 @@ from campaign.workload import LOADED, Ground, Scenario
 from headrace.model.outcome import Outcome, UpdateState
 from headrace.plan.loads import Backfill
 from headrace.plan.steps import Plan
-from headrace.project.lease import LeaseTerms
+from headrace.project.holders import LeaseTerms
 from headrace.project.open import Project
 from headrace.project.rehearsal import Rehearsal
 from headrace.runtime.seam import Point, Seam, walk_past

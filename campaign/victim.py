@@ -18,8 +18,7 @@ from typing import Any
 from campaign.places import Pass
 from campaign.strike import Who, strike
 from headrace.cli.main import call
-from headrace.project.holders import read_holder
-from headrace.project.lease import LeaseTerms
+from headrace.project.holders import LeaseTerms, read_holder
 from headrace.project.open import Project
 from headrace.project.rehearsal import Rehearsal
 from headrace.runtime.seam import Point

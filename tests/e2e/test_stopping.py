@@ -10,6 +10,7 @@ import sys
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from headrace.events.reader import EventReader
@@ -114,3 +115,36 @@ def test_given_an_update_that_runs_when_another_starts_then_it_exits_3_and_names
     assert second.returncode == 3
     assert f"Process {update.pid} " in second.stderr
     assert update.returncode == 0
+
+
+GUARD = "tests/unit/engine/test_lease.py::test_a_second_signal_breaks_off_what_runs_and_a_third_does_what_it_did"
+
+
+@pytest.mark.long(guard=GUARD)
+def test_given_sigterm_to_all_processes_when_a_continuous_update_runs_then_it_ends_well(shop: Path) -> None:
+    update = started(shop, "--continuous")
+    wait_until_in(shop, "revenue_by_day", FlowState.IDLE)
+    # As a service manager does: the JVM, which is in a session of its own, is told as well.
+    for process in (*psutil.Process(update.pid).children(recursive=True), psutil.Process(update.pid)):
+        process.send_signal(signal.SIGTERM)
+    stdout, stderr = update.communicate(timeout=DEADLINE_S)
+
+    assert (update.returncode, json.loads(stdout)["state"]) == (0, "COMPLETED"), stderr
+    assert totals(shop) == WHOLE
+
+
+@pytest.mark.long(guard=GUARD)
+def test_given_a_second_sigterm_when_an_update_ends_then_no_flow_is_left_running(shop: Path) -> None:
+    update = started(shop, "--continuous")
+    wait_until_running(shop, "orders")
+    for _ in range(2):
+        update.send_signal(signal.SIGTERM)
+        time.sleep(0.3)
+    _, stderr = update.communicate(timeout=DEADLINE_S)
+    status = json.loads(without_java(shop, "status", "--output", "json").stdout)
+
+    assert update.returncode == 0, stderr
+    assert "Traceback" not in stderr
+    assert {flow["state"] for flow in status["flows"]} <= {"COMPLETED", "CANCELED"}
+    assert finished(shop)["state"] == "COMPLETED"
+    assert totals(shop) == WHOLE

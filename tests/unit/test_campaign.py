@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields, replace
 from datetime import datetime, timedelta
 from itertools import pairwise
 
@@ -12,13 +13,15 @@ from campaign.kills import Verdict
 from campaign.oracle import Picture, differences
 from campaign.places import File, Moment, Pass, Span, chosen, of_merges, of_states
 from campaign.report import Judged, entry, page, stored
+from campaign.soak import Sample, grown
+from campaign.soak import page as soak_page
 from campaign.state import EVENTS, KEEPING, differing, rows_of_slice
 from campaign.strike import Who
 from campaign.victim import Order, Trap
 from campaign.workload import STREAMS, Scenario
 
 from headrace.model.outcome import FlowCounts
-from headrace.project.lease import LeaseTerms
+from headrace.project.holders import LeaseTerms
 from headrace.runtime.seam import Point
 from headrace.testing.rows import SortedRows
 
@@ -197,3 +200,30 @@ def test_a_later_call_goes_on_from_what_was_judged_and_another_begins_anew(tmp_p
 
     assert [verdict["number"] for verdict in Judged(file, kept=True).verdicts] == [1, 2]
     assert Judged(file, kept=False).numbers == frozenset()
+
+
+def soaked(**of_last):
+    """Samples of a flat run, but for what its last quarter has."""
+    flat = {field.name: 100 for field in fields(Sample)}
+    samples = [Sample(**{**flat, "minute": number, "cpu_s": number, "batches": number}) for number in range(16)]
+    return [replace(sample, **of_last) if number >= 11 else sample for number, sample in enumerate(samples)]
+
+
+@pytest.mark.parametrize(
+    ("of_last", "expected"),
+    [
+        ({}, set()),
+        ({"heap_mb": 110, "python_threads": 105}, set()),
+        ({"heap_mb": 111}, {"heap_mb"}),
+        ({"java_threads": 116, "python_files": 111, "python_mb": 120}, {"java_threads", "python_files", "python_mb"}),
+    ],
+)
+def test_a_long_run_is_flat_when_its_last_quarter_has_what_its_second_had(of_last, expected) -> None:
+    assert set(grown(soaked(**of_last))) == expected
+
+
+def test_a_batch_that_costs_more_and_more_is_growth() -> None:
+    samples = [replace(sample, cpu_s=float(number**2)) for number, sample in enumerate(soaked())]
+
+    assert set(grown(samples)) == {"cpu_s_per_batch"}
+    assert "| cpu s per batch |" in soak_page(samples, 15, 2)

@@ -34,6 +34,7 @@ def test_settings_are_in_files_of_this_user_alone_while_the_jvm_starts(monkeypat
         options = (folder / "java-options").read_text()
 
     assert words[2:] == ["--load-spark-defaults", "pyspark-shell"]
+    assert "BASH_ENV" not in os.environ
     assert (modes, oct(folder.stat().st_mode & 0o777) if folder.exists() else "gone") == ({"0o600"}, "gone")
     assert "PYSPARK_SUBMIT_ARGS" not in os.environ
     assert "my\\u002etoken=pa\\u0020ss\\u0022w\\u00f6rd\\u000a\\u005c\n" in settings

@@ -58,6 +58,9 @@ def _failure(outcome: Outcome, log: Path | None) -> Iterator[str]:
 
 def _headline(outcome: Outcome) -> str:
     began = outcome.started_at.strftime("%Y-%m-%d %H:%M:%S %Z").strip()
+    if outcome.state is UpdateState.LOST:
+        said = "its process has ended without a result; `headrace run` goes on where it stood"
+        return f"update {outcome.update_id} LOST, began {began} ({printable(outcome.cause)}): {said}"
     if outcome.ended_at is None:
         return f"update {outcome.update_id} {outcome.state.value} since {began} ({printable(outcome.cause)})"
     seconds = (outcome.ended_at - outcome.started_at).total_seconds()

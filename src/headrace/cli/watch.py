@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -20,6 +22,7 @@ from headrace.events.reader import EventReader
 from headrace.events.types import TERMINAL_UPDATE_STATES, UpdateCreated, UpdateMoved
 from headrace.model.outcome import UpdateState
 from headrace.plan.inactive import INACTIVE
+from headrace.project.holders import as_it_stands, host_name
 
 POLL_S = 0.5
 _ENDS = frozenset(state.value for state in TERMINAL_UPDATE_STATES)
@@ -28,10 +31,11 @@ Row = Mapping[str, Any]
 
 
 def status(context: typer.Context) -> None:
-    """Show the last update, its flows, what was set aside, and what is inactive; exits with 1 when it failed."""
+    """Show the last update, its flows, what was set aside, and what is inactive; exits with 1 unless it is well."""
     invocation = invocation_of(context)
     reader = invocation.place.reader()
-    outcome = reader.outcome()
+    lease = Path(invocation.place.settings().layout.lease)
+    outcome = as_it_stands(reader.outcome(), lease, host_name(os.environ), time.time)
     if outcome is None:
         invocation.result("no update yet", None)
         return
@@ -39,7 +43,7 @@ def status(context: typer.Context) -> None:
     inactive = [said.message for said in reader.warnings(outcome.update_id) if said.code in INACTIVE]
     lines = [text, *(f"inactive: {printable(message)}" for message in inactive)]
     invocation.result("\n".join(lines), {**outcome.to_json(), "inactive": inactive})
-    raise typer.Exit(FAILED if outcome.state is UpdateState.FAILED else DONE)
+    raise typer.Exit(FAILED if outcome.state in (UpdateState.FAILED, UpdateState.LOST) else DONE)
 
 
 def events(

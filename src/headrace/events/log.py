@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from deltalake import DeltaTable, write_deltalake
+from deltalake import DeltaTable, PostCommitHookProperties, write_deltalake
 
 from headrace.errors import PipelineError
 from headrace.events.envelope import SCHEMA, Origin, Stamp, seq_no_of, to_row
@@ -28,14 +28,21 @@ FLUSH_INTERVAL_S = 0.5
 # Above this many files, closing the log puts the small ones together; an update that goes on does so now and then.
 COMPACT_ABOVE_FILES = 64
 COMPACT_EVERY_APPENDS = 500
+# A reader that opens the log reads the commits behind the last checkpoint one by one.
+CHECKPOINT_EVERY_APPENDS = 100
 
 # Statistics on two columns only: ids are in time order and so skip files for every question, and statistics on all
 # leaves doubled the time of an append. A file that reached the target size is not rewritten by the next compaction.
 TABLE_PROPERTIES = {
     "delta.dataSkippingStatsColumns": "id,event_type",
     "delta.targetFileSize": str(16 * 1024 * 1024),
-    "delta.logRetentionDuration": "interval 7 days",
+    # Nobody reads an old version of the log: files that were put together are deleted by the next compaction but for
+    # those of the last hour, which a reader may be at.
+    "delta.deletedFileRetentionDuration": "interval 1 hours",
+    "delta.logRetentionDuration": "interval 1 hours",
 }
+# Both are done beside the writers, who would wait for them.
+_NO_CHECKPOINT = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -47,12 +54,16 @@ class EventLog:
     Durability: see :func:`headrace.events.types.durable`; any other event is stored within about half a second, with
     the next durable one, or by :meth:`close`.
 
+    Upkeep, which puts small files together and deletes what nobody reads, is done beside the writers: they do not wait.
+
     Args:
         path: the table, ``system/events`` of the storage; made by the first write.
         origin: goes with every event.
         clock: the time, with a zone.
         new_id: a text that no other call ever gave.
         redact: takes secrets out of a text.
+        told: gets each row.
+        upkeep: of the table at a path; *compacts* says whether small files are put together.
     """
 
     def __init__(
@@ -64,6 +75,7 @@ class EventLog:
         new_id: Callable[[], str],
         redact: Callable[[str], str] = str,
         told: Callable[[Mapping[str, Any]], None] = lambda _row: None,
+        upkeep: Callable[[str, bool], None] | None = None,
     ) -> None:
         self._path = path
         self._origin = origin
@@ -71,11 +83,14 @@ class EventLog:
         self._new_id = new_id
         self._redact = redact
         self._told = told
+        self._upkeep = upkeep or keep_up
         self._instance = new_id()
         self._table: DeltaTable | None = None
         self._opened = False
         self._last_seq_no = 0
         self._appends = 0
+        self._kept_up_at = self._compacted_at = 0
+        self._keeper: threading.Thread | None = None
         self._pending: list[dict[str, Any]] = []
         self._order = threading.Lock()
         self._writing = threading.Lock()
@@ -117,6 +132,9 @@ class EventLog:
             except REFUSALS as error:
                 with self._order:
                     self._pending = rows + self._pending
+                # The next try finds the table as it is then, whatever became of the version that is known.
+                with suppress(*REFUSALS):
+                    self._table = DeltaTable(self._path) if DeltaTable.is_deltatable(self._path) else None
                 raise self._not_written(error) from error
 
     def close(self) -> None:
@@ -129,10 +147,12 @@ class EventLog:
             self._closing.set()
         if self._flusher.is_alive():
             self._flusher.join()
+        if self._keeper is not None:
+            self._keeper.join()
         self.flush()
         with self._writing:
             if self._table is not None:
-                _compact(self._table)
+                self._upkeep(self._path, True)  # noqa: FBT003 - it compacts
                 self._table = None
 
     def __enter__(self) -> Self:
@@ -159,7 +179,7 @@ class EventLog:
             return
         try:
             if DeltaTable.is_deltatable(self._path):
-                self._table = DeltaTable(self._path)
+                self._table = _with_properties(DeltaTable(self._path))
                 self._last_seq_no = _last_seq_no(self._table)
         except REFUSALS as error:
             raise self._not_written(error) from error
@@ -170,7 +190,7 @@ class EventLog:
         data = pa.Table.from_pylist(rows, SCHEMA)
         self._appends += 1
         if self._table is not None:
-            write_deltalake(self._table, data, mode="append")
+            write_deltalake(self._table, data, mode="append", post_commithook_properties=_NO_CHECKPOINT)
             return
         write_deltalake(self._path, data, mode="append", configuration=TABLE_PROPERTIES)
         self._table = DeltaTable(self._path)
@@ -183,14 +203,21 @@ class EventLog:
             # The events are kept; the next durable one, or close, reports it to the update.
             with suppress(PipelineError):
                 self.flush()
-            if self._appends >= COMPACT_EVERY_APPENDS:
-                self._compact_now()
+            if self._appends - self._kept_up_at >= CHECKPOINT_EVERY_APPENDS:
+                self._keep_up()
 
-    def _compact_now(self) -> None:
-        with self._writing:
-            self._appends = 0
-            if self._table is not None:
-                _compact(self._table)
+    def _keep_up(self) -> None:
+        """Start the upkeep in a thread of its own, unless the last one is not done yet."""
+        if self._keeper is not None and self._keeper.is_alive():
+            return
+        self._kept_up_at = self._appends
+        compacts = self._appends - self._compacted_at >= COMPACT_EVERY_APPENDS
+        if compacts:
+            self._compacted_at = self._appends
+        self._keeper = threading.Thread(
+            target=self._upkeep, args=(self._path, compacts), name="headrace-events-upkeep", daemon=True
+        )
+        self._keeper.start()
 
 
 def _last_seq_no(table: DeltaTable) -> int:
@@ -203,18 +230,34 @@ def _last_seq_no(table: DeltaTable) -> int:
     )
 
 
-def _compact(table: DeltaTable) -> None:
-    """Rewrite small files as few; no row is lost, and readers of the older version keep their files for a week.
+def keep_up(path: str, compacts: bool) -> None:  # noqa: FBT001 - the one thing that it may do besides
+    """Write a checkpoint of the log at a path, and delete commits and files that nobody reads any more.
 
-    Files that were put together longer ago than that are deleted.
+    No row is lost, and readers of an older version keep its files for an hour. Writers may append meanwhile.
+
+    Args:
+        path: the table.
+        compacts: first put small files together, if there are many.
     """
     try:
-        table.update_incremental()
-        if len(table.file_uris()) <= COMPACT_ABOVE_FILES:
-            return
-        table.optimize.compact()
+        table = DeltaTable(path)
+        if compacts:
+            if len(table.file_uris()) <= COMPACT_ABOVE_FILES:
+                return
+            table.optimize.compact(post_commithook_properties=_NO_CHECKPOINT)
+            # Checkpoints forget files that were taken out long ago: all that lie there are looked at.
+            table.vacuum(dry_run=False, full=True, post_commithook_properties=_NO_CHECKPOINT)
         table.create_checkpoint()
-        table.vacuum(dry_run=False)
+        table.cleanup_metadata()
     except REFUSALS as error:
-        # Tidying is a favour to readers: the next update tries again.
+        # A favour to readers: the next time tries again.
         _LOGGER.info("the event log was not compacted: %s", error)
+
+
+def _with_properties(table: DeltaTable) -> DeltaTable:
+    """The table with the properties of new ones; an earlier version kept files for longer."""
+    given = table.metadata().configuration
+    changed = {key: value for key, value in TABLE_PROPERTIES.items() if given.get(key) != value}
+    if changed:
+        table.alter.set_table_properties(changed, raise_if_not_exists=False)
+    return table

@@ -168,9 +168,9 @@ class EventReader:
 
     def _newest(self) -> DeltaTable | None:
         try:
-            if self._table is not None:
-                self._table.update_incremental()
-            elif DeltaTable.is_deltatable(self._path):
+            if self._table is not None and not _updated(self._table):
+                self._table = None
+            if self._table is None and DeltaTable.is_deltatable(self._path):
                 self._table = DeltaTable(self._path)
         except REFUSALS as error:
             raise self._unreadable(error) from error
@@ -178,6 +178,15 @@ class EventReader:
 
     def _unreadable(self, error: BaseException) -> PipelineError:
         return PipelineError("EVENTS.NOT_READABLE", path=self._path, reason=reason_of(error))
+
+
+def _updated(table: DeltaTable) -> bool:
+    """Bring a table to its newest version; False when the commits in between are gone."""
+    try:
+        table.update_incremental()
+    except REFUSALS:
+        return False
+    return True
 
 
 def _pylist(table: pa.Table) -> list[dict[str, Any]]:

@@ -22,6 +22,7 @@ from headrace.events.types import (
     UpdateMoved,
 )
 from headrace.model.outcome import (
+    GOING_ON,
     FlowCounts,
     FlowOutcome,
     FlowState,
@@ -135,6 +136,10 @@ class Replay:
     def total(self) -> Totaled:
         """The counts of all batches so far, as one event."""
         return self._tally.total()
+
+    def going_on(self) -> tuple[FlowOutcome, ...]:
+        """The flows that have not ended."""
+        return tuple(flow for flow in self._flows.values() if flow.state in GOING_ON)
 
     def outcome(self) -> Outcome | None:
         """The update as far as it is known; None before the first event."""

@@ -175,7 +175,8 @@ class BatchDone:
     epoch: int
     batch_id: int
     counts: FlowCounts = FlowCounts()
-    duration_ms: int = 0
+    # None where it is not known, as of a batch that a crash has interrupted after its commit.
+    duration_ms: int | None = None
     # Which way change events or a snapshot took into their table; None for other flows, and where nothing had changed.
     merge_path: MergePath | None = None
     # How what they do was written; None where its commit does not tell.

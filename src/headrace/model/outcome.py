@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import Enum
 from typing import Any
@@ -11,9 +11,13 @@ from headrace.model.expectations import ExpectationCount
 
 
 class UpdateState(str, Enum):
-    """How an update ended; RUNNING is seen by readers of the event log only."""
+    """How an update ended; RUNNING and LOST are seen by readers of the event log only.
+
+    Of one that is LOST, the process ended without a word, as one that was killed.
+    """
 
     RUNNING = "RUNNING"
+    LOST = "LOST"
     COMPLETED = "COMPLETED"
     FAILED = "FAILED"
     CANCELED = "CANCELED"
@@ -33,6 +37,11 @@ class FlowState(str, Enum):
     UP_TO_DATE = "UP_TO_DATE"
     CANCELED = "CANCELED"
     EXCLUDED = "EXCLUDED"
+    # Where it stood when the process of its update was lost is not known.
+    LOST = "LOST"
+
+
+GOING_ON = frozenset({FlowState.QUEUED, FlowState.STARTING, FlowState.RUNNING, FlowState.IDLE, FlowState.RETRYING})
 
 
 @dataclass(frozen=True)
@@ -238,6 +247,11 @@ class Outcome:
     ended_at: datetime | None
     flows: tuple[FlowOutcome, ...]
     error: dict[str, Any] | None = None
+
+    def lost(self) -> Outcome:
+        """The same of an update whose process is gone: it does not run any more, though no event says so."""
+        flows = (replace(flow, state=FlowState.LOST) if flow.state in GOING_ON else flow for flow in self.flows)
+        return replace(self, state=UpdateState.LOST, flows=tuple(flows))
 
     def to_json(self) -> dict[str, Any]:
         """The outcome as the contract's JSON object."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import time
 import uuid
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -14,9 +16,26 @@ from typing import Any
 import psutil
 
 from headrace.connectors.java import is_spark, was_started_by
+from headrace.model.outcome import Outcome, UpdateState
 
+RENEW_EVERY_S = 5.0
+EXPIRES_AFTER_S = 30.0
 # No process has such an id, and no clock such a time.
 _TOO_MUCH = 1 << 32
+
+
+@dataclass(frozen=True)
+class LeaseTerms:
+    """How often a holder says that it lives, and how long it is believed to without saying so.
+
+    All updates of a pipeline have the same terms, or one takes from the other what it still holds.
+    """
+
+    renew_every_s: float = RENEW_EVERY_S
+    expires_after_s: float = EXPIRES_AFTER_S
+
+
+USUAL_TERMS = LeaseTerms()
 
 
 @dataclass(frozen=True)
@@ -116,6 +135,48 @@ def _moment(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < _TOO_MUCH:
         raise TypeError
     return float(value)
+
+
+def host_name(environ: Mapping[str, str]) -> str:
+    """This machine's name; ``HEADRACE_HOST`` tells machines apart that have the same one, such as containers."""
+    return environ.get("HEADRACE_HOST") or socket.gethostname()
+
+
+def is_held(file: Path, host: str, now: Callable[[], float], terms: LeaseTerms | None = None) -> bool:
+    """Whether the holder of a lease lives: by its process on this host, by when it was seen last on another one.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    holder = read_holder(file)
+    if holder is None or holder.released:
+        return False
+    return holder.python.lives if holder.host == host else is_seen(file, holder, now, terms or USUAL_TERMS)
+
+
+def as_it_stands(outcome: Outcome | None, file: Path, host: str, now: Callable[[], float]) -> Outcome | None:
+    """What the event log says of the latest update, and LOST instead of RUNNING when nobody holds its lease."""
+    if outcome is None or outcome.state is not UpdateState.RUNNING:
+        return outcome
+    try:
+        return outcome if is_held(file, host, now) else outcome.lost()
+    except OSError:
+        # Who holds it cannot be told.
+        return outcome
+
+
+def is_seen(file: Path, holder: Holder, now: Callable[[], float], terms: LeaseTerms) -> bool:
+    """Whether a holder on another host has been seen lately, or is seen now if its clock is ahead of ours."""
+    age_s = now() - holder.renewed_at
+    if age_s >= -terms.expires_after_s:
+        return age_s < terms.expires_after_s
+    # How long ago that was cannot be told: a holder that lives renews the file while we look.
+    deadline = time.monotonic() + terms.expires_after_s
+    while time.monotonic() < deadline:
+        if read_holder(file) != holder:
+            return True
+        time.sleep(min(terms.renew_every_s / 10, 0.5))
+    return False
 
 
 def write_holder(file: Path, holder: Holder) -> None:

@@ -10,41 +10,24 @@ from __future__ import annotations
 
 import fcntl
 import os
-import socket
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import IO, TYPE_CHECKING
 
 from headrace.errors import PipelineError
-from headrace.project.holders import Holder, Process, read_holder, write_holder
+from headrace.project.holders import Holder, LeaseTerms, Process, is_seen, read_holder, write_holder
 from headrace.settings.storage import NO_ROOM
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-RENEW_EVERY_S = 5.0
-EXPIRES_AFTER_S = 30.0
 # How long the JVM of a holder that died may take to notice; about 2 s were seen.
 ORPHAN_PATIENCE_S = 5.0
-
-
-@dataclass(frozen=True)
-class LeaseTerms:
-    """How often a holder says that it lives, and how long it is believed to without saying so.
-
-    All updates of a pipeline have the same terms, or one takes from the other what it still holds.
-    """
-
-    renew_every_s: float = RENEW_EVERY_S
-    expires_after_s: float = EXPIRES_AFTER_S
-
-
-USUAL_TERMS = LeaseTerms()
 
 
 class Lease:
@@ -178,22 +161,9 @@ class Lease:
         """Who held the lease before; raises LEASE.HELD while another host's process does."""
         before = read_holder(self._file)
         elsewhere = before is not None and before.host != self._host and not before.released
-        if before is not None and elsewhere and self._is_alive(before):
+        if before is not None and elsewhere and is_seen(self._file, before, self._now, self._terms):
             raise held_by(before)
         return before
-
-    def _is_alive(self, holder: Holder) -> bool:
-        """Whether a holder on another host has been seen lately, or is seen now if its clock is ahead of ours."""
-        age_s = self._now() - holder.renewed_at
-        if age_s >= -self._terms.expires_after_s:
-            return age_s < self._terms.expires_after_s
-        # How long ago that was cannot be told: a holder that lives renews the file while we look.
-        deadline = time.monotonic() + self._terms.expires_after_s
-        while time.monotonic() < deadline:
-            if read_holder(self._file) != holder:
-                return True
-            time.sleep(min(self._terms.renew_every_s / 10, 0.5))
-        return False
 
     def _holds(self) -> bool:
         holder = read_holder(self._file)
@@ -248,8 +218,3 @@ def held_by(holder: Holder | None) -> PipelineError:
         pid=holder.python.pid if holder else "?",
         started_at=since,
     )
-
-
-def host_name(environ: Mapping[str, str]) -> str:
-    """This machine's name; ``HEADRACE_HOST`` tells machines apart that have the same one, such as containers."""
-    return environ.get("HEADRACE_HOST") or socket.gethostname()

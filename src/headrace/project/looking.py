@@ -13,6 +13,7 @@ from headrace.model.lateness import PASSED_OVER, Lateness
 from headrace.model.outcome import FilesBacklog, Outcome
 from headrace.model.rows import Rows
 from headrace.project.asking import hidden_tables
+from headrace.project.holders import as_it_stands, host_name
 from headrace.project.repairing import repaired
 from headrace.project.stored import lateness, quarantined, quarantines, row_count
 from headrace.project.taken import files_to_read, taken_files
@@ -27,8 +28,9 @@ class StoredProject:
         self._environ = environ
 
     def status(self) -> Outcome | None:
-        """The newest update by the event log, or None when there was none."""
-        return self.events().outcome()
+        """The newest update, or None when there was none; LOST when its process is gone."""
+        found, lease = self.events().outcome(), Path(self.settings.layout.lease)
+        return as_it_stands(found, lease, host_name(self._environ), time.time)
 
     def events(self) -> EventReader:
         """The event log."""

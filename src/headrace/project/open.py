@@ -27,7 +27,8 @@ from headrace.project.asking import ask
 from headrace.project.ending import Ending
 from headrace.project.explain import Explanation
 from headrace.project.explaining import explanation
-from headrace.project.lease import Lease, host_name
+from headrace.project.holders import host_name
+from headrace.project.lease import Lease
 from headrace.project.looking import StoredProject
 from headrace.project.planning import Planning
 from headrace.project.preview import Previewer

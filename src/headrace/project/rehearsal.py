@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from headrace.model.datasets import Definitions
 from headrace.model.names import QualifiedName
-from headrace.project.lease import USUAL_TERMS, LeaseTerms
+from headrace.project.holders import USUAL_TERMS, LeaseTerms
 from headrace.runtime.seam import Seam, walk_past
 
 

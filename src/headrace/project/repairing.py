@@ -10,7 +10,8 @@ from headrace.checkpoints.health import FlowHealth, repair
 from headrace.errors import PipelineError
 from headrace.graph.build import did_you_mean
 from headrace.model.names import InvalidName, Naming
-from headrace.project.lease import Lease, host_name
+from headrace.project.holders import host_name
+from headrace.project.lease import Lease
 from headrace.settings.settings import Settings
 
 

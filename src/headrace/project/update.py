@@ -21,9 +21,9 @@ from headrace.events.envelope import Origin, redacted
 from headrace.events.log import EventLog
 from headrace.events.reader import EventReader
 from headrace.events.replay import Replay
-from headrace.events.types import BatchDone, Event, UpdateCreated, UpdateMoved, Warned
+from headrace.events.types import BatchDone, Event, FlowMoved, UpdateCreated, UpdateMoved, Warned
 from headrace.graph.select import Selection
-from headrace.model.outcome import Outcome, UpdateState
+from headrace.model.outcome import FlowState, Outcome, UpdateState
 from headrace.plan.renames import Rename
 from headrace.plan.steps import Plan
 from headrace.project.ending import Ending
@@ -130,6 +130,8 @@ class Update:
                 # Whoever reads the log must not wait for this update.
                 said_error = error.to_json() if isinstance(error, PipelineError) else None
                 state = UpdateState.CANCELED if isinstance(error, KeyboardInterrupt) else UpdateState.FAILED
+                for flow in replay.going_on():
+                    emit(FlowMoved(flow.flow, flow.dataset, FlowState.CANCELED, attempt=flow.attempts))
                 emit(UpdateMoved(state, said_error))
                 raise
             emit(UpdateMoved(state_of(board, interrupted=ending.interrupted), first_error(board)))
@@ -172,7 +174,7 @@ class Update:
         flows = ThreadedFlows(around)
         self.lease.when_lost(flows.abandon)
         flows.announce(plan.tables)
-        with ending.asked_with(flows.ask_to_stop):
+        with ending.asked_with(flows.ask_to_stop, flows.break_off):
             try:
                 return run(
                     plan,

@@ -9,6 +9,7 @@ IDLE ---> RUNNING | COMPLETED | FAILED | RETRYING | CANCELED
 RETRYING ---> STARTING | CANCELED
 
 IDLE is a view of a continuous update until it is looked at again.
+No flow moves to LOST: that is what a reader of the event log calls a flow whose process is gone.
 """
 
 from __future__ import annotations
@@ -36,12 +37,13 @@ NEXT: Mapping[FlowState, frozenset[FlowState]] = {
     FlowState.UP_TO_DATE: frozenset(),
     FlowState.CANCELED: frozenset(),
     FlowState.EXCLUDED: frozenset(),
+    FlowState.LOST: frozenset(),
 }
 
 # Flows below one of these may start: the tables are as current as they will be in this update.
 CURRENT = frozenset({FlowState.COMPLETED, FlowState.UP_TO_DATE, FlowState.EXCLUDED})
 # Flows below one of these are skipped.
-BLOCKING = frozenset({FlowState.FAILED, FlowState.SKIPPED, FlowState.CANCELED})
+BLOCKING = frozenset({FlowState.FAILED, FlowState.SKIPPED, FlowState.CANCELED, FlowState.LOST})
 ACTIVE = frozenset({FlowState.STARTING, FlowState.RUNNING})
 
 

@@ -14,6 +14,7 @@ from headrace.model.triggers import TriggerKind
 from headrace.plan.steps import FlowStep, TableStep
 from headrace.runtime.ports import Canceled, Completed, Current, Failed, Idle, NothingNew, Report, Started
 from headrace.runtime.retry import retryable
+from headrace.spark.callbacks import close_idle_connections
 from headrace.spark.changed_inputs import name_of, with_schema_change
 from headrace.spark.execution import Execution
 from headrace.spark.failures import failed, whole_text
@@ -129,6 +130,8 @@ class Attempt:
                 if isinstance(report, Failed):
                     return report
                 due = False
+                # Each computation may be a stream of its own.
+                close_idle_connections(around.session)
             self._report(Current(flow.name))
             self._report(Idle(flow.name))
             self._staleness.look()

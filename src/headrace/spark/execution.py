@@ -476,7 +476,7 @@ def _is_unfinished(checkpoint: Path) -> bool:
 def _counter(around: Surroundings, flow: ResolvedFlow, record: FlowRecord, query: StreamingQuery) -> Counter:
     if around.graph.by_name[flow.target].kind is Kind.SINK:
         return ProgressCounter(around, flow, record.epoch, query)
-    return CommitCounter(around, flow, record.epoch, str(query.id), record.counted_version)
+    return CommitCounter(around, flow, record.epoch, str(query.id), record.counted_version, query)
 
 
 def _batches(target: Calls | None, counter: Counter | None) -> int:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from headrace.plan.steps import FlowStep, TableStep
 from headrace.runtime.ports import Report
 from headrace.spark.attempts import Attempt, Signals
+from headrace.spark.callbacks import close_idle_connections
 from headrace.spark.maintenance import Maintenance, cancel_group
 from headrace.spark.preparation import Preparation
 from headrace.spark.surroundings import Surroundings
@@ -53,6 +54,7 @@ class ThreadedFlows:
 
         def run() -> None:
             running.run()
+            close_idle_connections(self._around.session)
             # The thread itself takes a while to end: py4j closes its connection then.
             ended.set()
 
@@ -84,6 +86,11 @@ class ThreadedFlows:
         self._maintenance.break_off()
         self.ask_to_stop()
 
+    def break_off(self) -> None:
+        """Stop at once, without grace, and interrupt what is one batch as a whole: somebody has asked twice."""
+        self.abandon()
+        self._interrupt()
+
     @property
     def stopping(self) -> bool:
         """True once somebody asked for a stop."""
@@ -107,6 +114,9 @@ class ThreadedFlows:
             for thread in self._threads.values():
                 thread.join(_CLOSE_PATIENCE_S)
         self._maintenance.close(self._stop_asked.is_set)
+        # Those of the flows that ended last were used since the last call.
+        for _ in range(2):
+            close_idle_connections(self._around.session)
 
     def _interrupt(self) -> None:
         for flow, thread in self._threads.items():

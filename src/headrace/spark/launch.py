@@ -1,7 +1,7 @@
 """Starts the JVM without its settings on the command line, which every user of the machine can read.
 
 Spark reads the settings from a file and Java reads its options from another. Both are in a folder that only this user
-can open and that is removed as soon as the JVM has started.
+can open and that is removed as soon as the JVM has started. The JVM ignores SIGTERM.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ _ARGUMENTS = "PYSPARK_SUBMIT_ARGS"
 _SHELL = "pyspark-shell"
 _OPTION_KEYS = ("spark.driver.defaultJavaOptions", "spark.driver.extraJavaOptions")
 _FILE_OPTION = "--properties-file"
+# What a script for bash reads before it runs.
+_SCRIPT_START = "BASH_ENV"
 
 
 @contextmanager
@@ -35,23 +37,17 @@ def settings_in_file(settings: Mapping[str, str], folder: Path | None) -> Iterat
     Raises:
         PipelineError: SETTINGS.JAVA_OPTIONS when the options for Java cannot be read.
     """
-    before = os.environ.get(_ARGUMENTS)
     with tempfile.TemporaryDirectory(prefix="headrace-start-") as name:
         place = Path(name)
-        arguments, theirs = _without_file(shlex.split(before or _SHELL), folder)
+        arguments, theirs = _without_file(shlex.split(os.environ.get(_ARGUMENTS, _SHELL)), folder)
         # Spark leaves its defaults out where it is given a file, unless it is told otherwise.
         defaults = ["--load-spark-defaults"] if theirs is None else []
         text = f"{theirs or ''}\n{properties_text(_with_options_in_file(settings, place))}"
-        os.environ[_ARGUMENTS] = shlex.join(
-            [_FILE_OPTION, str(_written(place / "settings", text)), *defaults, *arguments]
-        )
-        try:
+        file = _written(place / "settings", text)
+        words = shlex.join([_FILE_OPTION, str(file), *defaults, *arguments])
+        start = _written(place / "start", _deaf_to_sigterm(os.environ.get(_SCRIPT_START)))
+        with _variables({_ARGUMENTS: words, _SCRIPT_START: str(start)}):
             yield
-        finally:
-            if before is None:
-                del os.environ[_ARGUMENTS]
-            else:
-                os.environ[_ARGUMENTS] = before
 
 
 def properties_text(settings: Mapping[str, str]) -> str:
@@ -92,6 +88,29 @@ def _without_file(arguments: list[str], folder: Path | None) -> tuple[list[str],
         else:
             kept.append(word)
     return kept, text
+
+
+def _deaf_to_sigterm(before: str | None) -> str:
+    """The start of a script whose JVM does not hear of SIGTERM.
+
+    Service managers send it to all processes at once. This process ends the update, and the JVM ends with this process.
+    """
+    restored = f"export {_SCRIPT_START}={shlex.quote(before)}; . {shlex.quote(before)}" if before else ""
+    return f"trap '' TERM\nunset {_SCRIPT_START}\n{restored}\n"
+
+
+@contextmanager
+def _variables(new: Mapping[str, str]) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in new}
+    os.environ.update(new)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 def _written(file: Path, text: str) -> Path:

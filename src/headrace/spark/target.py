@@ -196,7 +196,7 @@ class Target:
         else:
             self._add(rows, batch_id)
 
-    def _tell(self, batch_id: int, counts: FlowCounts, duration_ms: int = 0) -> None:
+    def _tell(self, batch_id: int, counts: FlowCounts, duration_ms: int | None = None) -> None:
         """Say that a batch is done; of one that was merged, with what its commit tells."""
         place, path, written = self._place, None, None
         merges = self._merge is not None and self._committed

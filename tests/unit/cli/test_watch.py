@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
 from itertools import count
@@ -17,6 +19,8 @@ from headrace.events.log import EventLog
 from headrace.events.reader import EventReader
 from headrace.events.types import BatchDone, Event, FlowMoved, UpdateCreated, UpdateMoved
 from headrace.model.outcome import FlowCounts, FlowState, UpdateState
+from headrace.project.holders import host_name
+from headrace.project.lease import Lease
 
 BEGUN: tuple[Event, ...] = (
     UpdateCreated("USER_ACTION"),
@@ -61,11 +65,29 @@ def types(rows: Any) -> list[str]:
 def test_status_shows_the_update_while_it_runs(cli: Any, project: Path) -> None:
     record(project, *BEGUN)
 
-    code, out, _ = cli("status")
-    _, value, _ = cli("status", "--output", "json")
+    with Lease(project / "storage/lease.json", host_name(os.environ), time.time):
+        code, out, _ = cli("status")
+        _, value, _ = cli("status", "--output", "json")
 
     assert (code, json.loads(value)["flows"][0]["rows_written"]) == (0, 7)
     assert out.startswith("update u1 RUNNING since 2026-11-20 00:00:00 UTC (USER_ACTION)\n")
+
+
+def test_an_update_is_lost_when_its_process_has_ended_without_a_word(cli: Any, project: Path) -> None:
+    record(project, *BEGUN, FlowMoved("copy", "copy", FlowState.COMPLETED, attempt=1))
+    lease = project / "storage/lease.json"
+    with Lease(lease, host_name(os.environ), time.time):
+        held = json.loads(lease.read_text())
+    # As it stands after kill -9.
+    lease.write_text(json.dumps({**held, "released": False, "python": {"pid": 4_194_305, "started_at": 1.0}}))
+
+    code, out, _ = cli("status")
+    as_json, value, _ = cli("status", "--output", "json")
+
+    found = json.loads(value)
+    assert (code, as_json, found["state"]) == (1, 1, "LOST")
+    assert {flow["flow"]: flow["state"] for flow in found["flows"]} == {"orders": "LOST", "copy": "COMPLETED"}
+    assert out.startswith("update u1 LOST, began 2026-11-20 00:00:00 UTC (USER_ACTION): its process has ended without")
 
 
 def test_status_exits_with_1_when_the_last_update_failed(cli: Any, project: Path) -> None:

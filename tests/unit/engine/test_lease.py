@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 import threading
@@ -17,8 +18,8 @@ import pytest
 from headrace.connectors.java import SPARK_PROGRAM, started_by
 from headrace.errors import PipelineError
 from headrace.project.ending import Ending
-from headrace.project.holders import read_holder
-from headrace.project.lease import EXPIRES_AFTER_S, Lease, LeaseTerms
+from headrace.project.holders import EXPIRES_AFTER_S, LeaseTerms, is_held, read_holder
+from headrace.project.lease import Lease
 
 HERE = "here"
 # A holder that is dead: no process has this id.
@@ -206,3 +207,42 @@ def test_an_update_that_is_resolved_again_still_hears_that_it_is_to_stop():
             stop.set()
 
             assert asked.wait(10)
+
+
+@pytest.mark.parametrize(
+    ("host", "renewed_at", "released", "held"),
+    [
+        ("there", 990.0, False, True),
+        ("there", 900.0, False, False),
+        ("there", 990.0, True, False),
+        ("there", 9e8, False, False),
+        (HERE, 990.0, False, False),
+    ],
+    ids=["seen lately", "not seen", "released", "dead, with a clock ahead", "dead on this host"],
+)
+def test_a_lease_is_held_while_its_holder_lives(file: Path, host, renewed_at, released, held) -> None:
+    terms = LeaseTerms(renew_every_s=0.02, expires_after_s=30.0 if renewed_at < 9e8 else 0.1)
+    file.parent.mkdir(parents=True)
+    file.write_text(json.dumps({**FINE, "host": host, "renewed_at": renewed_at, "released": released}))
+
+    assert is_held(file, HERE, lambda: 1000.0, terms) is held
+
+
+def test_a_second_signal_breaks_off_what_runs_and_a_third_does_what_it_did() -> None:
+    told = []
+    broken_off = threading.Event()
+    before = signal.signal(signal.SIGTERM, lambda *_given: told.append("before"))
+    try:
+        with Ending(None) as ending:
+            with ending.asked_with(lambda: told.append("asked"), broken_off.set):
+                signal.raise_signal(signal.SIGTERM)
+                assert not broken_off.is_set()
+                signal.raise_signal(signal.SIGTERM)
+                assert broken_off.wait(10)
+                signal.raise_signal(signal.SIGTERM)
+            signal.raise_signal(signal.SIGTERM)
+        signal.raise_signal(signal.SIGTERM)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+    assert told == ["asked", "before", "before", "before"]

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+import re
 import subprocess
 import sys
 import threading
@@ -15,7 +17,7 @@ from deltalake import DeltaTable
 
 from headrace.errors import PipelineError
 from headrace.events.envelope import Origin
-from headrace.events.log import COMPACT_ABOVE_FILES, EventLog
+from headrace.events.log import CHECKPOINT_EVERY_APPENDS, COMPACT_ABOVE_FILES, TABLE_PROPERTIES, EventLog, keep_up
 from headrace.events.reader import EventReader
 from headrace.events.replay import Replay
 from headrace.events.types import BatchDone, DatasetDefined, Event, FlowDefined, FlowMoved, UpdateCreated, UpdateMoved
@@ -237,6 +239,84 @@ def test_rows_stay_when_many_small_files_are_put_together(path: str, open_log: O
 
     assert len(DeltaTable(path).file_uris()) < 5
     assert list(EventReader(path).events()) == before
+
+
+def age(path: str, by: timedelta) -> None:
+    """Let everything that the log says have happened earlier."""
+    folder, shift_ms = Path(path, "_delta_log"), int(by.total_seconds() * 1000)
+    # A checkpoint has times as well: it is made of the commits anew.
+    for checkpoint in (*folder.glob("*.parquet"), *folder.glob("_last_checkpoint")):
+        checkpoint.unlink()
+    for commit in folder.glob("*.json"):
+        times = re.compile(r'("deletionTimestamp":|"timestamp":)(\d+)')
+        commit.write_text(times.sub(lambda found: f"{found[1]}{int(found[2]) - shift_ms}", commit.read_text()))
+    DeltaTable(path).create_checkpoint()
+    for file in (*folder.iterdir(), *Path(path).glob("*.parquet")):
+        os.utime(file, (file.stat().st_mtime - by.total_seconds(),) * 2)
+
+
+def test_files_that_were_put_together_are_deleted_after_an_hour_also_of_an_older_log(
+    path: str, open_log: Opener
+) -> None:
+    kept = {key: "interval 7 days" for key in TABLE_PROPERTIES if key.endswith("Duration")}
+    with open_log() as log:
+        log.emit(UpdateCreated("USER_ACTION"))
+    DeltaTable(path).alter.set_table_properties(kept)
+    for update in range(2):
+        with open_log(f"u{update}") as log:
+            for batch in range(COMPACT_ABOVE_FILES + 5):
+                log.emit(BatchDone("orders", "orders", update, batch, COUNTS))
+        if update == 0:
+            age(path, timedelta(hours=2))
+
+    files = len(list(Path(path).glob("*.parquet")))
+    commits = len(list(Path(path, "_delta_log").glob("*.json")))
+    assert files < COMPACT_ABOVE_FILES + 15
+    assert commits < COMPACT_ABOVE_FILES + 15
+    assert len(list(EventReader(path).events())) == 2 * (COMPACT_ABOVE_FILES + 5) + 1
+
+
+def test_writers_do_not_wait_for_the_upkeep(path: str) -> None:
+    began, goes_on = threading.Event(), threading.Event()
+    asked: list[bool] = []
+
+    def upkeep(_path: str, compacts: bool) -> None:  # noqa: FBT001 - as it is called
+        asked.append(compacts)
+        began.set()
+        assert goes_on.wait(30)
+
+    ids = count()
+    log = EventLog(
+        path,
+        origin=Origin("p1", "flights", "u1"),
+        clock=lambda: NOON,
+        new_id=lambda: f"id{next(ids)}",
+        upkeep=upkeep,
+    )
+    for batch in range(CHECKPOINT_EVERY_APPENDS):
+        log.emit(BatchDone("orders", "orders", 0, batch, COUNTS))
+    assert began.wait(30)
+    log.emit(BatchDone("orders", "orders", 0, CHECKPOINT_EVERY_APPENDS, COUNTS))
+    stored = EventReader(path).last_epoch("orders", "orders"), len(list(EventReader(path).events()))
+    goes_on.set()
+    log.close()
+
+    assert stored == (0, CHECKPOINT_EVERY_APPENDS + 1)
+    assert asked == [False, True]
+
+
+def test_a_reader_goes_on_when_the_commits_behind_it_are_gone(path: str, open_log: Opener) -> None:
+    log = open_log()
+    log.emit(UpdateCreated("USER_ACTION"))
+    reader = EventReader(path)
+    assert reader.exists
+    for batch in range(3):
+        log.emit(BatchDone("orders", "orders", 0, batch, COUNTS))
+    keep_up(path, compacts=False)
+    for commit in sorted(Path(path, "_delta_log").glob("*.json"))[:-1]:
+        commit.unlink()
+
+    assert len(list(reader.events())) == 4
 
 
 def test_events_wait_for_the_next_try_when_the_storage_refuses(path: str, open_log: Opener) -> None:

@@ -1,0 +1,254 @@
+"""A continuous update that runs for hours: what it keeps must not grow."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+
+import psutil
+
+from campaign.arena import CampaignError
+from headrace.connectors.java import is_spark
+
+# How much the last quarter of the run may have more than the second one.
+ALLOWED = 1.10
+# Counts are small numbers: so many more are none the less no growth.
+_FEW = 5.0
+_SAMPLES, _SHORTEST_S = 240, 10.0
+_PATIENCE_S = 300.0
+_FEED_EVERY_S, _ROWS, _KEPT_FILES = 1.0, 200, 50
+_USED = re.compile(r"(?:PSYoungGen|ParOldGen|garbage-first heap|new generation|tenured generation)[^\n]*?used (\d+)K")
+SETTINGS = """\
+name: soak
+configuration:
+  pipelines.trigger.interval: 1 second
+"""
+# A table that Delta's own sink writes, one with rules, and one that keeps state.
+TABLES = """\
+from headrace import pipelines as dp
+from pyspark.sql import functions as F
+
+
+@dp.table
+def landed():
+    return (
+        spark.readStream.format("cloudFiles")
+        .option("cloudFiles.format", "json")
+        .schema("id BIGINT, at TIMESTAMP, amount DOUBLE")
+        .load("{landing}")
+    )
+
+
+@dp.table
+@dp.expect("known", "id IS NOT NULL")
+@dp.expect_or_quarantine("positive", "amount >= 0")
+def checked():
+    return spark.readStream.table("landed")
+
+
+@dp.table
+def by_minute():
+    late = spark.readStream.table("landed").withWatermark("at", "10 seconds")
+    return late.groupBy(F.window("at", "10 seconds"), (F.col("id") % 20).alias("key")).agg(F.sum("amount").alias("sum"))
+"""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What the two processes had at a moment; memory in MB, of the heap what a forced collection has left."""
+
+    minute: float
+    heap_mb: float
+    java_mb: float
+    java_threads: int
+    java_files: int
+    python_mb: float
+    python_threads: int
+    python_files: int
+    log_files: int
+    cpu_s: float
+    batches: int
+
+
+def measures(samples: Sequence[Sample]) -> dict[str, tuple[float, float]]:
+    """Of each measure, its median in the second and in the last quarter of the run."""
+    quarter = max(len(samples) // 4, 1)
+    second, last = samples[quarter : 2 * quarter + 1], samples[-quarter - 1 :]
+    found = {
+        field.name: (_median(second, field.name), _median(last, field.name))
+        for field in fields(Sample)
+        if field.name not in ("minute", "cpu_s", "batches", "log_files")
+    }
+    return {**found, "cpu_s_per_batch": (_cost(second), _cost(last))}
+
+
+def grown(samples: Sequence[Sample]) -> dict[str, tuple[float, float]]:
+    """The measures that are not flat."""
+    return {
+        name: (before, after)
+        for name, (before, after) in measures(samples).items()
+        if after > before * ALLOWED and not (name.endswith(("threads", "files")) and after - before <= _FEW)
+    }
+
+
+def soak(folder: Path, minutes: float, environ: Mapping[str, str]) -> Iterator[Sample]:
+    """Run the update in *folder*, which is replaced, and look at it as it goes on.
+
+    Raises:
+        CampaignError: it did not start, or ended by itself.
+    """
+    landing = _project(folder)
+    with (folder / "soak.log").open("wb") as log:
+        call = [sys.executable, "-m", "headrace", "run", "--continuous"]
+        update = subprocess.Popen(call, cwd=folder, env=dict(environ), stdout=log, stderr=log, start_new_session=True)
+    try:
+        java = _java_of(update, folder)
+        began, fed, looked = time.monotonic(), 0, 0
+        every_s = max(minutes * 60 / _SAMPLES, _SHORTEST_S)
+        while (passed_s := time.monotonic() - began) < minutes * 60:
+            if update.poll() is not None:
+                raise CampaignError(f"the update has ended with {update.returncode}, see {folder}/soak.log")
+            fed += 1
+            _feed(landing, fed)
+            if passed_s >= looked * every_s:
+                looked += 1
+                yield _sample(folder, psutil.Process(update.pid), java, passed_s / 60)
+            time.sleep(_FEED_EVERY_S)
+    finally:
+        update.send_signal(signal.SIGTERM)
+        try:
+            update.wait(_PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            update.kill()
+
+
+def page(samples: Sequence[Sample], minutes: float, cores: int) -> str:
+    """The results as a page of Markdown."""
+    rows = ["| measure | second quarter | last quarter | ratio | |", "| --- | --- | --- | --- | --- |"]
+    over = grown(samples)
+    for name, (before, after) in measures(samples).items():
+        said = "grows" if name in over else "flat"
+        rows.append(f"| {_words(name)} | {before:.4g} | {after:.4g} | {after / max(before, 1e-9):.2f} | {said} |")
+    names = [field.name for field in fields(Sample)]
+    curve = [f"| {' | '.join(map(_words, names))} |", f"|{' --- |' * len(names)}"]
+    shown = samples[:: max(len(samples) // 20, 1)]
+    curve += [f"| {' | '.join(f'{getattr(sample, name):.6g}' for name in names)} |" for sample in shown]
+    return "\n".join((_HEAD.format(minutes=f"{minutes:g}", cores=cores), *rows, "", _CURVE, *curve, ""))
+
+
+def stored(samples: Sequence[Sample]) -> str:
+    """The results as JSON, a sample a line."""
+    return "".join(json.dumps(asdict(sample)) + "\n" for sample in samples)
+
+
+_HEAD = """\
+# A long run
+
+Written by `make campaign ARGS="--only soak --minutes N --publish"` (120 minutes unless told otherwise). One continuous
+update of three flows that look for input each second: files into a table, a table with rules and quarantine, and an
+aggregation with a watermark. A file of 200 rows comes each second. The heap is what a forced collection leaves; memory
+is what the system counts for the process. A measure is flat when the last quarter of the run has at most 10 % more
+than the second one, or, of threads and files, up to 5 more.
+
+This run took **{minutes} minutes** on a machine of {cores} cores, which other work shared.
+"""
+_CURVE = """\
+The curve:
+"""
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")
+
+
+def _median(samples: Sequence[Sample], name: str) -> float:
+    return float(statistics.median(getattr(sample, name) for sample in samples))
+
+
+def _cost(samples: Sequence[Sample]) -> float:
+    batches = samples[-1].batches - samples[0].batches
+    return (samples[-1].cpu_s - samples[0].cpu_s) / max(batches, 1)
+
+
+def _project(folder: Path) -> Path:
+    shutil.rmtree(folder, ignore_errors=True)
+    landing = folder / "landing"
+    landing.mkdir(parents=True)
+    (folder / "transformations").mkdir()
+    (folder / "pipeline.yml").write_text(SETTINGS, encoding="utf-8")
+    text = TABLES.replace("{landing}", str(landing))
+    (folder / "transformations" / "tables.py").write_text(text, encoding="utf-8")
+    _feed(landing, 0)
+    return landing
+
+
+def _feed(landing: Path, number: int) -> None:
+    moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    rows = ({"id": number * _ROWS + row, "at": moment, "amount": row - 2.0} for row in range(_ROWS))
+    draft = landing / f".{number}"
+    draft.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    draft.rename(landing / f"{number:08}.json")
+    (landing / f"{number - _KEPT_FILES:08}.json").unlink(missing_ok=True)
+
+
+def _java_of(update: subprocess.Popen[bytes], folder: Path) -> psutil.Process:
+    deadline = time.monotonic() + _PATIENCE_S
+    while time.monotonic() < deadline and update.poll() is None:
+        for child in psutil.Process(update.pid).children(recursive=True):
+            if child.is_running() and is_spark(_command_of(child)) and _batches(folder):
+                return child
+        time.sleep(0.5)
+    raise CampaignError(f"the update did not start, see {folder}/soak.log")
+
+
+def _command_of(process: psutil.Process) -> Sequence[str]:
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return ()
+
+
+def _sample(folder: Path, python: psutil.Process, java: psutil.Process, minute: float) -> Sample:
+    _asked(java, "GC.run")
+    info = _asked(java, "GC.heap_info")
+    used = [int(found) for found in _USED.findall(info)]
+    if not used:
+        raise CampaignError(f"jcmd does not tell of the heap: {info}")
+    times = [process.cpu_times() for process in (python, java)]
+    return Sample(
+        minute=round(minute, 2),
+        heap_mb=round(sum(used) / 1024, 1),
+        java_mb=round(java.memory_info().rss / 2**20, 1),
+        java_threads=java.num_threads(),
+        java_files=java.num_fds(),
+        python_mb=round(python.memory_info().rss / 2**20, 1),
+        python_threads=python.num_threads(),
+        python_files=python.num_fds(),
+        log_files=sum(1 for _ in (folder / "storage" / "system" / "events").glob("*.parquet")),
+        cpu_s=round(sum(spent.user + spent.system for spent in times), 2),
+        batches=_batches(folder),
+    )
+
+
+def _asked(java: psutil.Process, command: str) -> str:
+    jcmd = shutil.which("jcmd")
+    if jcmd is None:
+        raise CampaignError("the soak needs jcmd, which comes with a JDK")
+    done = subprocess.run([jcmd, str(java.pid), command], capture_output=True, text=True, check=False)
+    return done.stdout + done.stderr
+
+
+def _batches(folder: Path) -> int:
+    """How many batches all flows have committed."""
+    commits = (folder / "storage" / "checkpoints").glob("*/*/*/*/commits")
+    newest = (max((int(file.name) for file in place.iterdir() if file.name.isdigit()), default=-1) for place in commits)
+    return sum(batch + 1 for batch in newest)
