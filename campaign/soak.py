@@ -26,7 +26,7 @@ _FEW = 5.0
 _SAMPLES, _SHORTEST_S = 240, 10.0
 _PATIENCE_S = 300.0
 _FEED_EVERY_S, _ROWS, _KEPT_FILES = 1.0, 200, 50
-_USED = re.compile(r"(?:PSYoungGen|ParOldGen|garbage-first heap|new generation|tenured generation)[^\n]*?used (\d+)K")
+_TOTAL = re.compile(r"^Total +\d+ +(\d+)", re.MULTILINE)
 SETTINGS = """\
 name: soak
 configuration:
@@ -218,15 +218,15 @@ def _command_of(process: psutil.Process) -> Sequence[str]:
 
 
 def _sample(folder: Path, python: psutil.Process, java: psutil.Process, minute: float) -> Sample:
-    _asked(java, "GC.run")
-    info = _asked(java, "GC.heap_info")
-    used = [int(found) for found in _USED.findall(info)]
-    if not used:
-        raise CampaignError(f"jcmd does not tell of the heap: {info}")
+    # It collects first, and counts what lives before anything is allocated.
+    told = _asked(java, "GC.class_histogram")
+    total = _TOTAL.search(told)
+    if total is None:
+        raise CampaignError(f"jcmd does not tell of the heap: {told[-500:]}")
     times = [process.cpu_times() for process in (python, java)]
     return Sample(
         minute=round(minute, 2),
-        heap_mb=round(sum(used) / 1024, 1),
+        heap_mb=round(int(total[1]) / 2**20, 1),
         java_mb=round(java.memory_info().rss / 2**20, 1),
         java_threads=java.num_threads(),
         java_files=java.num_fds(),
