@@ -13,12 +13,10 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
 from functools import reduce
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
-from threading import Barrier
 from typing import Any
 
 import psutil
@@ -29,7 +27,7 @@ from headrace.spark.session import jvm_pid
 from headrace.testing import warm
 from headrace.testing.driver import Pipeline, write_project
 
-TURNS, WARM, UPDATES, COMMITS = 3, 8, 15, 1000
+TURNS, WARM, UPDATES, COMMITS = 3, 6, 12, 1000
 REPLACES = False
 HADOOPS = {
     "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.LocalFileSystem",
@@ -98,24 +96,33 @@ def lost(session: SparkSession, store_class: str, folder: Path) -> int:
     log.mkdir()
     jvm: Any = session._jvm  # noqa: SLF001 - the store has no other door
     conf: Any = session._jsc.hadoopConfiguration()  # noqa: SLF001 - the same
-    store = reduce(getattr, store_class.split("."), jvm)(conf)
-    begin = Barrier(2)
+    # One for each writer: within one, Delta lets them take turns.
+    stores = {writer: reduce(getattr, store_class.split("."), jvm)(conf) for writer in ("one", "two")}
+    method = next(method for method in stores["one"].getClass().getMethods() if method.getName() == "write")
+    handles = jvm.java.lang.invoke.MethodHandles
+    write, task = handles.publicLookup().unreflect(method), jvm.java.lang.Class.forName("java.util.concurrent.Callable")
+    # Threads of Java's; two of Python's would hardly meet.
+    pool, commits = jvm.java.util.concurrent.Executors.newFixedThreadPool(2), jvm.java.util.ArrayList()
+    for version in range(COMMITS):
+        path = jvm.org.apache.hadoop.fs.Path(f"file:{log}/{version:020}.json")
+        for writer, store in stores.items():
+            values = session.sparkContext._gateway.new_array(jvm.Object, 5)  # noqa: SLF001 - the same
+            for place, value in enumerate((store, path, jvm.java.util.List.of(writer).iterator(), REPLACES, conf)):
+                values[place] = value
+            bound = handles.insertArguments(write, 0, values)
+            commits.add(jvm.java.lang.invoke.MethodHandleProxies.asInterfaceInstance(task, bound))
+    made = sum(succeeded(future) for future in pool.invokeAll(commits))
+    pool.shutdown()
+    return made - COMMITS
 
-    def commits(writer: str) -> int:
-        made = 0
-        for version in range(COMMITS):
-            path = jvm.org.apache.hadoop.fs.Path(f"file:{log}/{version:020}.json")
-            lines = jvm.java.util.List.of(writer).iterator()
-            begin.wait()
-            try:
-                store.write(path, lines, REPLACES, conf)
-                made += 1
-            except Py4JJavaError:
-                continue
-        return made
 
-    with ThreadPoolExecutor(2) as writers:
-        return sum(writers.map(commits, ("one", "two"))) - COMMITS
+def succeeded(future: Any) -> bool:
+    """Whether a task has not failed."""
+    try:
+        future.get()
+    except Py4JJavaError:
+        return False
+    return True
 
 
 def in_own_process(way: str) -> dict[str, Any]:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+import os
+import subprocess
 from pathlib import Path
-from threading import Barrier
+from shutil import which
 from typing import Any
 
+import pyspark
 import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
+from headrace.spark.session import first_jars
+
 pytestmark = pytest.mark.spark
 REPLACES = False
-FAST = pytest.param(50)
+FAST = pytest.param(100)
 LONG = pytest.param(1000, marks=pytest.mark.long(guard="its other cases"))
 
 
@@ -26,6 +30,31 @@ def log_of(spark: SparkSession, table: str) -> Any:
     """Delta's view of a table's log."""
     jvm: Any = spark._jvm
     return jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, table)
+
+
+def commit(spark: SparkSession, file: Path, writer: str) -> Any:
+    """A task that commits a line, for a thread of Java's: two of Python's would hardly meet."""
+    jvm: Any = spark._jvm
+    conf: Any = spark._jsc.hadoopConfiguration()
+    store = jvm.io.headrace.storage.LocalLogStore(conf)
+    write = next(method for method in store.getClass().getMethods() if method.getName() == "write")
+    values = spark.sparkContext._gateway.new_array(jvm.Object, 5)
+    lines = jvm.java.util.List.of(writer).iterator()
+    for place, value in enumerate((store, jvm.org.apache.hadoop.fs.Path(f"file:{file}"), lines, REPLACES, conf)):
+        values[place] = value
+    handles = jvm.java.lang.invoke.MethodHandles
+    bound = handles.insertArguments(handles.publicLookup().unreflect(write), 0, values)
+    task = jvm.java.lang.Class.forName("java.util.concurrent.Callable")
+    return jvm.java.lang.invoke.MethodHandleProxies.asInterfaceInstance(task, bound)
+
+
+def ended(future: Any) -> str:
+    """How a task ended: "made", or what it raised."""
+    try:
+        future.get()
+    except Py4JJavaError as error:
+        return str(error.java_exception.getCause().getClass().getSimpleName())
+    return "made"
 
 
 def test_tables_are_written_without_processes_however_their_path_is_spelled(
@@ -41,36 +70,38 @@ def test_tables_are_written_without_processes_however_their_path_is_spelled(
         assert not list((tmp_path / Path(place).name / "_delta_log").glob(".*.json*")), "a draft is left"
 
 
+def test_files_and_folders_have_the_modes_that_chmod_would_give_them(spark: SparkSession, tmp_path: Path) -> None:
+    """A folder hands its group down, which `chmod 0755` leaves as it is."""
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o2775)
+
+    spark.range(1).write.format("delta").save(str(shared / "table"))
+
+    written = [path for path in shared.rglob("*") if not path.name.startswith(".")]
+    modes = {(path.is_dir(), oct(path.stat().st_mode & 0o7777)) for path in written}
+    assert modes == {(True, "0o2755"), (False, "0o644")}
+
+
 @pytest.mark.parametrize("versions", [FAST, LONG])
 def test_one_of_two_writers_of_a_version_succeeds_and_its_commit_is_the_one_that_stays(
     spark: SparkSession, tmp_path: Path, versions: int
 ) -> None:
     jvm: Any = spark._jvm
-    conf: Any = spark._jsc.hadoopConfiguration()
-    store = jvm.io.headrace.storage.LocalLogStore(conf)
-    begin = Barrier(2)
+    commits = jvm.java.util.ArrayList()
+    for version in range(versions):
+        for writer in ("one", "two"):
+            commits.add(commit(spark, tmp_path / f"{version:020}.json", writer))
+    pool = jvm.java.util.concurrent.Executors.newFixedThreadPool(2)
 
-    def commits_of(writer: str) -> list[int]:
-        made = []
-        for version in range(versions):
-            path = jvm.org.apache.hadoop.fs.Path(f"file:{tmp_path}/{version:020}.json")
-            lines = jvm.java.util.List.of(writer).iterator()
-            begin.wait()
-            try:
-                store.write(path, lines, REPLACES, conf)
-            except Py4JJavaError as error:
-                if error.java_exception.getClass().getSimpleName() != "FileAlreadyExistsException":
-                    raise
-            else:
-                made.append(version)
-        return made
+    ends = [ended(future) for future in pool.invokeAll(commits)]
+    pool.shutdown()
 
-    with ThreadPoolExecutor(2) as writers:
-        by_one, by_two = writers.map(commits_of, ("one", "two"))
-
-    assert sorted(by_one + by_two) == list(range(versions))
-    stored = {int(file.stem): file.read_text() for file in tmp_path.iterdir()}
-    assert stored == dict.fromkeys(by_one, "one\n") | dict.fromkeys(by_two, "two\n")
+    both = list(zip(ends[::2], ends[1::2], strict=True))
+    assert {tuple(sorted(pair)) for pair in both} == {("FileAlreadyExistsException", "made")}
+    stored = [(tmp_path / f"{version:020}.json").read_text() for version in range(versions)]
+    assert stored == ["one\n" if by_one == "made" else "two\n" for by_one, _ in both]
+    assert len(list(tmp_path.iterdir())) == versions
 
 
 def test_a_commit_without_content_is_named(spark: SparkSession, tmp_path: Path) -> None:
@@ -89,3 +120,46 @@ def test_a_commit_without_content_is_named(spark: SparkSession, tmp_path: Path) 
     last.unlink()
     (log / f"{2:020}.crc").unlink(missing_ok=True)
     assert spark.read.format("delta").load(table).count() == 2
+
+
+NO_LINKS = ("strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=link,linkat", "-e", "inject=link,linkat:error=EPERM")
+TWO_COMMITS = """
+import io.headrace.storage.LocalLogStore;
+import java.nio.file.FileAlreadyExistsException;
+import java.util.List;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.Path;
+
+class Commits {
+  public static void main(String[] folder) throws Exception {
+    Configuration conf = new Configuration();
+    Path commit = new Path("file:" + folder[0], "00000000000000000000.json");
+    for (String writer : List.of("one", "two")) {
+      try {
+        new LocalLogStore(conf).write(commit, List.of(writer).iterator(), false, conf);
+      } catch (FileAlreadyExistsException exists) {
+        System.out.println(writer + " is refused");
+      }
+    }
+  }
+}
+"""
+
+
+@pytest.mark.skipif(not (which("strace") and which("javac")), reason="needs strace and a JDK")
+@pytest.mark.long(
+    guard="tests/spark/test_local_log.py::test_one_of_two_writers_of_a_version_succeeds_and_its_commit_is_the_one_that_stays"
+)
+def test_a_file_system_without_hard_links_is_written_as_delta_does(tmp_path: Path) -> None:
+    source, log = tmp_path / "Commits.java", tmp_path / "log"
+    source.write_text(TWO_COMMITS)
+    log.mkdir()
+    hadoop = Path(pyspark.__file__).with_name("jars") / "*"
+    class_path = os.pathsep.join(map(str, (*first_jars("local", os.environ), hadoop)))
+
+    command = (*NO_LINKS, "java", "-cp", class_path, str(source), str(log))
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+
+    assert done.stdout == "two is refused\n"
+    assert {file.name for file in log.iterdir() if file.suffix != ".crc"} == {f"{0:020}.json"}
+    assert (log / f"{0:020}.json").read_text() == "one\n"
