@@ -96,7 +96,7 @@ def lost(session: SparkSession, store_class: str, folder: Path) -> int:
     log.mkdir()
     jvm: Any = session._jvm  # noqa: SLF001 - the store has no other door
     conf: Any = session._jsc.hadoopConfiguration()  # noqa: SLF001 - the same
-    # One for each writer: within one, Delta lets them take turns.
+    # One for each writer, as two processes have.
     stores = {writer: reduce(getattr, store_class.split("."), jvm)(conf) for writer in ("one", "two")}
     method = next(method for method in stores["one"].getClass().getMethods() if method.getName() == "write")
     handles = jvm.java.lang.invoke.MethodHandles
