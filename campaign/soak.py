@@ -159,6 +159,11 @@ aggregation with a watermark. A file of 200 rows comes each second. The heap is 
 is what the system counts for the process. A measure is flat when the last quarter of the run has at most 10 % more
 than the second one, or, of threads and files, up to 5 more.
 
+Threads are in pools with bounds. Spark has two of up to 100 threads for its blocks, which end after a minute without
+work. delta-rs, which reads tables in the Python process, takes a thread for each commit behind a table's last checkpoint,
+of which there are up to 100, and ends it after 10 seconds: until the tables have their first checkpoint, there are more
+from look to look.
+
 This run took **{minutes} minutes** on a machine of {cores} cores, which other work shared.
 """
 _CURVE = """\

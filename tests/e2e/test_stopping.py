@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -126,7 +127,9 @@ def test_given_sigterm_to_all_processes_when_a_continuous_update_runs_then_it_en
     wait_until_in(shop, "revenue_by_day", FlowState.IDLE)
     # As a service manager does: the JVM, which is in a session of its own, is told as well.
     for process in (*psutil.Process(update.pid).children(recursive=True), psutil.Process(update.pid)):
-        process.send_signal(signal.SIGTERM)
+        # A Python worker may end by itself.
+        with suppress(psutil.NoSuchProcess):
+            process.send_signal(signal.SIGTERM)
     stdout, stderr = update.communicate(timeout=DEADLINE_S)
 
     assert (update.returncode, json.loads(stdout)["state"]) == (0, "COMPLETED"), stderr
