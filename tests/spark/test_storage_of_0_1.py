@@ -6,7 +6,6 @@ import fcntl
 import json
 import os
 import shutil
-import sqlite3
 import tarfile
 import time
 from collections.abc import Mapping
@@ -130,19 +129,14 @@ def unpack(folder):
 
 
 def move_sources(folder):
-    """Let version 0.1 have read the files of its sources in *folder*.
+    """Let version 0.1 have read the files of Spark's file sources in *folder*.
 
-    It knows files that were read by their absolute paths, in the logs of Spark's file sources and in Auto Loader's
-    ledgers. So a storage can be moved and its sources cannot: streams of Spark's file sources would fail, and those of
-    Auto Loader would read all files again. Here both are in one folder.
+    Their logs have absolute paths, and a stream ends where they are others. A ledger of Auto Loader finds its files
+    where they are now.
     """
     for log in checkpoints(folder).glob("**/sources/*/[0-9]*"):
         log.write_text(log.read_text().replace(str(MADE_IN), str(folder)))
         log.with_name(f".{log.name}.crc").unlink()
-    for ledger in checkpoints(folder).glob("**/_ledgers/*.ledger"):
-        with sqlite3.connect(ledger) as database:
-            database.execute("UPDATE folders SET path = replace(path, ?, ?)", (str(MADE_IN), str(folder)))
-        database.close()
 
 
 def checkpoints(folder):

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from stat import S_ISDIR
 
+from headrace.autoloader.later_changes import note_changes
 from headrace.autoloader.ledger import Ledger, joined
 from headrace.autoloader.seen_files import SeenFiles
 from headrace.autoloader.stores.local import is_being_written, stat_of, status
@@ -104,6 +105,8 @@ class LocalDiscovery:
         # Asked first: what changes from here on is told next time.
         told = self._watch.changed(now_ns) if self._watch else None
         new = self._looked(now_ns, full=full or self._tree.selection.overwrites, told=None if full else told)
+        if not self._tree.selection.overwrites:
+            note_changes(self._ledger, self._tree.store, now_ms=now_ns // 1_000_000, everything=full)
         if full:
             self._ledger.note(FULL_LOOK, str(now_ns / _NS))
         if self._ledger.about(_TREE) != self._tree.digest:

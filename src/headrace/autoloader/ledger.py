@@ -20,6 +20,8 @@ from headrace.errors import PipelineError
 SUFFIX = ".ledger"
 # Notes: the number behind which the reading of files began.
 FIRST_NUMBER = "first_number"
+# Up to which number files were found where the project was before it was moved.
+MOVED_UPTO = "moved_upto"
 _SCHEMA = """
 create table if not exists about (key text primary key, value) without rowid;
 create table if not exists folders (
@@ -31,6 +33,10 @@ create index if not exists files_by_name on files (folder, name);
 create table if not exists commits (number integer primary key, committed_ms integer not null);
 create table if not exists cleaned (
   number integer primary key, cleaned_ms integer not null, moved_to text) without rowid;
+"""
+_CHANGED = """
+create {} table if not exists changed (
+  number integer primary key, size integer not null, mtime_ns integer not null, noticed_ms integer not null)
 """
 _ID = "id"
 
@@ -72,6 +78,7 @@ class Ledger:
         # It is written ahead, so that no reader is kept waiting.
         ledger.connection.execute("pragma journal_mode = wal")
         ledger.connection.executescript(_SCHEMA)
+        ledger.connection.execute(_CHANGED.format(""))
         ledger.note(_ID, ledger.id)
         return ledger
 
@@ -89,8 +96,11 @@ class Ledger:
             raise PipelineError("AUTO_LOADER.LEDGER_MISSING", ledger=ledger_id, root=str(root))
         connection = connected(file, "ro" if read_only else "rw")
         try:
-            check_whole(connection, file)
+            names = check_whole(connection, file)
             ledger = cls(file, connection)
+            if "changed" not in names:
+                # One of version 0.1 lacks it; where nothing may be written, it is there for as long as it is open.
+                connection.execute(_CHANGED.format("temp" if read_only else ""))
             ledger._check_id(writes=not read_only)
         except PipelineError:
             connection.close()

@@ -72,8 +72,8 @@ def connected(file: Path, mode: str) -> sqlite3.Connection:
     return connection
 
 
-def check_whole(connection: sqlite3.Connection, file: Path) -> None:
-    """Look at a file that was there before.
+def check_whole(connection: sqlite3.Connection, file: Path) -> set[str]:
+    """Look at a file that was there before; the names of its tables.
 
     Raises:
         PipelineError: ``AUTO_LOADER.LEDGER_DAMAGED``: it is empty, was cut off, or is something else.
@@ -87,6 +87,7 @@ def check_whole(connection: sqlite3.Connection, file: Path) -> None:
         found = [text for (text,) in connection.execute("pragma quick_check(1)")]
         if found != ["ok"]:
             raise damaged(file, found[0])
+    return names
 
 
 def damaged(file: Path, reason: str) -> PipelineError:

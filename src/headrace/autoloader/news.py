@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
 from headrace.autoloader.discovery import Clock
 from headrace.autoloader.finding import discovery_of
+from headrace.autoloader.later_changes import changes, changes_noted
 from headrace.autoloader.ledger import Ledger
+from headrace.autoloader.moving import has_moved
 from headrace.autoloader.positions import LedgerState, Offset, position_problem
 from headrace.autoloader.source import Source
 from headrace.errors import PipelineError
@@ -37,10 +39,17 @@ def news_of_auto_loader(source: Source, offset: Mapping[str, Any] | None, now: C
         left = ledger.extent(at.number).files
         if problem is not None:
             return problem.message
+        if has_moved(ledger, source.tree):
+            return "its files lie in another folder now"
         if left:
             return f"{left} file{'s' if left > 1 else ''} found and not read"
         clock = Clock(now_ns=lambda: int(now() * 1e9), sleep_s=_never)
-        return "new files" if discovery_of(source, ledger, clock, stays=False).finds_any() else None
+        if discovery_of(source, ledger, clock, stays=False).finds_any():
+            return "new files"
+        now_ms = clock.now_ns() // 1_000_000
+        overwrites = source.options.overwrites
+        later = () if overwrites else changes(ledger, source.tree.store, now_ms=now_ms, everything=False)
+        return "files have changed since they were read" if any(True for _ in later) else None
     except PipelineError as error:
         return error.message
     finally:
@@ -70,6 +79,21 @@ def backlog_of_auto_loader(source: Source, offset: Any) -> FilesBacklog | None:
         # Nobody's update fails for a number that could not be had.
         return None
     return FilesBacklog(source.path, left.files, left.size)
+
+
+def changed_after(source: Source, offset: Any, since_s: float) -> tuple[str, ...]:
+    """Paths of files that were found, since a time, to have changed after they were read."""
+    if isinstance(offset, str):
+        with suppress(ValueError):
+            offset = json.loads(offset)
+    if not isinstance(offset, Mapping) or not {"ledger", "number"} <= offset.keys():
+        return ()
+    try:
+        with closing(Ledger.open(Path(source.ledgers), str(offset["ledger"]), read_only=True)) as ledger:
+            return tuple(changes_noted(ledger, int(since_s * 1000)))
+    except PipelineError:
+        # The flow says itself what is the matter with its ledger.
+        return ()
 
 
 def _never(seconds: float) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 from headrace.autoloader.discovery import SETTLED_S, WAIT_S, Clock
 from headrace.autoloader.ledger import Ledger, SeenFile
@@ -16,20 +17,22 @@ _AT_ONCE = 16
 _NS = 1_000_000_000
 
 
-def renewed(ledger: Ledger, store: Store, files: Sequence[SeenFile], clock: Clock) -> int:
-    """Let the ledger have the files of a batch that is not done as they are now; how many have changed.
+def renewed(ledger: Ledger, store: Store, files: Sequence[SeenFile], clock: Clock, *, done: bool) -> list[SeenFile]:
+    """The files of a batch that is made again as they are now; one that has gone is as it was.
 
-    A file is waited for while it is being written, half a minute at most.
+    A file is waited for while it is being written, half a minute at most. The ledger gets to know what they are like
+    unless the batch was *done*: what is in the target is then what they were.
     """
     until_ns = clock.now_ns() + int(WAIT_S * _NS)
     changed = _changed(store, files)
     while any(_is_young(file, now, clock) for file, now in changed) and clock.now_ns() < until_ns:
         clock.sleep_s(SETTLED_S)
         changed = _changed(store, files)
-    rows = [(now.size, now.mtime_ns, file.number) for file, now in changed]
-    if rows:
+    later = {file.number: replace(file, size=now.size, mtime_ns=now.mtime_ns) for file, now in changed}
+    if later and not done:
+        rows = [(file.size, file.mtime_ns, file.number) for file in later.values()]
         ledger.connection.executemany("update files set size = ?, mtime_ns = ? where number = ?", rows)
-    return len(rows)
+    return [later.get(file.number, file) for file in files]
 
 
 def _changed(store: Store, files: Sequence[SeenFile]) -> list[tuple[SeenFile, FoundFile]]:

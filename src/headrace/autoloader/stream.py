@@ -11,6 +11,7 @@ from headrace.autoloader.discovery import SETTLED_S, Clock
 from headrace.autoloader.file_states import committed_number, forget
 from headrace.autoloader.finding import Discovery, discovery_of
 from headrace.autoloader.ledger import FIRST_NUMBER, Ledger
+from headrace.autoloader.moving import settle_place
 from headrace.autoloader.positions import LedgerState, Offset, position_problem
 from headrace.autoloader.reading.splits import DIVISIBLE, Split, packed, splits_of
 from headrace.autoloader.renewing import renewed
@@ -94,11 +95,10 @@ class FileStream:
         self._agree(ledger, end.number)
         after = self._after(start, ledger)
         files = ledger.files(after, end.number)
-        if end != self._planned and end.number > committed_number(ledger):
-            # The batch was planned by another process, and was not finished: files may have changed since.
-            store = self._source.tree.store
-            renewed(ledger, store, files, self._clock)
-            files = ledger.files(after, end.number)
+        if end != self._planned:
+            # Another process has planned the batch: files may have changed since.
+            done = end.number <= committed_number(ledger)
+            files = renewed(ledger, self._source.tree.store, files, self._clock, done=done)
         return _divided([(f.path, f.size, f.mtime_ns) for f in files], self._source)
 
     def committed(self, end: Offset) -> None:
@@ -142,6 +142,7 @@ class FileStream:
             self.close()
             self._agreed = None
             self._ledger = Ledger.open(self._ledgers, ledger_id)
+            settle_place(self._ledger, self._source.tree)
         if self._made is not None and self._made.id != ledger_id:
             # A first batch that is made again has a ledger, and the new one is not needed.
             self._made.remove()

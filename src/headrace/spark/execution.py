@@ -34,6 +34,7 @@ from headrace.spark.commit_counter import CommitCounter
 from headrace.spark.failing_rows import spares, sparing
 from headrace.spark.in_force import with_confs
 from headrace.spark.lag import LagTeller
+from headrace.spark.later_changes import LaterChanges
 from headrace.spark.load_run import LoadRun
 from headrace.spark.lost_offsets import LossTeller
 from headrace.spark.maintenance import COMPACT_ABOVE_FILES
@@ -269,12 +270,14 @@ class Execution:
         # In real time the newest offsets that Spark knows are older than what was read.
         reads_topics = bool(sources) and kind is not TriggerKind.REAL_TIME
         lag = LagTeller(around, flow, query, reads_topics=reads_topics)
+        changes = LaterChanges(around, flow, query)
         losses = LossTeller(around, flow, query, sources, told)
         state = StateTeller(around, flow, query)
         listings = FolderListings(query, beside.listed_every_s or float("inf"), around.now)
 
         def tell(*, last: bool = False) -> None:
             lag.tell(last=last)
+            changes.tell(last=last)
             losses.tell()
             state.tell(last=last)
             listings.look()

@@ -13,6 +13,7 @@ import pytest
 
 from headrace.autoloader.discovery import OPEN_S, Clock
 from headrace.autoloader.evolution import rows_of
+from headrace.autoloader.news import changed_after, news_of_auto_loader
 from headrace.autoloader.preparing import Place, prepare
 from headrace.autoloader.stores.local import is_being_written
 from headrace.autoloader.stream import FileStream, all_work
@@ -189,3 +190,42 @@ def test_a_read_of_what_is_there_ends_by_name_when_a_file_changes(data, update):
 
     with pytest.raises(PipelineError, match=r"a\.json"):
         [found for one in work for found in rows_of(source, one)]
+
+
+def test_a_file_that_grows_after_it_was_read_is_noted_once(data, update, passing):
+    for name in ("a.json", "b.json"):
+        written(data / name, 1)
+    stream = update()
+    begin = stream.initial()
+    end = stream.latest(begin, everything=True)
+    stream.work(begin, end)
+    stream.committed(end)
+    offset, source, began_s = end.to_json(), stream._source, time.time()
+    stream.close()
+    quiet = news_of_auto_loader(source, offset, time.time)
+    with (data / "b.json").open("a") as writer:
+        writer.write(lines(2))
+    passing.later_s = 2.0
+
+    reason = news_of_auto_loader(source, offset, time.time)
+    again = update()
+    after = again.latest(end, everything=True)
+    again.close()
+
+    assert (quiet, reason) == (None, "files have changed since they were read")
+    assert (after, changed_after(source, offset, began_s)) == (end, (str(data / "b.json"),))
+    assert news_of_auto_loader(source, offset, time.time) is None
+    assert changed_after(source, offset, began_s + 3600) == ()
+
+
+def test_a_batch_that_is_computed_once_more_is_read_when_its_file_has_changed(data, update):
+    written(data / "a.json", 1)
+    stream = update()
+    begin = stream.initial()
+    end = stream.latest(begin, everything=True)
+    stream.committed(end)
+    stream.close()
+    replaced(data / "a.json")
+
+    assert ids(update(), begin, end) == [3, 4]
+    assert news_of_auto_loader(stream._source, end.to_json(), time.time) is not None
