@@ -1,4 +1,4 @@
-"""Ledgers that are damaged, or older than their checkpoints, and files that change later, in an update with other flows."""
+"""Ledgers that are damaged or older than their checkpoints, and files that change later, beside other flows."""
 
 from __future__ import annotations
 

@@ -128,7 +128,7 @@ class StoredState(StoredRecords):
         rebuilt = self._rebuilt(flow, record) if flow.mode.streams else None
         if rebuilt is not None:
             return News(started=True, reason=rebuilt)
-        if record.fingerprint != flow.analysis.fingerprint:
+        if record.fingerprint not in (flow.analysis.fingerprint, flow.analysis.former_fingerprint):
             return News(started=True, reason="its code or settings changed")
         if not flow.mode.streams:
             return _news_of_view(graph, flow, record, self.table)
@@ -166,7 +166,9 @@ class StoredState(StoredRecords):
         # Where nothing was ever planned, only a source that can be looked at tells whether something came since.
         offsets = (None,) * len(record.sources) if progress is None else progress.offsets
         sources = flow.analysis.sources
-        if record.sources != tuple(source.digest for source in sources) or len(offsets) != len(sources):
+        known = record.sources
+        same = len(known) == len(sources) and all(map(Source.is_same, sources, known))
+        if not same or len(offsets) != len(sources):
             return News(started=True, reason="its sources changed")
         for number, (source, offset) in enumerate(zip(sources, offsets, strict=True)):
             reason = self._news_of_source(source, offset, checkpoint, number)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
@@ -76,8 +77,21 @@ class Source:
     @property
     def digest(self) -> str:
         """What is stored to recognise the source; its own description may hold a secret, and is not stored."""
-        return f"{self.kind.value}:{hashlib.sha256(self.detail.encode()).hexdigest()[:32]}"
+        if self.kind is not SourceKind.AUTO_LOADER:
+            return self._digest_of(self.detail)
+        reader = {key: value for key, value in json.loads(self.detail).items() if key not in PLACES_OF_READER}
+        return self._digest_of(json.dumps(reader, sort_keys=True))
 
+    def is_same(self, digest: str) -> bool:
+        """Whether a digest that was stored, by this version or by 0.1, is that of the source."""
+        return digest in (self.digest, self._digest_of(self.detail))
+
+    def _digest_of(self, text: str) -> str:
+        return f"{self.kind.value}:{hashlib.sha256(text.encode()).hexdigest()[:32]}"
+
+
+# What the text of Auto Loader's reader says of the machine and of the storage, and not of what is read.
+PLACES_OF_READER = frozenset({"ledgers", "schema_location", "tasks"})
 
 # The kind of "operator" that a flow is whose change events are merged.
 CHANGES = "changes"
@@ -124,6 +138,8 @@ class Analysis:
     operators: tuple[StatefulOperator, ...] = ()
     # Identifies the query; a different text means that the result may differ.
     fingerprint: str = ""
+    # The same as version 0.1 has written it, which depends on where the query runs.
+    former_fingerprint: str = ""
     # None when the same inputs always give the same result, otherwise why not.
     unrepeatable: str | None = None
     # How events become rows, for a flow that applies changes; ``schema`` is then that of its target.

@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, PySparkException
@@ -32,13 +32,27 @@ from headrace.spark.delta_tables import empty_frame, struct_type
 from headrace.spark.failures import definition_problem, first_line, user_location
 from headrace.spark.in_force import with_confs
 from headrace.spark.input_file import check_input_file
-from headrace.spark.plans import Reading, fingerprint, needs_complete_mode, read_plan
+from headrace.spark.plans import (
+    Reading,
+    fingerprint,
+    needs_complete_mode,
+    plan_identity,
+    read_plan,
+    without_places,
+)
 from headrace.spark.queries import call
 from headrace.spark.sinks.known import unknown_format
 from headrace.spark.snapshots import Snapshot, asked
 from headrace.spark.stateful import stateful_operators
 
 _MISSING = ("TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND", "CATALOG_NOT_FOUND", "REQUIRES_SINGLE_PART_NAMESPACE")
+
+
+class _Identity(NamedTuple):
+    """What identifies a query, as it is stored now and as version 0.1 has stored it."""
+
+    now: str
+    former: str
 
 
 class StubAnalyzer:
@@ -69,7 +83,7 @@ class StubAnalyzer:
         self._parameters = parameters
         self._taken = taken
         # Rules and confs of a view act in the queries that read it, and are not part of its plan.
-        self._views: dict[QualifiedName, str] = {}
+        self._views: dict[QualifiedName, _Identity] = {}
 
     def declared_schema(self, dataset: Dataset) -> Schema | None:
         """The schema that the user declared for a dataset, if any."""
@@ -154,7 +168,13 @@ class StubAnalyzer:
         identity = self._identity(flow, self._catalog.session.range(0), Reading(python=True))
         inputs = {given.name: given for given in found.inputs}
         inputs |= {name: Input(name, streaming=False) for name in sorted(reads, key=str) if name not in inputs}
-        return replace(found, inputs=tuple(inputs.values()), fingerprint=identity, unrepeatable=due)
+        return replace(
+            found,
+            inputs=tuple(inputs.values()),
+            fingerprint=identity.now,
+            former_fingerprint=identity.former,
+            unrepeatable=due,
+        )
 
     def _before(self, flow: Flow) -> Taken:
         """What there is of the flow's table, unless it is cleared."""
@@ -200,21 +220,25 @@ class StubAnalyzer:
             external=tuple(reading.external),
             complete=complete,
             operators=stateful_operators(frame, complete=complete) if keeps_state else (),
-            fingerprint=identity,
+            fingerprint=identity.now,
+            former_fingerprint=identity.former,
             unrepeatable=reading.unrepeatable,
             feed=feed,
         )
 
-    def _identity(self, flow: Flow, frame: DataFrame, reading: Reading) -> str:
+    def _identity(self, flow: Flow, frame: DataFrame, reading: Reading) -> _Identity:
         """The same as long as a flow does the same with the same inputs."""
         dataset = self._datasets.get(flow.target)
         rules = [f"{e.name} {e.action.value} {e.text}" for e in dataset.expectations] if dataset else []
         rules += _sorted(dataset.column_comments) if dataset else []
         rules += [str(declared) for declared in (flow.changes, flow.snapshots) if declared is not None]
         code = self._code_digest() if reading.python else ""
-        views = [self._views.get(name, "") for name in reading.inputs]
-        return fingerprint(
-            frame, reading, str(self._catalog.stubs), self._parameters, code, *rules, *_sorted(flow.spark_conf), *views
+        beside = (self._parameters, code, *rules, *_sorted(flow.spark_conf))
+        views = [self._views.get(name, _Identity("", "")) for name in reading.inputs]
+        plan = plan_identity(frame, str(self._catalog.stubs))
+        return _Identity(
+            fingerprint(without_places(plan), reading, *beside, *(view.now for view in views)),
+            fingerprint(plan, reading, *beside, *(view.former for view in views)),
         )
 
     def _target_columns(self, flow: Flow) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from headrace.autoloader.source import Source as LoaderSource
 from headrace.cdc.change_feed import FEED_OPTIONS
-from headrace.graph.resolved import Input, Source, SourceKind
+from headrace.graph.resolved import PLACES_OF_READER, Input, Source, SourceKind
 from headrace.model.names import QualifiedName
 from headrace.sources import kafka_options
 from headrace.sources.streams import Prepared
@@ -49,6 +49,9 @@ _PASSING_CHANGES = frozenset({"skipchangecommits", "ignorechanges", "ignoredelet
 
 # UUIDs, such as that of an EventTimeWatermark, and what Java calls an object that has no text.
 _RANDOM_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|\borg\.apache\.[\w.$]+@[0-9a-f]+")
+
+# How a reader of Auto Loader begins as text.
+_READER = '{"given": '
 
 # Definitions of a WITH clause and what refers to them; Spark counts them through the process.
 _WITH_CLAUSE = re.compile(r"\b(CTERelation(?:Def|Ref)) (\d+)")
@@ -115,18 +118,46 @@ def needs_complete_mode(frame: DataFrame) -> bool:
     return False
 
 
-def fingerprint(frame: DataFrame, reading: Reading, stubs: str, *extra: str) -> str:
-    """Identifies a query: equal for equal plans in any process, different when the plan or *extra* differ.
+def plan_identity(frame: DataFrame, stubs: str) -> str:
+    """The text of a query's plan: equal for equal plans in any process.
 
     Args:
         frame: the query's result.
-        reading: what its plan has shown.
         stubs: the folder of the empty stand-ins, which is another one in each process.
-        extra: what else the result depends on.
     """
     plan = tree_text(analyzed(frame).canonicalized(), frame.sparkSession).replace(stubs, "")
     # Names of tables are not part of a canonical plan, and ids of watermarks are made at random.
-    digest = hashlib.sha256(_counted_anew(_RANDOM_ID.sub("", plan)).encode())
+    return _counted_anew(_RANDOM_ID.sub("", plan))
+
+
+def without_places(plan: str) -> str:
+    """The text of a plan without what its readers of files say of the machine and of the storage.
+
+    So a project is the same on a machine with more cores, or in another folder.
+    """
+    parts, position = [], 0
+    while (begin := plan.find(_READER, position)) >= 0:
+        parts.append(plan[position:begin])
+        try:
+            reader, position = json.JSONDecoder().raw_decode(plan, begin)
+            kept = {key: value for key, value in reader.items() if key not in PLACES_OF_READER}
+            parts.append(json.dumps(kept, sort_keys=True))
+        except ValueError:
+            # A text of the user's that begins in the same way.
+            position = begin + len(_READER)
+            parts.append(_READER)
+    return "".join((*parts, plan[position:]))
+
+
+def fingerprint(plan: str, reading: Reading, *extra: str) -> str:
+    """Identifies a query: equal for equal plans, different when the plan or *extra* differ.
+
+    Args:
+        plan: its text.
+        reading: what the plan has shown.
+        extra: what else the result depends on.
+    """
+    digest = hashlib.sha256(plan.encode())
     names = [f"{name} {streaming}" for name, streaming in reading.inputs.items()]
     for text in (*names, *reading.rows_in_code, *extra):
         digest.update(b"\x00" + text.encode())

@@ -1,0 +1,53 @@
+"""What identifies a query that reads files does not depend on the machine, nor on where the storage is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from headrace.autoloader.reading.plan import ReadPlan
+from headrace.autoloader.source import Source as Reader
+from headrace.graph.resolved import Source, SourceKind
+from headrace.spark.plans import without_places
+
+READER = Reader(
+    given={"cloudFiles.format": "json", "note": 'a "quoted" } brace'},
+    path="/data/landing",
+    plan=ReadPlan("json", {"type": "struct", "fields": []}, "/data/landing"),
+    ledgers="/old/storage/_ledgers",
+    schema_location="/old/storage/auto_loader/0",
+    tasks=2,
+)
+ELSEWHERE = replace(READER, ledgers="/new/_ledgers", schema_location="/new/auto_loader/0", tasks=64)
+OTHERS = [replace(READER, path="/data/other"), replace(READER, given={"cloudFiles.format": "csv"})]
+
+
+def plan_of(reader):
+    return f'Project [{{"given": no reader}}]\n+- StreamingRelationV2 [source={reader.to_json()}], [id#0]'
+
+
+def source_of(reader):
+    return Source(SourceKind.AUTO_LOADER, reader.to_json())
+
+
+def test_a_query_is_the_same_when_its_reader_runs_elsewhere():
+    assert without_places(plan_of(READER)) == without_places(plan_of(ELSEWHERE))
+    assert source_of(READER).digest == source_of(ELSEWHERE).digest
+
+
+@pytest.mark.parametrize("other", OTHERS)
+def test_a_query_is_another_one_when_its_reader_reads_something_else(other):
+    assert without_places(plan_of(READER)) != without_places(plan_of(other))
+    assert source_of(READER).digest != source_of(other).digest
+    assert not source_of(READER).is_same(source_of(other).digest)
+
+
+def test_a_source_is_the_same_when_version_0_1_has_stored_its_digest():
+    # 0.1 has taken all of the reader's text.
+    assert source_of(READER).is_same("auto loader:ed45f8d7cca20b17f7ff628933591ae8")
+    assert not source_of(ELSEWHERE).is_same("auto loader:ed45f8d7cca20b17f7ff628933591ae8")
+
+
+def test_a_plan_without_readers_of_files_stays_as_it_is():
+    assert without_places("Project [a#0]\n+- Range (0, 1)") == "Project [a#0]\n+- Range (0, 1)"
