@@ -30,6 +30,8 @@ from headrace.errors import PipelineError
 SETTLED_S = 1.0
 # Seconds that a triggered update waits for files that keep changing; they are for a later one then.
 WAIT_S = 30.0
+# A stream without end compares files that were read with what they were so often, in seconds.
+COMPARED_S = 10.0
 # The time of a folder is trusted when it was older than this at the listing: some file systems keep whole seconds.
 _GRANULARITY_S = 2.0
 # An empty file may be one whose writer has not flushed yet; after this time it counts as empty.
@@ -82,6 +84,8 @@ class LocalDiscovery:
         known = sorted(filter(tree.has_folder, self._stored), key=lambda folder: (folder.count("/"), folder))
         self._known = {folder: self._stored[folder] for folder in known}
         self._places = Places(tree)
+        # When files that were read were last compared with what they were.
+        self._compared_ns = 0
         if ledger.about(_TREE) != tree.digest:
             # Other names may be meant now in folders that have not changed.
             self._known = dict.fromkeys(self._known, 0)
@@ -105,7 +109,8 @@ class LocalDiscovery:
         # Asked first: what changes from here on is told next time.
         told = self._watch.changed(now_ns) if self._watch else None
         new = self._looked(now_ns, full=full or self._tree.selection.overwrites, told=None if full else told)
-        if not self._tree.selection.overwrites:
+        if not self._tree.selection.overwrites and (full or not 0 <= now_ns - self._compared_ns < COMPARED_S * _NS):
+            self._compared_ns = now_ns
             note_changes(self._ledger, self._tree.store, now_ms=now_ns // 1_000_000, everything=full)
         if full:
             self._ledger.note(FULL_LOOK, str(now_ns / _NS))

@@ -179,7 +179,11 @@ class Ledger:
         return int(self.about(FIRST_NUMBER) or 0)
 
     def committed(self, upto: int, *, now_ms: int) -> None:
-        """Note that everything up to a number is in the target."""
+        """Note that everything up to a number is in the target.
+
+        What a clock that was ahead has noted happened by now, so that it is cleaned up when its time has come.
+        """
+        self.connection.execute("update commits set committed_ms = ?1 where committed_ms > ?1", (now_ms,))
         self.connection.execute("insert or ignore into commits values (?, ?)", (upto, now_ms))
 
     def about(self, key: str) -> str | None:

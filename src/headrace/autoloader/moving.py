@@ -23,7 +23,7 @@ _NS = 1_000_000_000
 
 def has_moved(ledger: Ledger, tree: Tree) -> bool:
     """Whether the folder of a source is another than the one that its ledger knows."""
-    before = _base_of(ledger)
+    before = _base_of(ledger, tree)
     return before is not None and not _is_related(before, tree.base)
 
 
@@ -34,7 +34,7 @@ def settle_place(ledger: Ledger, tree: Tree) -> None:
         PipelineError: ``AUTO_LOADER.SOURCE_MOVED``: the path leads to another folder, in which files lie that were
             read from the one before, and would be read again.
     """
-    before, root = _base_of(ledger), str(ledger.file.parent)
+    before, root = _base_of(ledger, tree), str(ledger.file.parent)
     if before is not None and not _is_related(before, tree.base):
         same, others = _compared(ledger, before, tree)
         if _moved_together(ledger.about(_ROOT), before, root, tree.base) and not others:
@@ -47,11 +47,13 @@ def settle_place(ledger: Ledger, tree: Tree) -> None:
             ledger.note(key, value)
 
 
-def _base_of(ledger: Ledger) -> str | None:
+def _base_of(ledger: Ledger, tree: Tree) -> str | None:
     """The folder that was read; a ledger of version 0.1 does not say it, and has it among its folders."""
     said = ledger.about(_BASE)
     if said is not None:
         return said
+    if ledger.connection.execute("select 1 from folders where path = ?", (tree.base,)).fetchone():
+        return tree.base
     row = ledger.connection.execute(
         "select path from folders where path like '/%' order by length(path) - length(replace(path, '/', '')), path"
     ).fetchone()

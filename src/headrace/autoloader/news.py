@@ -27,12 +27,13 @@ def news_of_auto_loader(source: Source, offset: Mapping[str, Any] | None, now: C
         offset: how far it has read, as its checkpoint says; None when it has read nothing.
         now: the time, in seconds since 1970.
     """
-    if offset is None:
-        return "new files" if any(True for _ in source.tree.files()) else None
-    at = Offset.of(offset)
     try:
+        if offset is None:
+            return "new files" if any(True for _ in source.tree.files()) else None
+        at = Offset.of(offset)
         ledger = Ledger.open(Path(source.ledgers), at.ledger, read_only=True)
     except PipelineError as error:
+        # The flow is started, and fails with it alone.
         return error.message
     try:
         problem = position_problem(LedgerState.of(ledger), at.number)

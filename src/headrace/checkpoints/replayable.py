@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -139,17 +140,17 @@ def reach_of_auto_loader(flow: str, name: str, number: int, source: Source, read
         if offset is None:
             continue
         try:
-            ledger = Ledger.open(Path(loader.ledgers), str(offset["ledger"]), read_only=True)
+            with closing(Ledger.open(Path(loader.ledgers), str(offset["ledger"]), read_only=True)) as ledger:
+                files = ledger.files(ledger.first_number, int(offset["number"]))
         except PipelineError as error:
             return SourceReach(flow, name, gone=error.message)
-        for file in ledger.files(ledger.first_number, int(offset["number"])):
+        for file in files:
             seen.add((file.path, file.number))
             now = now_of(file.path)
             if now is None:
                 missing.add(file.path)
             elif (now.size, now.mtime_ns) != (file.size, file.mtime_ns):
                 changed.add(file.path)
-        ledger.close()
     lacking = [_of_files(missing, seen, "gone"), _of_files(changed, seen, "changed since")]
     return SourceReach(flow, name, gone=" and ".join(filter(None, lacking)))
 

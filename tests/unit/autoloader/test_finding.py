@@ -14,15 +14,20 @@ import pytest
 
 from headrace.autoloader import discovery
 from headrace.autoloader.discovery import Clock, LocalDiscovery
+from headrace.autoloader.file_states import cleanable
 from headrace.autoloader.ledger import Ledger
+from headrace.autoloader.news import news_of_auto_loader
 from headrace.autoloader.preparing import Place, prepare
+from headrace.autoloader.seen_files import SeenFiles
 from headrace.autoloader.stores.local import LocalStore
+from headrace.autoloader.stores.store import FoundFile
 from headrace.autoloader.tree import Selection, Tree
 from headrace.errors import PipelineError
 
 NS = 1_000_000_000
 NOW_S = 2_000_000_000
 DAY_S = 86_400.0
+SCHEMA = {"type": "struct", "fields": [{"name": "id", "type": "long", "nullable": True, "metadata": {}}]}
 
 
 @pytest.fixture
@@ -205,9 +210,23 @@ def test_a_folder_that_cannot_be_read_is_named_when_files_are_looked_for(open_to
         with pytest.raises(PipelineError) as raised:
             looking(open_to_all).look()
 
+    source = prepare({"cloudFiles.format": "json"}, str(open_to_all), SCHEMA, Place(open_to_all, None, NOW_S * NS))
+    with as_nobody():
+        reason = news_of_auto_loader(source, None, time.time)
+
     assert raised.value.code == "AUTO_LOADER.UNREADABLE"
+    assert reason == raised.value.message
     assert raised.value.params["path"].startswith(str(closed))
     assert ledger.last_number == 0
+
+
+def test_files_are_cleaned_up_in_time_when_they_were_committed_by_a_clock_that_was_ahead(ledger):
+    file = FoundFile("a.json", 2, 1)
+    SeenFiles(ledger).record([("/d", file), ("/d", FoundFile("b.json", 2, 1))], {}, now_ms=0, overwrites=False)
+    ledger.committed(1, now_ms=10**15)
+    ledger.committed(2, now_ms=1000)
+
+    assert [seen.path for seen in cleanable(ledger, 1000, 10)] == ["/d/a.json", "/d/b.json"]
 
 
 def test_a_link_into_a_closed_folder_stops_nobody_when_its_name_is_not_meant(open_to_all, looking):
