@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
 
-from headrace.autoloader.ledger_connection import check_whole, connected
+from headrace.autoloader.ledger_connection import BUSY_S, check_whole, connected
 from headrace.errors import PipelineError
 
 SUFFIX = ".ledger"
@@ -116,8 +116,14 @@ class Ledger:
             raise PipelineError("AUTO_LOADER.LEDGER_OF_ANOTHER", file=self.file, ledger=said)
 
     def flush(self) -> None:
-        """Bring what was written ahead into the file itself, so that a copy of that file alone has it."""
-        self.connection.execute("pragma wal_checkpoint(passive)").fetchone()
+        """Bring what was written ahead into the file itself, so that a copy of that file alone has it.
+
+        Nothing stays ahead that an older copy, put back beside it, would be read with. Readers are not waited for: while
+        there are some, what is ahead stays for the next time.
+        """
+        self.connection.execute("pragma busy_timeout = 0").fetchone()
+        self.connection.execute("pragma wal_checkpoint(truncate)").fetchone()
+        self.connection.execute(f"pragma busy_timeout = {int(BUSY_S * 1000)}").fetchone()
 
     def close(self) -> None:
         """Let go of the file."""

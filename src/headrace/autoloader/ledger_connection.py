@@ -11,7 +11,7 @@ from typing import Any, cast
 from headrace.errors import PipelineError
 
 # Seconds for which a writer waits for another; the lease of an update makes that one a stopped process at most.
-_BUSY_S = 30.0
+BUSY_S = 30.0
 # How SQLite says that a file is none of its own, or none that a ledger was written into.
 _NOT_A_LEDGER = ("no such table", "no such column", "not a database", "malformed", "file is encrypted")
 # A file up to this size is looked through when it is opened, which takes some milliseconds.
@@ -67,7 +67,7 @@ def connected(file: Path, mode: str) -> sqlite3.Connection:
     """
     address = f"{file.absolute().as_uri()}?mode={mode}"
     with naming(file):
-        connection = sqlite3.connect(address, uri=True, timeout=_BUSY_S, isolation_level=None, factory=_Connection)
+        connection = sqlite3.connect(address, uri=True, timeout=BUSY_S, isolation_level=None, factory=_Connection)
     connection.file = file
     return connection
 
