@@ -20,8 +20,9 @@ from stat import S_ISDIR
 from headrace.autoloader.later_changes import note_changes
 from headrace.autoloader.ledger import Ledger, joined
 from headrace.autoloader.seen_files import SeenFiles
-from headrace.autoloader.stores.local import is_being_written, stat_of, status
+from headrace.autoloader.stores.local import stat_of, status
 from headrace.autoloader.stores.store import FoundFile
+from headrace.autoloader.stores.writers import is_being_written
 from headrace.autoloader.tree import FolderQueue, Inner, Places, Tree
 from headrace.autoloader.watching import FolderWatch
 from headrace.errors import PipelineError

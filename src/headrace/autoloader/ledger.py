@@ -118,8 +118,8 @@ class Ledger:
     def flush(self) -> None:
         """Bring what was written ahead into the file itself, so that a copy of that file alone has it.
 
-        Nothing stays ahead that an older copy, put back beside it, would be read with. Readers are not waited for: while
-        there are some, what is ahead stays for the next time.
+        Nothing stays ahead that an older copy, put back beside it, would be read with. Readers are not waited for:
+        while there are some, what is ahead stays for the next time.
         """
         self.connection.execute("pragma busy_timeout = 0").fetchone()
         self.connection.execute("pragma wal_checkpoint(truncate)").fetchone()

@@ -34,11 +34,23 @@ Names and defaults are the vendor's. Formats: {formats}.
   folders whose names begin with `.` or `_` are left out, `_x=1` is not.
 - A file is known by its path: it is read once, and an old time of change does not hide one that came late. With
   `cloudFiles.allowOverwrites` one with another size or time is another file, and is read again, whole.
-- A file waits until it is written: until its size and time have been the same for a second. A triggered update waits for
-  it, half a minute at most. An empty file has not been written yet.
+- A file is taken once it is stable: its size and time have been the same for a second, and no process of this machine has
+  it open for writing (one that was not changed for ten minutes is taken all the same). A triggered update waits for it,
+  half a minute at most; then it is for the next one. An empty file has not been written yet.
+- A batch reads the file that was found. One that has another size or time once it was read, because it grew or was
+  replaced meanwhile, ends the batch with `AUTO_LOADER.FILE_CHANGED`, and nothing of it is written; the next try takes the
+  file as it is then. Whether writers on other machines are done, or on a file system of a server (NFS, SMB), cannot be
+  seen: those that pause for longer than a second should write under a name with `_` in front, and rename.
+- A file that changes after it was read is not read again, unless `cloudFiles.allowOverwrites` says so, and the update warns
+  of it (`AUTO_LOADER.FILES_CHANGED_LATER`): files of this machine are compared for an hour after they were found, and once
+  a day.
 - A look costs what changed: a folder whose own time is what it was is not listed again. Everything is listed once a day
   all the same (`cloudFiles.backfillInterval`), for file systems that keep no such times.
 - A triggered update reads exactly what was there when it began.
+- Links are followed, and a folder that several paths lead to is read under one of them: where it was read before, else
+  where it is itself, else where its name comes first. Named pipes, sockets and devices are no files.
+- A folder that cannot be listed, or whose files cannot be looked at, ends the flow with `AUTO_LOADER.UNREADABLE`, which
+  names it. What the disk or the mount does not tell is not taken for gone.
 
 ## Where files lie
 
@@ -65,7 +77,29 @@ Names and defaults are the vendor's. Formats: {formats}.
 ## What is remembered
 
 The ledger is a file of SQLite. Its id is in the stream's offset: a checkpoint that is deleted begins with a ledger of its
-own, and a ledger that is deleted is an error, not a second reading.
+own. Before a stream reads, the two are compared. Where they do not belong together, the flow fails by name, and the
+others run:
+
+| ledger | error |
+|---|---|
+| missing | `AUTO_LOADER.LEDGER_MISSING` |
+| empty, cut off, damaged, or another kind of file | `AUTO_LOADER.LEDGER_DAMAGED` |
+| a copy of another stream's ledger | `AUTO_LOADER.LEDGER_OF_ANOTHER` |
+| older than the checkpoint | `AUTO_LOADER.LEDGER_OLDER` |
+| newer than the checkpoint: more is in the target than the checkpoint has planned | `AUTO_LOADER.LEDGER_NEWER` |
+| held by another process, or on a full disk | `AUTO_LOADER.LEDGER_FAILS`, and the flow is tried again |
+
+Put back the ledger that belongs to the checkpoint, or begin with a new one: `headrace run --reset-checkpoint FLOW=latest`
+passes over the files that are there, `FLOW=timestamp:T` over those that were changed before T, `FLOW=earliest` reads them
+all. The table keeps its rows.
+
+A project that is moved or copied with its storage and its landing folder goes on where it was: the ledger's files get
+their new paths. Where the path in the code leads to another folder, its files are new ones; if they are plainly those that
+were read, by name, size and time, the flow fails with `AUTO_LOADER.SOURCE_MOVED`.
+
+To copy a ledger, copy its `.ledger` file between two updates: at the end of each batch it has everything, and a file with
+`-wal` beside it is not needed. A copy that is made while a batch is planned may be older than the checkpoint, which is
+then said.
 
 `headrace files NAME` shows each file that was seen for a table and what became of it, and then how many are not read yet.
 How many files and bytes a flow has found and not read is in the event log, as `backlog_files` and `backlog_bytes` of

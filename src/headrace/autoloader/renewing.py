@@ -9,8 +9,8 @@ from dataclasses import replace
 from headrace.autoloader.discovery import SETTLED_S, WAIT_S, Clock
 from headrace.autoloader.ledger import Ledger, SeenFile
 from headrace.autoloader.reading.unchanged import is_same
-from headrace.autoloader.stores.local import is_being_written
 from headrace.autoloader.stores.store import FoundFile, Store
+from headrace.autoloader.stores.writers import is_being_written
 
 # A store of objects is asked about so many at once.
 _AT_ONCE = 16

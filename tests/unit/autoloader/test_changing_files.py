@@ -15,7 +15,7 @@ from headrace.autoloader.discovery import OPEN_S, Clock
 from headrace.autoloader.evolution import rows_of
 from headrace.autoloader.news import changed_after, news_of_auto_loader
 from headrace.autoloader.preparing import Place, prepare
-from headrace.autoloader.stores.local import is_being_written
+from headrace.autoloader.stores.writers import is_being_written, is_remote_mount
 from headrace.autoloader.stream import FileStream, all_work
 from headrace.errors import PipelineError
 
@@ -111,6 +111,18 @@ def test_a_writer_is_seen_while_it_has_the_file_open(tmp_path):
     with file.open():
         assert not is_being_written(str(file))
     assert is_being_written(str(tmp_path / "none.json")) is None
+
+
+def test_a_file_system_of_a_server_does_not_say_who_writes():
+    mounts = (
+        "22 1 254:1 / / rw,relatime shared:1 - ext4 /dev/vda rw\n"
+        "40 22 0:52 / /mnt/in rw - nfs4 server:/in rw,vers=4.2\n"
+        "41 22 0:53 / /mnt/mem rw shared:2 master:1 - tmpfs tmpfs rw\n"
+    )
+
+    found = [is_remote_mount(mounts, os.makedev(*device)) for device in ((254, 1), (0, 52), (0, 53), (0, 99))]
+
+    assert found == [False, True, False, False]
 
 
 def grown(file):

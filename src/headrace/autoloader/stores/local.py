@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from errno import EAGAIN, ELOOP, ENOENT, ENOTDIR
+from errno import ELOOP, ENOENT, ENOTDIR
 from pathlib import Path
-from signal import SIGURG
 from stat import S_ISDIR, S_ISREG
 from typing import BinaryIO
 
@@ -19,8 +17,6 @@ from headrace.errors import PipelineError
 
 # Nothing is there: no such name, a file where a folder was, a link that leads to itself.
 _GONE = frozenset((ENOENT, ENOTDIR, ELOOP))
-# Of Linux alone. F_SETSIG, which Python's fcntl does not name, is the signal that a broken lease is told by.
-_LEASE, _SET_SIGNAL = getattr(fcntl, "F_SETLEASE", None), 10
 
 
 class LocalStore:
@@ -127,30 +123,6 @@ def reading(path: str) -> Iterator[None]:
         yield
     except OSError as error:
         raise _unreadable(path, error) from error
-
-
-def is_being_written(path: str) -> bool | None:
-    """Whether a process of this machine has a file open for writing; None where that cannot be told.
-
-    The kernel grants a lease for reading only while nobody does. It is given back at once; a process that opens the
-    file in between waits for that, and the signal that the kernel sends us is one that nobody heeds.
-    """
-    if _LEASE is None:
-        return None
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        return None
-    try:
-        fcntl.fcntl(descriptor, _SET_SIGNAL, SIGURG)
-        fcntl.fcntl(descriptor, _LEASE, fcntl.F_RDLCK)
-        fcntl.fcntl(descriptor, _LEASE, fcntl.F_UNLCK)
-    except OSError as error:
-        # Others mean that the file is somebody else's, or that its file system has no leases.
-        return True if error.errno == EAGAIN else None
-    finally:
-        os.close(descriptor)
-    return False
 
 
 def _entry(entry: os.DirEntry[str], folder: str) -> Entry:
