@@ -58,6 +58,7 @@ class FileStream:
             self._looking(ledger).look_until_settled()
         first = ledger.last_number
         ledger.note(FIRST_NUMBER, str(first))
+        ledger.flush()
         return Offset(ledger.id, first)
 
     def end_at_what_is_there(self) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from headrace.autoloader.news import news_of_auto_loader
+from headrace.autoloader.positions import problem_of_offset
 from headrace.autoloader.source import Source as LoaderSource
 from headrace.cdc.merged_rows import ROWS_PROPERTY, MergedRows
 from headrace.checkpoints.agreement import BETWEEN_COMMITS, contradiction_of
@@ -34,6 +35,7 @@ from headrace.plan.agreement import Contradiction
 from headrace.plan.deployed import News, read_anew
 from headrace.settings.storage import StorageLayout
 from headrace.sinks.formats import format_of
+from headrace.sources.told import PASSING
 
 # A resting flow is started once in a while so that its offset does not age out of its source's log.
 LONGEST_REST_S = 7 * 24 * 3600.0
@@ -101,7 +103,19 @@ class StoredState(StoredRecords):
         """What does not agree between the stores of a flow, or None when it can go on."""
         read = [source.detail for source in flow.analysis.sources if source.kind is SourceKind.DATASET]
         tables = [self.table(self._naming.canonical(name)) for name in read]
-        return contradiction_of(self.stores(flow), [table for table in tables if table is not None])
+        found = contradiction_of(self.stores(flow), [table for table in tables if table is not None])
+        return found or self._contradiction_of_ledgers(flow)
+
+    def _contradiction_of_ledgers(self, flow: ResolvedFlow) -> Contradiction | None:
+        """What does not agree between a flow's checkpoint and the ledgers that it reads files through."""
+        progress = read_progress(self.checkpoint(flow, self.progress_of(flow).epoch)) if flow.mode.streams else None
+        for source, offset in zip(flow.analysis.sources, progress.offsets if progress else (), strict=False):
+            if source.kind is not SourceKind.AUTO_LOADER or not isinstance(offset, Mapping) or "ledger" not in offset:
+                continue
+            problem = problem_of_offset(LoaderSource.from_json(source.detail).ledgers, offset)
+            if problem is not None and problem.code not in PASSING:
+                return Contradiction(problem.code, problem.params)
+        return None
 
     def snapshot_taken(self, flow: Flow | GraphFlow) -> Any:
         """The version of the newest snapshot that is in the table of a flow; None when none is."""

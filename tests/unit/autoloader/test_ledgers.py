@@ -154,6 +154,21 @@ def test_a_copy_of_the_file_alone_has_everything_when_a_batch_is_done(tmp_path, 
         assert LedgerState.of(copy) == LedgerState(str(copy.file), 2, 2)
 
 
+def test_a_copy_of_the_file_alone_has_what_was_left_out_when_a_stream_has_begun(tmp_path, data):
+    (data / "a.json").write_text("{}")
+    os.utime(data / "a.json", (time.time() - 60,) * 2)
+    given = {"cloudFiles.format": "json", "cloudFiles.includeExistingFiles": "false"}
+    source = prepare(given, str(data), SCHEMA, Place(tmp_path / "ledgers", None, time.time_ns()))
+    stream = FileStream(source, CLOCK)
+    begin = stream.initial()
+    (tmp_path / "copy").mkdir()
+
+    shutil.copy(tmp_path / "ledgers" / f"{begin.ledger}.ledger", tmp_path / "copy")
+
+    with closing(Ledger.open(tmp_path / "copy", begin.ledger)) as copy:
+        assert (begin.number, LedgerState.of(copy)) == (1, LedgerState(str(copy.file), 1, 1))
+
+
 def test_a_ledger_of_another_writer_is_waited_for_by_name(source, update, monkeypatch):
     monkeypatch.setattr("headrace.autoloader.ledger_connection.BUSY_S", 0.01)
     end, file = update()
