@@ -252,7 +252,7 @@ class Execution:
         with self._preparation.loading, with_confs(around.session, confs):
             query = start_query(around, flow, frame, trigger, checkpoint, target)
         self._started()
-        tell = self._teller(query, sources, told, beside)
+        tell = self._teller(query, sources, told, beside, began_at)
         try:
             return self._followed(query, record, target, began_at, tell)
         except Exception as error:
@@ -263,14 +263,19 @@ class Execution:
             raise
 
     def _teller(
-        self, query: StreamingQuery, sources: tuple[TopicSource, ...], told: Mapping[int, Told], beside: StaticInputs
+        self,
+        query: StreamingQuery,
+        sources: tuple[TopicSource, ...],
+        told: Mapping[int, Told],
+        beside: StaticInputs,
+        began_at: float,
     ) -> Tell:
         """What says how a running query gets on, and what it does without."""
         around, flow, kind = self._around, self._flow, self._trigger.kind
         # In real time the newest offsets that Spark knows are older than what was read.
         reads_topics = bool(sources) and kind is not TriggerKind.REAL_TIME
         lag = LagTeller(around, flow, query, reads_topics=reads_topics)
-        changes = LaterChanges(around, flow, query)
+        changes = LaterChanges(around, flow, query, began_at)
         losses = LossTeller(around, flow, query, sources, told)
         state = StateTeller(around, flow, query)
         listings = FolderListings(query, beside.listed_every_s or float("inf"), around.now)

@@ -17,9 +17,9 @@ _LOOK_EVERY_S = 10.0
 
 
 class LaterChanges:
-    """Warns of the files of a query that were found to have changed while it runs."""
+    """Warns of the files of a query that were found to have changed since it began."""
 
-    def __init__(self, around: Surroundings, flow: ResolvedFlow, query: StreamingQuery) -> None:
+    def __init__(self, around: Surroundings, flow: ResolvedFlow, query: StreamingQuery, began_at: float) -> None:
         self._around = around
         self._flow = flow
         self._query = query
@@ -28,7 +28,9 @@ class LaterChanges:
             for number, source in enumerate(flow.analysis.sources)
             if source.kind is SourceKind.AUTO_LOADER
         }
-        self._since_s = self._looked_at = around.now()
+        # Before the query was started, which looks at once.
+        self._since_s = began_at
+        self._looked_at = around.now()
         self._said = set[str]()
 
     def tell(self, *, last: bool = False) -> None:
