@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from stat import S_ISDIR
 
-from headrace.autoloader.later_changes import note_changes
 from headrace.autoloader.ledger import Ledger, joined
 from headrace.autoloader.seen_files import SeenFiles
 from headrace.autoloader.stores.local import stat_of, status
@@ -31,8 +30,6 @@ from headrace.errors import PipelineError
 SETTLED_S = 1.0
 # Seconds that a triggered update waits for files that keep changing; they are for a later one then.
 WAIT_S = 30.0
-# A stream without end compares files that were read with what they were so often, in seconds.
-COMPARED_S = 10.0
 # The time of a folder is trusted when it was older than this at the listing: some file systems keep whole seconds.
 _GRANULARITY_S = 2.0
 # An empty file may be one whose writer has not flushed yet; after this time it counts as empty.
@@ -52,10 +49,10 @@ class Clock:
     sleep_s: Callable[[float], None]
 
 
-def is_due(ledger: Ledger, now_ns: int, full_look_s: float) -> bool:
-    """Whether it is so long since everything was listed, or the clock was ahead when it was."""
-    since_s = now_ns / _NS - float(ledger.about(FULL_LOOK) or 0)
-    return since_s >= full_look_s or since_s < 0
+def is_due(ledger: Ledger, now_ns: int, every_s: float, note: str = FULL_LOOK) -> bool:
+    """Whether it is so long since what a note is about was done, or the clock was ahead when it was."""
+    since_s = now_ns / _NS - float(ledger.about(note) or 0)
+    return since_s >= every_s or since_s < 0
 
 
 @dataclass
@@ -85,8 +82,6 @@ class LocalDiscovery:
         known = sorted(filter(tree.has_folder, self._stored), key=lambda folder: (folder.count("/"), folder))
         self._known = {folder: self._stored[folder] for folder in known}
         self._places = Places(tree)
-        # When files that were read were last compared with what they were.
-        self._compared_ns = 0
         if ledger.about(_TREE) != tree.digest:
             # Other names may be meant now in folders that have not changed.
             self._known = dict.fromkeys(self._known, 0)
@@ -110,9 +105,6 @@ class LocalDiscovery:
         # Asked first: what changes from here on is told next time.
         told = self._watch.changed(now_ns) if self._watch else None
         new = self._looked(now_ns, full=full or self._tree.selection.overwrites, told=None if full else told)
-        if not self._tree.selection.overwrites and (full or not 0 <= now_ns - self._compared_ns < COMPARED_S * _NS):
-            self._compared_ns = now_ns
-            note_changes(self._ledger, self._tree.store, now_ms=now_ns // 1_000_000, everything=full)
         if full:
             self._ledger.note(FULL_LOOK, str(now_ns / _NS))
         if self._ledger.about(_TREE) != self._tree.digest:

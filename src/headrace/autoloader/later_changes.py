@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 
-from headrace.autoloader.file_states import committed_number
+from headrace.autoloader.discovery import is_due
 from headrace.autoloader.ledger import MOVED_UPTO, Ledger, joined
 from headrace.autoloader.stores.store import FoundFile, Store
 from headrace.errors import PipelineError
@@ -13,21 +13,34 @@ from headrace.errors import PipelineError
 # How long after it was found a file is looked at in each look, and how many of these; the others, once a day.
 _YOUNG_MS = 3_600_000
 _AT_MOST = 5000
+# A note: when all of them were looked at.
+_COMPARED = "compared_s"
 _Change = tuple[int, str, FoundFile]
 
 
-def note_changes(ledger: Ledger, store: Store, *, now_ms: int, everything: bool) -> int:
-    """Note files that are not what they were when they were read; how many are new among them."""
+def note_changes(ledger: Ledger, store: Store, upto: int, *, now_ns: int, all_every_s: float) -> int:
+    """Note files that are not what they were when they were read; how many are new among them.
+
+    Args:
+        ledger: which has them.
+        store: where they lie.
+        upto: the number up to which they were read.
+        now_ns: the time.
+        all_every_s: how often all of them are looked at, and not those alone that were found of late.
+    """
+    everything, now_ms = is_due(ledger, now_ns, all_every_s, _COMPARED), now_ns // 1_000_000
     rows = [
         (number, now.size, now.mtime_ns, now_ms)
-        for number, _, now in changes(ledger, store, now_ms=now_ms, everything=everything)
+        for number, _, now in changes(ledger, store, upto, now_ms=now_ms, everything=everything)
     ]
     if rows:
         ledger.connection.executemany("insert or replace into changed values (?, ?, ?, ?)", rows)
+    if everything:
+        ledger.note(_COMPARED, str(now_ns / 1_000_000_000))
     return len(rows)
 
 
-def changes(ledger: Ledger, store: Store, *, now_ms: int, everything: bool) -> Iterator[_Change]:
+def changes(ledger: Ledger, store: Store, upto: int, *, now_ms: int, everything: bool = False) -> Iterator[_Change]:
     """Files of this machine that were read and have changed since, as they are now, and it was not noted yet."""
     # Copies of a project may have other times; sizes are the same.
     moved_upto = int(ledger.about(MOVED_UPTO) or 0)
@@ -38,7 +51,7 @@ def changes(ledger: Ledger, store: Store, *, now_ms: int, everything: bool) -> I
         " and files.number not in (select number from cleaned) order by files.number desc limit ?",
         (
             ledger.first_number,
-            committed_number(ledger),
+            upto,
             0 if everything else now_ms - _YOUNG_MS,
             -1 if everything else _AT_MOST,
         ),

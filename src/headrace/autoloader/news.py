@@ -47,9 +47,9 @@ def news_of_auto_loader(source: Source, offset: Mapping[str, Any] | None, now: C
         clock = Clock(now_ns=lambda: int(now() * 1e9), sleep_s=_never)
         if discovery_of(source, ledger, clock, stays=False).finds_any():
             return "new files"
-        now_ms = clock.now_ns() // 1_000_000
-        overwrites = source.options.overwrites
-        later = () if overwrites else changes(ledger, source.tree.store, now_ms=now_ms, everything=False)
+        if source.options.overwrites:
+            return None
+        later = changes(ledger, source.tree.store, at.number, now_ms=clock.now_ns() // 1_000_000)
         return "files have changed since they were read" if any(True for _ in later) else None
     except PipelineError as error:
         return error.message

@@ -10,6 +10,7 @@ from headrace.autoloader.cleaning import clean
 from headrace.autoloader.discovery import SETTLED_S, Clock
 from headrace.autoloader.file_states import committed_number, forget
 from headrace.autoloader.finding import Discovery, discovery_of
+from headrace.autoloader.later_changes import note_changes
 from headrace.autoloader.ledger import FIRST_NUMBER, Ledger
 from headrace.autoloader.moving import settle_place
 from headrace.autoloader.positions import LedgerState, Offset, position_problem
@@ -20,6 +21,8 @@ from headrace.autoloader.source import Source
 # As spark.sql.files.maxPartitionBytes and openCostInBytes have it.
 _SPLIT_BYTES = 128 * 1024 * 1024
 _OPENING_BYTES = 4 * 1024 * 1024
+# How often a stream without end compares files that it has read with what they were.
+_COMPARED_S = 10.0
 _UNDIVIDED = ("multiLine", "wholeText", "lineSep", "encoding", "charset")
 
 
@@ -42,6 +45,8 @@ class FileStream:
         self._ledger: Ledger | None = None
         self._made: Ledger | None = None
         self._discovery: Discovery | None = None
+        # When files that were read were last compared with what they were.
+        self._compared_ns = 0
         # The end of the batch that this process has planned last.
         self._planned: Offset | None = None
         # The number that the ledger was last compared with what Spark has planned at.
@@ -123,7 +128,11 @@ class FileStream:
             self._discovery = None
 
     def _look(self, ledger: Ledger, after: int) -> None:
-        discovery = self._looking(ledger)
+        discovery, now_ns = self._looking(ledger), self._clock.now_ns()
+        if not self._options.overwrites and not 0 <= now_ns - self._compared_ns < _COMPARED_S * 1_000_000_000:
+            self._compared_ns = now_ns
+            every_s = self._options.full_look_s
+            note_changes(ledger, self._source.tree.store, after, now_ns=now_ns, all_every_s=every_s)
         if self._ends:
             discovery.look_until_settled()
             return

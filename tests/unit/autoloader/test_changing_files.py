@@ -211,7 +211,6 @@ def test_a_file_that_grows_after_it_was_read_is_noted_once(data, update, passing
     begin = stream.initial()
     end = stream.latest(begin, everything=True)
     stream.work(begin, end)
-    stream.committed(end)
     offset, source, began_s = end.to_json(), stream._source, time.time()
     stream.close()
     quiet = news_of_auto_loader(source, offset, time.time)
