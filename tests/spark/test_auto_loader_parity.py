@@ -72,7 +72,6 @@ JSON = {
     "broken": "{broken",
     "cut off": '{"i":1',
     "a text": '"x"',
-    "several objects": '{"i":1} {"i":2}',
     "in an array": '[{"i":1},{"i":2}]',
     "spaces": '   {"i" : 1 }  ',
     "a control character": '{"s":"a\tb"}',

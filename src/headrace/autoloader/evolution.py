@@ -97,7 +97,7 @@ def _grown(source: Source, location: Path, work: Work, file: str, misfit: Abstra
     """The number of a version that is newer than the source's; None when the schema has nothing to grow by."""
     paths = [file, *(path for path in work.batch if path != file)]
     files = [Split(path, size, 0, 0, size) for path in paths if (size := _size(path)) is not None]
-    seen = inferred(files, source.options, source.plan.time_zone)
+    seen = inferred(files, source.options, source.plan.time_zone, plain=source.plan.plain_names)
     newest = None if seen is None else grown(location, seen, source.options, misfit)
     return None if newest is None or newest.number <= (source.version or 0) else newest.number
 
@@ -112,6 +112,8 @@ def _exception(error: UnknownFields, version: int | None) -> UnknownFieldExcepti
         else f"Version {version} of the schema has them: start the stream again, it reads the same files."
     )
     details = json.dumps({"fields": error.names, "file": error.file, "version": version})
+    # So that the mark in front of them is not in them, whatever a field is called.
+    details = details.replace("=", "\\u003d")
     return UnknownFieldException(f"{said} {then} {_DETAILS}{details}")
 
 

@@ -8,8 +8,7 @@ whatever is no struct and no array is text.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import Any
@@ -21,9 +20,10 @@ from headrace.autoloader.ddl import JsonType, array_of, field_of
 from headrace.autoloader.reading.arrow_types import decimal_of, spark_type
 from headrace.autoloader.reading.converters import Times
 from headrace.autoloader.reading.depth import line_ends, nests_deep
-from headrace.autoloader.reading.json_scan import Leniency, Members, NotJson, Number, read_json
+from headrace.autoloader.reading.json_documents import first_records
+from headrace.autoloader.reading.json_scan import Leniency, Members, Number
 from headrace.autoloader.reading.texts import type_of
-from headrace.autoloader.reading.values import Misfit
+from headrace.autoloader.reading.utf8 import is_utf8
 
 # The type of a place where nothing but null was seen.
 NOTHING = "null"
@@ -32,6 +32,8 @@ _WHOLE = ("byte", "short", "integer", "long")
 _NUMBERS = {*_WHOLE, "float", "double"}
 _DIGITS: Mapping[str, tuple[int, int]] = {"byte": (3, 0), "short": (5, 0), "integer": (10, 0), "long": (20, 0)}
 _MOST_DIGITS = 38
+# Objects and arrays in one another; what is deeper is text. No table has as many.
+_DEEPEST = 100
 # Those of 19 digits that begin with less than this fit into BIGINT.
 _LONG_NUMBER = re.compile(rb"[:\[,][ \t]*-?(?:9[2-9][0-9]{17}|[0-9]{20})")
 EMPTY_STRUCT: Mapping[str, Any] = {"type": "struct", "fields": []}
@@ -180,7 +182,8 @@ def json_struct(blocks: Iterable[bytes], options: Mapping[str, str], kinds: Json
 
 
 def _by_arrow(block: bytes) -> JsonType | None:
-    if nests_deep(block, line_ends(block)):
+    # Names that are no UTF-8 are none of Arrow's.
+    if not is_utf8(block) or nests_deep(block, line_ends(block)):
         return None
     try:
         schema = pj.read_json(pa.BufferReader(block), pj.ReadOptions(block_size=len(block) + 1)).schema
@@ -189,14 +192,16 @@ def _by_arrow(block: bytes) -> JsonType | None:
     if _LONG_NUMBER.search(block):
         # Arrow takes a whole number that is no BIGINT for a double.
         return None
-    return {"type": "struct", "fields": [field_of(field.name, _arrow_kind(field.type)) for field in schema]}
+    return _struct_of((field.name, _arrow_kind(field.type)) for field in schema)
 
 
-def _arrow_kind(kind: pa.DataType) -> JsonType:
+def _arrow_kind(kind: pa.DataType, level: int = 1) -> JsonType:
+    if pa.types.is_nested(kind) and level > _DEEPEST:
+        return "string"
     if pa.types.is_struct(kind):
-        return {"type": "struct", "fields": [field_of(field.name, _arrow_kind(field.type)) for field in kind]}
+        return _struct_of((field.name, _arrow_kind(field.type, level + 1)) for field in kind)
     if pa.types.is_list(kind):
-        return array_of(_arrow_kind(kind.value_type))
+        return array_of(_arrow_kind(kind.value_type, level + 1))
     tests: tuple[tuple[Callable[[pa.DataType], bool], str], ...] = (
         (pa.types.is_null, NOTHING),
         (pa.types.is_boolean, "boolean"),
@@ -210,25 +215,12 @@ def _arrow_kind(kind: pa.DataType) -> JsonType:
 def _by_record(block: bytes, leniency: Leniency, kinds: JsonKinds) -> JsonType:
     found: JsonType = dict(EMPTY_STRUCT)
     for line in block.decode("utf-8", "replace").split("\n"):
-        for record in _records_of(line, leniency):
-            with suppress(RecursionError):
-                # What nests too deep to be read is no record.
-                found = merged(found, _value_kind(record, kinds))
+        for record in first_records(line, leniency):
+            found = merged(found, _value_kind(record, kinds, 1))
     return found
 
 
-def _records_of(line: str, leniency: Leniency) -> Iterator[Members]:
-    if not line.strip():
-        return
-    try:
-        value = read_json(line, leniency)
-    except NotJson:
-        return
-    entries = [value] if isinstance(value, Members) else value if isinstance(value, list) else []
-    yield from (entry for entry in entries if isinstance(entry, Members))
-
-
-def _value_kind(value: Any, kinds: JsonKinds) -> JsonType:
+def _value_kind(value: Any, kinds: JsonKinds, level: int) -> JsonType:
     if value is None:
         return NOTHING
     if isinstance(value, bool):
@@ -240,25 +232,28 @@ def _value_kind(value: Any, kinds: JsonKinds) -> JsonType:
         if digits > _MOST_DIGITS:
             return "double"
         return "long" if -_BIG <= int(value) < _BIG else f"decimal({digits},0)"
-    if isinstance(value, Members):
-        struct: JsonType = dict(EMPTY_STRUCT)
-        for name, inner in value:
-            struct = _merged_structs(struct, {"fields": [field_of(name, _value_kind(inner, kinds))]})
-        return struct
     if isinstance(value, list):
-        element: JsonType = NOTHING
-        for inner in value:
-            element = merged(element, _value_kind(inner, kinds))
-        return array_of(element)
-    return "timestamp" if kinds.times is not None and _is_moment(value, kinds.times) else "string"
+        return _list_kind(value, kinds, level) if level <= _DEEPEST else "string"
+    return "timestamp" if kinds.times is not None and kinds.times.is_moment(value) else "string"
 
 
-def _is_moment(text: str, times: Times) -> bool:
-    try:
-        times.moment(text)
-    except Misfit:
-        return False
-    return True
+def _struct_of(pairs: Iterable[tuple[str, JsonType]]) -> JsonType:
+    """The struct of names and types; names that differ in case alone are one field, under the first."""
+    fields: dict[str, dict[str, Any]] = {}
+    for name, kind in pairs:
+        known = fields.setdefault(name.casefold(), field_of(name, NOTHING))
+        known["type"] = merged(known["type"], kind)
+    return {"type": "struct", "fields": list(fields.values())}
+
+
+def _list_kind(value: list[Any], kinds: JsonKinds, level: int) -> JsonType:
+    """The type of an object or an array."""
+    if isinstance(value, Members):
+        return _struct_of((name, _value_kind(inner, kinds, level + 1)) for name, inner in value)
+    element: JsonType = NOTHING
+    for inner in value:
+        element = merged(element, _value_kind(inner, kinds, level + 1))
+    return array_of(element)
 
 
 def decimal_kind(text: str) -> str | None:

@@ -157,6 +157,21 @@ _OPTIONS = (
     _generic(
         "headrace.metadata", Kind.SWITCH, "Whether there is a column _metadata; without it, when the query names it"
     ),
+    _of_format(
+        "headrace.maxRecordBytes",
+        Kind.BYTES,
+        "How long a record may be: a line, an element of XML, a file that is one record, an unpacked block of Avro. A"
+        " longer one is rescued as its place, size and beginning; of Avro, the file counts as corrupt",
+        "64m",
+        *("avro", "csv", "json", "text", "xml"),
+    ),
+    _of_format(
+        "headrace.maxExpansion",
+        Kind.NUMBER,
+        "Into how many times its bytes a compressed file may unpack, beyond maxRecordBytes; one with more is corrupt",
+        "1000",
+        *("avro", "csv", "json", "text", "xml"),
+    ),
     _generic("headrace.ledgerLocation", Kind.TEXT, "The folder of the ledger", "schemaLocation, else the session's"),
     _of_format(
         "badRecordsPath",
@@ -168,7 +183,13 @@ _OPTIONS = (
         "xml",
     ),
     _of_format("singleVariantColumn", Kind.TEXT, "The one column, of type VARIANT, for whole records", "", "json"),
-    _of_format("multiLine", Kind.SWITCH, "Whether a record may span lines; of CSV it may not", "false", "json", "csv"),
+    _of_format(
+        "multiLine",
+        Kind.SWITCH,
+        "Whether a record may span lines: of CSV in quotes; of JSON a file may hold several, one behind the other",
+        "false",
+        *("json", "csv"),
+    ),
     _of_format("encoding", Kind.TEXT, "The encoding of the files", "UTF-8", "json", "csv", "text", "xml"),
     _of_format("charset", Kind.TEXT, "As encoding", "UTF-8", "json", "csv", "text", "xml"),
     _of_format("dateFormat", Kind.TEXT, "The pattern of dates", "as CAST reads them", "json", "csv", "xml"),

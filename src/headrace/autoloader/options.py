@@ -14,6 +14,7 @@ from headrace.autoloader.option_table import FORMATS, OPTIONS, PREFIX, Kind, Opt
 from headrace.autoloader.reading.avro_schema import check_avro_schema
 from headrace.autoloader.reading.converters import PATTERNS
 from headrace.autoloader.reading.csv_lines import Dialect, InvalidDialect
+from headrace.autoloader.reading.limits import EXPANSION_OPTION, RECORD_OPTION
 from headrace.autoloader.reading.patterns import date_pattern
 from headrace.autoloader.reading.plan import CORRUPT
 from headrace.autoloader.reading.values import Misfit, moment, zone_of
@@ -187,7 +188,8 @@ class _Reading:
             match = _BYTES.fullmatch(text.strip())
             if match is None:
                 raise ValueError('it is a number of bytes, such as "10g"')
-            return int(match.group(1)) * _POWERS[match.group(2).casefold()]
+            count = int(match.group(1)) * _POWERS[match.group(2).casefold()]
+            return str(count) if option.formats else count
         if option.kind is Kind.INTERVAL:
             return parse_interval_s(text)
         return self._time(text) if option.kind is Kind.TIME else text
@@ -226,8 +228,6 @@ class _Reading:
         if self._format == "xml":
             self._check_xml()
         if self._format == "csv":
-            if values.get("multiLine") == "true":
-                self._wrong("multiLine", "files of CSV are read line by line, and no value goes on in the next line")
             try:
                 Dialect.of(values)
             except InvalidDialect as error:
@@ -235,6 +235,9 @@ class _Reading:
                 self._wrong(named, str(error))
         if values.get("lineSep") == "":
             self._wrong("lineSep", "every text is made of nothings")
+        for name in (RECORD_OPTION, EXPANSION_OPTION):
+            if values.get(name) == "0":
+                self._wrong(name, "it is a whole number above 0")
 
     def _check_xml(self) -> None:
         values = self._values

@@ -19,7 +19,7 @@ from headrace.autoloader.reading.partitions import folder_values
 from headrace.autoloader.reading.plain import FIXED
 from headrace.autoloader.reading.plan import METADATA, ReadPlan
 from headrace.autoloader.reading.values import zone_name
-from headrace.autoloader.sampling import PARTITION, inferred, newest, partition_columns
+from headrace.autoloader.sampling import PARTITION, Sample, inferred, newest, partition_columns
 from headrace.autoloader.schema_store import SchemaStore, SchemaVersion
 from headrace.autoloader.source import LEDGERS, Source, tree_of
 from headrace.autoloader.stores.paths import local_path, mapped, root_of, whole_path
@@ -45,6 +45,8 @@ class Place:
     stores: bool = True
     # Whether a schema is inferred even where there is one: its rows are cleared by this update.
     anew: bool = False
+    # Whether the table that is read for takes no names of columns that have to be mapped.
+    plain_names: bool = False
     paths: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -107,6 +109,7 @@ def prepare(
         metadata=metadata and not any(field["name"].casefold() == METADATA for field in columns["fields"]),
         case_sensitive=options.case_sensitive,
         mode=options.mode,
+        plain_names=place.plain_names,
         time_zone=zone_name(options.time_zone or place.time_zone),
         missing_files=options.missing_files,
         corrupt_files=options.corrupt_files,
@@ -216,7 +219,8 @@ def _found(tree: Tree, options: LoaderOptions, place: Place) -> SchemaVersion:
     if store is None:
         raise PipelineError("AUTO_LOADER.SCHEMA_LOCATION_MISSING")
     files = newest(tree, place.now_ns)
-    data = inferred(files, options, place.time_zone)
+    sample = Sample(files)
+    data = inferred(sample, options, place.time_zone, plain=place.plain_names)
     if data is not None:
         partitions = partition_columns(files, tree.base, options, place.time_zone)
         names = {field["name"].casefold() for field in partitions}
@@ -224,6 +228,9 @@ def _found(tree: Tree, options: LoaderOptions, place: Place) -> SchemaVersion:
         schema = _hinted({"type": "struct", "fields": [*fields, *partitions]}, options)
     elif latest is not None:
         schema = _hinted(latest.schema, options)
+    elif sample.corrupt and not options.corrupt_files:
+        path, reason = sample.corrupt[0]
+        raise PipelineError("AUTO_LOADER.SAMPLE_CORRUPT", path=path, reason=reason, folder=tree.base)
     else:
         raise PipelineError("AUTO_LOADER.NOTHING_TO_INFER", path=tree.base, format=options.file_format)
     version = _next_version(store, latest, schema, stores=place.stores)

@@ -24,6 +24,7 @@ from headrace.autoloader.reading.converters import Times, text_converter
 from headrace.autoloader.reading.csv_blocks import header_of, texts_at_once
 from headrace.autoloader.reading.csv_lines import Dialect, is_left_out
 from headrace.autoloader.reading.csv_long_separators import parser_of
+from headrace.autoloader.reading.limits import Limits, LongRecord, whole
 from headrace.autoloader.reading.lines import line_blocks
 from headrace.autoloader.reading.opening import CorruptFile, UnreadCompression, judging, open_file
 from headrace.autoloader.reading.parquet import parquet_schema
@@ -34,6 +35,7 @@ from headrace.autoloader.reading.texts import CsvKinds
 from headrace.autoloader.reading.values import Misfit
 from headrace.autoloader.reading.xml_elements import XmlNames
 from headrace.autoloader.reading.xml_texts import xml_texts
+from headrace.autoloader.storable import storable
 from headrace.autoloader.tree import Tree
 from headrace.autoloader.xml_inference import XmlKinds, xml_struct
 from headrace.errors import PipelineError
@@ -65,10 +67,46 @@ def newest(tree: Tree, now_ns: int, most_files: int = SAMPLE_FILES) -> list[Spli
     return heapq.nlargest(most_files, found, key=lambda split: (split.mtime_ns, split.path))
 
 
+class Sample:
+    """Files that a schema is inferred from, and what was wrong with those that cannot be read."""
+
+    def __init__(self, files: Sequence[Split]) -> None:
+        self._files = files
+        self.corrupt: list[tuple[str, str]] = []
+
+    def __iter__(self) -> Iterator[Split]:
+        return iter(self._files)
+
+    @contextmanager
+    def reading(self, path: str) -> Iterator[None]:
+        """Passes over a file that has gone, or whose contents cannot be read: the stream says so when it comes to it.
+
+        Raises:
+            PipelineError: ``AUTO_LOADER.SAMPLE``: it cannot be had, which says nothing of the columns that it has;
+                ``AUTO_LOADER.SAMPLE_BROKEN_OFF``: its store does not give it now.
+        """
+        try:
+            yield
+        except FileNotFoundError:
+            return
+        except CorruptFile as error:
+            self.corrupt.append((path, str(error).rstrip(".")))
+        except OSError as error:
+            code = "AUTO_LOADER.SAMPLE" if isinstance(error, _LASTING) else "AUTO_LOADER.SAMPLE_BROKEN_OFF"
+            raise PipelineError(code, path=path, reason=str(error).rstrip(".")) from error
+
+
 def inferred(
-    files: Sequence[Split], options: LoaderOptions, zone: str = "UTC", *, most_bytes: int = SAMPLE_BYTES
+    files: Sample | Sequence[Split],
+    options: LoaderOptions,
+    zone: str = "UTC",
+    *,
+    most_bytes: int = SAMPLE_BYTES,
+    plain: bool = False,
 ) -> JsonType | None:
     """The columns that the contents of files have; None when there is nothing to tell them from.
+
+    What no table can have is left out; *plain* means one that maps no names of columns.
 
     Raises:
         PipelineError: ``AUTO_LOADER.FILE_COLUMN``: a file has a column of a type that Spark has none for, or two of one
@@ -82,37 +120,41 @@ def inferred(
         if not options.hints:
             raise PipelineError("AUTO_LOADER.NOT_INFERRED", format=options.file_format)
         return {"type": "struct", "fields": []}
+    files = files if isinstance(files, Sample) else Sample(files)
     if options.file_format in _COLUMNS:
         avro = options.format_options.get("avroSchema")
         struct = parquet_struct([avro_shape(avro).columns] if avro else _columns_of(files, options))
+        struct = storable(struct, as_text=False, plain=plain)
         return struct if struct["fields"] else None
     typed = options.infer_types and options.format_options.get("primitivesAsString") != "true"
     struct = _INFERRED[options.file_format](files, options, options.time_zone or zone, typed, most_bytes)
     if not struct["fields"]:
         return None
     # The columns of CSV have an order; fields of JSON and XML have names alone.
-    return finished(struct, typed=typed, ordered=options.file_format != "csv")
+    struct = finished(struct, typed=typed, ordered=options.file_format != "csv")
+    struct = storable(struct, as_text=True, plain=plain)
+    return struct if struct["fields"] else None
 
 
-def _of_csv(files: Sequence[Split], options: LoaderOptions, zone: str, typed: bool, most_bytes: int) -> JsonType:  # noqa: FBT001 - as the others
+def _of_csv(files: Sample, options: LoaderOptions, zone: str, typed: bool, most_bytes: int) -> JsonType:  # noqa: FBT001 - as the others
     given = options.format_options
     guess = CsvKinds(Times.of(zone, given), dates=given.get("preferDate") != "false").of if typed else _text
     return csv_struct(_tables(files, options, _encoding(options), most_bytes), guess)
 
 
-def _of_json(files: Sequence[Split], options: LoaderOptions, zone: str, typed: bool, most_bytes: int) -> JsonType:  # noqa: FBT001 - as the others
+def _of_json(files: Sample, options: LoaderOptions, zone: str, typed: bool, most_bytes: int) -> JsonType:  # noqa: FBT001 - as the others
     kinds = JsonKinds.of(options.format_options, zone) if typed else JsonKinds()
     return json_struct(_blocks(files, _encoding(options), most_bytes, options), options.format_options, kinds)
 
 
-def _of_xml(files: Sequence[Split], options: LoaderOptions, zone: str, typed: bool, most_bytes: int) -> JsonType:  # noqa: FBT001 - as the others
+def _of_xml(files: Sample, options: LoaderOptions, zone: str, typed: bool, most_bytes: int) -> JsonType:  # noqa: FBT001 - as the others
     given = options.format_options
     decimals, dates = given.get("prefersDecimal") == "true", given.get("preferDate") != "false"
     kinds = XmlKinds(Times.of(zone, given), decimals=decimals, dates=dates) if typed else None
-    return xml_struct(_elements(files, given["rowTag"], _encoding(options), most_bytes), XmlNames.of(given), kinds)
+    return xml_struct(_elements(files, options, most_bytes), XmlNames.of(given), kinds)
 
 
-_INFERRED: Mapping[str, Callable[[Sequence[Split], LoaderOptions, str, bool, int], JsonType]] = {
+_INFERRED: Mapping[str, Callable[[Sample, LoaderOptions, str, bool, int], JsonType]] = {
     "csv": _of_csv,
     "json": _of_json,
     "xml": _of_xml,
@@ -128,11 +170,13 @@ def _text(values: pa.Array) -> str:
     return "string"
 
 
-def _elements(files: Iterable[Split], tag: str, encoding: str, most_bytes: int) -> Iterator[str]:
-    left = most_bytes
+def _elements(files: Sample, options: LoaderOptions, most_bytes: int) -> Iterator[str]:
+    given, left = options.format_options, most_bytes
     for file in files:
-        with _sampled(file.path):
-            for text in xml_texts(file.path, tag, encoding):
+        with files.reading(file.path):
+            for text in xml_texts(file.path, given["rowTag"], _encoding(options), Limits.of(given)):
+                if isinstance(text, LongRecord):
+                    continue
                 yield text
                 left -= len(text)
                 if left <= 0:
@@ -169,18 +213,20 @@ def _type_of(values: Sequence[str], zone: str) -> str:
     return "string"
 
 
-def _tables(files: Iterable[Split], options: LoaderOptions, encoding: str, most_bytes: int) -> Iterator[pa.Table]:
+def _tables(files: Sample, options: LoaderOptions, encoding: str, most_bytes: int) -> Iterator[pa.Table]:
     """The values of files of CSV as texts, some lines at a time."""
     given = options.format_options
     dialect = Dialect.of(given)
     left = most_bytes
     for file in files:
-        with _sampled(file.path):
+        with files.reading(file.path):
             head = header_of(
                 file, dialect, given.get("header", "true") == "true", int(given.get("skipRows", "0")), encoding
             )
             lines = head.lines
-            for block in line_blocks(file, encoding=encoding):
+            for block in line_blocks(file, encoding=encoding, limits=Limits.of(given)):
+                if isinstance(block, LongRecord):
+                    continue
                 text = block.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
                 left -= len(text)
                 for _ in range(lines):
@@ -213,23 +259,6 @@ def _texts(block: bytes, names: tuple[str, ...] | None, dialect: Dialect) -> pa.
     return pa.table(columns)
 
 
-@contextmanager
-def _sampled(path: str) -> Iterator[None]:
-    """Passes over a file that has gone, or whose contents cannot be read: the stream says so when it comes to it.
-
-    Raises:
-        PipelineError: ``AUTO_LOADER.SAMPLE``: it cannot be had, which says nothing of the columns that it has;
-            ``AUTO_LOADER.SAMPLE_BROKEN_OFF``: its store does not give it now.
-    """
-    try:
-        yield
-    except (FileNotFoundError, CorruptFile):
-        return
-    except OSError as error:
-        code = "AUTO_LOADER.SAMPLE" if isinstance(error, _LASTING) else "AUTO_LOADER.SAMPLE_BROKEN_OFF"
-        raise PipelineError(code, path=path, reason=str(error).rstrip(".")) from error
-
-
 def _parquet_columns(path: str) -> pa.Schema:
     with open_file(path) as opened, judging(path, opened), pq.ParquetFile(opened) as file:
         return parquet_schema(file)
@@ -239,11 +268,11 @@ def _parquet_columns(path: str) -> pa.Schema:
 _COLUMNS: Mapping[str, Callable[[str], pa.Schema]] = {"avro": avro_columns, "parquet": _parquet_columns}
 
 
-def _columns_of(files: Iterable[Split], options: LoaderOptions) -> Iterator[pa.Schema]:
+def _columns_of(files: Sample, options: LoaderOptions) -> Iterator[pa.Schema]:
     """The columns of each file, without those that a hint gives a type and Spark has none for."""
     hinted = {hint.path[0].casefold() for hint in options.hints}
     for file in files:
-        with _sampled(file.path):
+        with files.reading(file.path):
             schema = _COLUMNS[options.file_format](file.path)
             check_distinct(schema, file.path)
             yield pa.schema([field for field in schema if _has_type(field, file.path, hinted)])
@@ -259,14 +288,17 @@ def _has_type(field: pa.Field, path: str, hinted: set[str]) -> bool:
     return True
 
 
-def _blocks(files: Iterable[Split], encoding: str, most_bytes: int, options: LoaderOptions) -> Iterator[bytes]:
+def _blocks(files: Sample, encoding: str, most_bytes: int, options: LoaderOptions) -> Iterator[bytes]:
     left = most_bytes
-    whole = options.format_options.get("multiLine") == "true"
+    multi_line = options.format_options.get("multiLine") == "true"
+    limits = Limits.of(options.format_options)
     for file in files:
-        with _sampled(file.path):
-            blocks = line_blocks(file, encoding=encoding)
-            for block in [b" ".join(b"".join(blocks).splitlines())] if whole else blocks:
-                yield block
+        with files.reading(file.path):
+            blocks = line_blocks(file, encoding=encoding, limits=limits)
+            for block in [whole(blocks, limits)] if multi_line else blocks:
+                if isinstance(block, LongRecord):
+                    continue
+                yield b" ".join(block.splitlines()) if multi_line else block
                 left -= len(block)
                 if left <= 0:
                     return

@@ -39,7 +39,7 @@ class XmlKinds:
             return (decimal_kind(value) if self.decimals else None) or "double"
         if self.dates and self._reads_day(value):
             return "date"
-        if value[0].isdigit() and self._reads_moment(value):
+        if value[0].isdigit() and self.times.is_moment(value):
             return "timestamp"
         return "boolean" if value.casefold() in ("true", "false") else "string"
 
@@ -49,13 +49,6 @@ class XmlKinds:
             return False
         try:
             self.times.day(text)
-        except Misfit:
-            return False
-        return True
-
-    def _reads_moment(self, text: str) -> bool:
-        try:
-            self.times.moment(text)
         except Misfit:
             return False
         return True

@@ -2,7 +2,8 @@
 
 What its rows are merged by, if changes are merged into it: no flow may go on with other keys. And deletion vectors: a
 batch then writes only the rows that it changes. Column mapping, if its columns have names that Parquet does not take,
-such as ``sum(amount)``: Delta would refuse the table.
+such as ``sum(amount)``: Delta would refuse the table. That a table gets which is there, too, when such a column comes
+to it: else its flow could not go on.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from headrace.autoloader.reading.column_names import UNMAPPED
 from headrace.cdc.merged_rows import ROWS_PROPERTY, MergedRows
 from headrace.graph.resolved import ResolvedDataset, ResolvedFlow
 from headrace.model.names import QualifiedName
@@ -24,9 +26,9 @@ _SAID = (
     "delta.universalformat.",
     "delta.compatibility.symlinkformatmanifest.",
 )
-MAPPING = {"delta.columnMapping.mode": "name"}
-# Delta refuses columns with these in their names, unless they are mapped (``DeltaColumnMapping``).
-SPECIAL = frozenset(" ,;{}()\n\t=")
+MAPPING_PROPERTY = "delta.columnMapping.mode"
+MAPPING = {MAPPING_PROPERTY: "name"}
+SPECIAL = UNMAPPED
 
 
 def marked_merged(
@@ -41,6 +43,7 @@ def as_made(dataset: ResolvedDataset, defaults: Mapping[str, str]) -> ResolvedDa
     """A dataset with the properties that a new table of it gets.
 
     Tables that are there keep what they have: who reads them may know neither deletion vectors nor column mapping.
+    The latter they get with the first column that needs it (:func:`is_mapped_for`).
 
     Args:
         dataset: as declared, which may say otherwise.
@@ -58,6 +61,17 @@ def as_made(dataset: ResolvedDataset, defaults: Mapping[str, str]) -> ResolvedDa
     if not given:
         return dataset
     return replace(dataset, dataset=replace(dataset.dataset, properties={**declared, **given}))
+
+
+def maps_names(properties: Mapping[str, str]) -> bool | None:
+    """Whether the properties of a table say that it maps the names of columns; None where they say nothing of it."""
+    said = next((value for key, value in properties.items() if key.casefold() == MAPPING_PROPERTY.casefold()), None)
+    return None if said is None else said.strip().casefold() != "none"
+
+
+def is_mapped_for(schema: Schema, declared: Mapping[str, str], deployed: Mapping[str, str]) -> bool:
+    """Whether a table that is there gets column mapping for a schema: it lacks it, and nobody has said otherwise."""
+    return maps_names(declared) is None and not maps_names(deployed) and has_special_names(schema)
 
 
 def has_special_names(schema: Schema) -> bool:

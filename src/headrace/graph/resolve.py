@@ -8,6 +8,7 @@ from typing import Protocol, TypeAlias
 from headrace.errors import PipelineError, Problems, problems_of
 from headrace.graph.away import AwayFlow, is_away
 from headrace.graph.build import Graph, suggestion
+from headrace.graph.column_checks import column_problems
 from headrace.graph.feeds import merged_tables, streamed_as_rows, with_feeds
 from headrace.graph.new_tables import marked_merged
 from headrace.graph.resolved import Analysis, Mode, ResolvedDataset, ResolvedFlow, ResolvedGraph
@@ -258,7 +259,7 @@ class _Resolution:
         """The analysis of a flow, once what it reads is there; None when it, or an input, is broken."""
         while True:
             try:
-                return self._analyzer.analyze(flow)
+                return self._storable(flow, self._analyzer.analyze(flow))
             except MissingInput as missing:
                 # One that is published and still missing was spelled in a way that does not lead to it.
                 known = self._graph.datasets.get(missing.name) if missing.name is not None else None
@@ -283,6 +284,13 @@ class _Resolution:
                 else:
                     self.problems.extend(found)
                 return None
+
+    def _storable(self, flow: Flow, analysis: Analysis) -> Analysis:
+        """The analysis of a flow whose columns its table can have."""
+        problems = column_problems(self._graph.datasets[flow.target], flow, analysis.schema)
+        if problems:
+            raise Problems(problems)
+        return analysis
 
     def _block(self, flow: Flow, name: QualifiedName) -> None:
         """Leave out what reads a dataset that is left out; who reads a view reads what the view does."""

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from enum import Enum
 
 from headrace.errors import PipelineError
+from headrace.graph.new_tables import MAPPING, is_mapped_for
 from headrace.graph.resolved import ResolvedDataset
 from headrace.model.datasets import PRIVATE_PROPERTY, is_private
 from headrace.model.properties import STRICT_PROPERTY, is_strict, needed_features
@@ -91,6 +92,8 @@ def _needed_properties(
     """What has to be switched on in the table before its schema can change."""
     features = needed_features(dataset.in_code)
     needed = {feature: "supported" for feature in features if layout.holds(feature, "supported") is False}
+    if is_mapped_for(dataset.in_code, dataset.dataset.properties, deployed.properties):
+        needed |= MAPPING
     if change.widened and deployed.properties.get(WIDENING_PROPERTY) != "true":
         needed[WIDENING_PROPERTY] = "true"
     return needed

@@ -8,6 +8,7 @@ from pyspark.sql import functions as F
 from headrace.checkpoints.delta_log import table_state
 from headrace.checkpoints.layouts import table_layout
 from headrace.checkpoints.records import FlowRecord
+from headrace.graph.new_tables import MAPPING, has_special_names, maps_names
 from headrace.model.names import quoted
 from headrace.model.properties import needed_features
 from headrace.model.schema import Schema
@@ -38,10 +39,13 @@ def widen_quarantine(session: SparkSession, path: str, schema: Schema, term: int
     """
     state = table_state(path)
     column = state.schema.find("row") if state is not None else None
-    if column is None:
+    if state is None or column is None:
         return
     missing = [feature for feature in needed_features(schema) if not table_layout(path).holds(feature, "supported")]
-    describe_table(session, f"delta.{quoted(path)}", [(feature, "supported") for feature in missing])
+    properties = [(feature, "supported") for feature in missing]
+    if not maps_names(state.properties) and has_special_names(schema):
+        properties += MAPPING.items()
+    describe_table(session, f"delta.{quoted(path)}", properties)
     held = Schema.from_json(column.json_type)
     change = schema_change(held.nullable, schema.nullable)
     if not change.widened or change.refused:

@@ -132,7 +132,7 @@ def test_options_without_effect_are_told_apart():
         ("cloudFiles.cleanSource", "MOVE", "moveDestination"),
         ("pathGlobFilter", "[a", "bracket is open"),
         ("modifiedAfter", "yesterday", "it is no time"),
-        ("multiLine", "true", "line by line"),
+        ("headrace.maxRecordBytes", "0", "above 0"),
     ],
 )
 def test_a_value_that_is_none_is_refused_with_what_it_takes(name, value, says):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from io import BytesIO
 from itertools import islice
 from typing import BinaryIO
 
@@ -13,9 +14,18 @@ import fastavro
 import pyarrow as pa
 from fastavro.schema import SchemaParseException
 
-from headrace.autoloader.reading.avro_container import AvroHeader, NotAvro, read_blocks, read_header, written_long
+from headrace.autoloader.reading.avro_container import (
+    AvroBlock,
+    AvroHeader,
+    NotAvro,
+    read_blocks,
+    read_header,
+    written_long,
+)
 from headrace.autoloader.reading.avro_schema import AvroShape, NoAvroSchema, avro_shape
+from headrace.autoloader.reading.avro_sizes import MOST_WITHOUT_BYTES, begin_block, counting, least_bytes
 from headrace.autoloader.reading.columnar import FileColumns
+from headrace.autoloader.reading.limits import Limits
 from headrace.autoloader.reading.opening import CorruptFile, OpenedFile, judging, open_file
 from headrace.autoloader.reading.plan import ReadPlan
 from headrace.autoloader.reading.splits import Split
@@ -49,7 +59,7 @@ def avro_rows(plan: ReadPlan, split: Split) -> Iterator[pa.RecordBatch]:
     columns = FileColumns(plan, split.path, shape.columns)
     wanted = pa.schema([shape.columns.field(name) for name in columns.read])
     with open_file(split.path) as file:
-        records = _records(file, header, shape, split)
+        records = _records(file, header, shape, split, plan.limits)
         while True:
             with _decoding(split.path, file):
                 rows = list(islice(records, _ROWS))
@@ -72,20 +82,34 @@ def avro_columns(path: str) -> pa.Schema:
         return avro_shape(read_header(file).schema).columns
 
 
-def _records(file: BinaryIO, header: AvroHeader, shape: AvroShape, split: Split) -> Iterator[dict[str, object]]:
-    stream = _Plain(file, header, shape, split)
-    yield from fastavro.reader(stream)  # type: ignore[arg-type, misc]
+def _records(
+    file: BinaryIO, header: AvroHeader, shape: AvroShape, split: Split, limits: Limits
+) -> Iterator[dict[str, object]]:
+    blocks = read_blocks(file, header, split.start, split.end, limits)
+    stream = _Plain(possible(blocks, least_bytes(shape.wire), split.size), shape)
+    for block in fastavro.block_reader(stream):  # type: ignore[arg-type]
+        data: BytesIO = block.bytes_  # type: ignore[attr-defined]  # its stub does not name what it reads from
+        size = len(data.getbuffer())
+        begin_block(size)
+        yield from block  # type: ignore[misc]
+        if data.tell() != size:
+            raise NotAvro(f"a block of it claims {block.num_records} records, and holds more than these")
 
 
 class _Plain:
     """The blocks of a part as an Avro file that is not compressed, which is made as it is read."""
 
-    def __init__(self, file: BinaryIO, header: AvroHeader, shape: AvroShape, split: Split) -> None:
-        self._blocks = read_blocks(file, header, split.start, split.end)
-        meta = {"avro.schema": json.dumps(shape.wire), "avro.codec": "null"}
+    def __init__(self, blocks: Iterator[AvroBlock], shape: AvroShape) -> None:
+        self._blocks = blocks
+        meta = {"avro.schema": json.dumps(counting(shape.wire)), "avro.codec": "null"}
         entries = b"".join(_sized(name.encode()) + _sized(value.encode()) for name, value in meta.items())
         self._left = b"Obj\x01" + written_long(len(meta)) + entries + written_long(0) + _MARK
         self._at = 0
+        self._given = 0
+
+    def tell(self) -> int:
+        """How many bytes were read."""
+        return self._given
 
     def read(self, size: int) -> bytes:
         """So many bytes, or fewer at the end."""
@@ -98,7 +122,22 @@ class _Plain:
             self._at = 0
         data = self._left[self._at : self._at + size]
         self._at += len(data)
+        self._given += len(data)
         return data
+
+
+def possible(blocks: Iterable[AvroBlock], least: int, file_bytes: int) -> Iterator[AvroBlock]:
+    """The blocks, as long as they hold the records that they claim: each takes at least so many bytes.
+
+    Raises:
+        NotAvro: a block has fewer bytes, or all of them claim more records without bytes than a file of its size means.
+    """
+    left = file_bytes + MOST_WITHOUT_BYTES
+    for block in blocks:
+        left -= 0 if least else block.count
+        if block.count * least > len(block.data) or left < 0:
+            raise NotAvro(f"a block of it claims {block.count} records, and has {len(block.data)} bytes")
+        yield block
 
 
 def _sized(data: bytes) -> bytes:

@@ -11,10 +11,13 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from io import SEEK_END
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 
+from headrace.autoloader.reading.limits import EXPANSION_OPTION, RECORD_OPTION, Limits
+
+_DEFAULT = Limits()
 _MAGIC = b"Obj\x01"
 _MARK_BYTES = 16
 _CHECKSUM_BYTES = 4
@@ -73,12 +76,15 @@ def read_header(file: BinaryIO) -> AvroHeader:
     return AvroHeader(meta["avro.schema"].decode("utf-8", "replace"), codec, mark, file.tell())
 
 
-def read_blocks(file: BinaryIO, header: AvroHeader, start: int, end: int) -> Iterator[AvroBlock]:
+def read_blocks(
+    file: BinaryIO, header: AvroHeader, start: int, end: int, limits: Limits = _DEFAULT
+) -> Iterator[AvroBlock]:
     """The blocks whose mark in front begins in a part of a file.
 
     Raises:
-        NotAvro: a block is cut off, or something else.
+        NotAvro: a block is cut off, or something else, or the limits do not allow for what it unpacks into.
     """
+    packed = unpacked = 0
     decompress = _CODECS[header.codec]
     whole = file.seek(0, SEEK_END)
     at = _first_mark(file, header, start)
@@ -92,14 +98,24 @@ def read_blocks(file: BinaryIO, header: AvroHeader, start: int, end: int) -> Ite
         if size > whole:
             # Before memory is asked for that no file of this size fills.
             raise NotAvro(f"its block at byte {at + _MARK_BYTES} is larger than the file")
+        if size > limits.record_bytes:
+            raise NotAvro(f"its block at byte {at + _MARK_BYTES} has more bytes than {RECORD_OPTION} allows")
         data = _exactly(file, size)
         if _exactly(file, _MARK_BYTES) != header.mark:
             raise NotAvro(f"its block at byte {at + _MARK_BYTES} does not end with the file's mark")
         at = file.tell() - _MARK_BYTES
         try:
-            yield AvroBlock(count, decompress(data))
+            plain = decompress(data, limits.record_bytes + 1)
         except (zlib.error, lzma.LZMAError, OSError, ValueError, EOFError) as error:
             raise NotAvro(f"a block of it cannot be decompressed: {error}") from error
+        packed, unpacked = packed + size, unpacked + len(plain)
+        if len(plain) > limits.record_bytes:
+            raise NotAvro(f"a block of it unpacks into more bytes than {RECORD_OPTION} allows")
+        if unpacked > max(limits.record_bytes, packed * limits.expansion):
+            raise NotAvro(
+                f"it unpacks into more than {limits.expansion} times its size, which {EXPANSION_OPTION} allows"
+            )
+        yield AvroBlock(count, plain)
 
 
 def written_long(value: int) -> bytes:
@@ -160,12 +176,15 @@ def _exactly(file: BinaryIO, size: int) -> bytes:
     return data
 
 
-def _snappy(data: bytes) -> bytes:
+def _snappy(data: bytes, most: int) -> bytes:
     raw, checksum = data[:-_CHECKSUM_BYTES], data[-_CHECKSUM_BYTES:]
     # Its own length is in front, as a varint of no sign.
     length = sum((byte & 0x7F) << (7 * place) for place, byte in enumerate(_leading(raw)))
     if length > len(raw) * _MOST_OF_SNAPPY:
         raise ValueError("its length is more than it can hold")
+    if length > most:
+        # Whoever asked for no more sees that there is more.
+        return bytes(most)
     found = bytes(pa.Codec("snappy").decompress(raw, decompressed_size=length))
     if zlib.crc32(found).to_bytes(_CHECKSUM_BYTES, "big") != checksum:
         raise ValueError("its checksum is another")
@@ -180,16 +199,37 @@ def _leading(raw: bytes) -> bytes:
     raise ValueError("its length does not end")
 
 
-def _zstandard(data: bytes) -> bytes:
+def _zstandard(data: bytes, most: int) -> bytes:
     with pa.CompressedInputStream(pa.BufferReader(data), "zstd") as stream:
-        return bytes(stream.read())
+        return bytes(stream.read(most))
 
 
-_CODECS: Mapping[str, Callable[[bytes], bytes]] = {
-    "null": lambda data: data,
-    "deflate": lambda data: zlib.decompress(data, -15),
+def _deflated(data: bytes, most: int) -> bytes:
+    return _to_the_end(zlib.decompressobj(-15), data, most)
+
+
+def _bzip2(data: bytes, most: int) -> bytes:
+    return _to_the_end(bz2.BZ2Decompressor(), data, most)
+
+
+def _xz(data: bytes, most: int) -> bytes:
+    return _to_the_end(lzma.LZMADecompressor(), data, most)
+
+
+def _to_the_end(decompressor: Any, data: bytes, most: int) -> bytes:
+    """At most so many bytes; where they are fewer, all that there are."""
+    found = bytes(decompressor.decompress(data, most))
+    if len(found) < most and not decompressor.eof:
+        raise ValueError("it ends too early")
+    return found
+
+
+# The bytes of a block, of which no more are unpacked than are asked for.
+_CODECS: Mapping[str, Callable[[bytes, int], bytes]] = {
+    "null": lambda data, most: data[:most],
+    "deflate": _deflated,
     "snappy": _snappy,
     "zstandard": _zstandard,
-    "bzip2": bz2.decompress,
-    "xz": lzma.decompress,
+    "bzip2": _bzip2,
+    "xz": _xz,
 }

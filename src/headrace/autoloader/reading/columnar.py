@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from headrace.autoloader.ddl import JsonType
 from headrace.autoloader.reading.arrow_types import arrow_schema, arrow_type
 from headrace.autoloader.reading.json_scan import Members, Number
-from headrace.autoloader.reading.plan import ReadPlan, UnknownFields, taken_names
+from headrace.autoloader.reading.plan import ReadPlan, UnknownFields, new_columns, taken_names
 from headrace.autoloader.reading.rows import rescued_text
 from headrace.autoloader.reading.times import in_zone
 from headrace.errors import PipelineError
@@ -35,8 +35,9 @@ class FileColumns:
         check_distinct(schema, path)
         taken = taken_names(plan)
         unknown = unknown_fields([field for field in schema if field.name.casefold() not in taken], plan.data, ())
-        if unknown and plan.evolves:
-            raise UnknownFields(tuple(sorted(unknown)), path)
+        unknown = new_columns(plan, unknown) if plan.evolves else []
+        if unknown:
+            raise UnknownFields(tuple(unknown), path)
         self._plan = plan
         self._path = path
         self._zone = zone

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime, timezone, tzinfo
@@ -29,6 +30,8 @@ PATTERNS: Mapping[str, str] = {
     "timestamp": "timestampFormat",
     "timestamp_ntz": "timestampNTZFormat",
 }
+
+_NAMES_A_DAY = re.compile(r"\s*\d{4}-\d{1,2}-\d{1,2}(?!\d)")
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,19 @@ class Times:
             return local.replace(tzinfo=named or self.zone).astimezone(timezone.utc)
         except (OverflowError, ValueError) as error:
             raise Misfit(text) from error
+
+    def is_moment(self, text: str) -> bool:
+        """Whether a text whose type is to be told is a point in time: without a pattern, one that names a day.
+
+        What ``CAST`` reads beyond that, such as ``2024`` or ``00501-02``, is a year, a zip code or a part's number.
+        """
+        if "timestamp" not in self.patterns and not _NAMES_A_DAY.match(text):
+            return False
+        try:
+            self.moment(text)
+        except Misfit:
+            return False
+        return True
 
     def clock_face(self, text: str) -> datetime:
         """A time of no zone.

@@ -21,10 +21,13 @@ from headrace.autoloader.reading.bad_records import BadRecords
 from headrace.autoloader.reading.converters import Times, text_converter
 from headrace.autoloader.reading.csv_lines import Dialect, is_left_out
 from headrace.autoloader.reading.csv_long_separators import parser_of
+from headrace.autoloader.reading.csv_records import CsvRecords
 from headrace.autoloader.reading.json_scan import Members
+from headrace.autoloader.reading.limits import LongRecord
 from headrace.autoloader.reading.lines import line_blocks
-from headrace.autoloader.reading.plan import ReadPlan, UnknownFields, taken_names
-from headrace.autoloader.reading.rows import Rows
+from headrace.autoloader.reading.opening import CorruptFile
+from headrace.autoloader.reading.plan import ReadPlan, UnknownFields, new_columns, taken_names
+from headrace.autoloader.reading.rows import Rows, too_long
 from headrace.autoloader.reading.splits import Split
 from headrace.autoloader.reading.texts import typed
 from headrace.autoloader.reading.times import NotVectorised
@@ -35,6 +38,9 @@ _LEAST_BYTES = 64 * 1024
 _PARTS = 8
 _BOM = b"\xef\xbb\xbf"
 _LINE_FEED = 0x0A
+# How long a record may be whose parts are found, where a record is a line.
+_MOST_PART_BYTES = 64 * 1024
+_PART = "it is a part of a record over several lines, which option multiLine reads as one"
 # A line that Spark passes over, and Arrow takes for a value: the first one, or another.
 _BLANK_FIRST = re.compile(rb"[\x00-\x09\x0b-\x20]+(?:\n|\Z)")
 _BLANK_LATER = re.compile(rb"\n[\x00-\x09\x0b-\x20]+(?:\n|\Z)")
@@ -54,13 +60,34 @@ def csv_rows(plan: ReadPlan, split: Split) -> Iterator[pa.RecordBatch]:
     left = head.lines if split.start == 0 else 0
     with BadRecords.of(plan, split) as bad:
         reader = CsvBlocks(plan, split.path, dialect, head.names, bad)
-        for block in line_blocks(split, encoding=encoding):
+        if split.start:
+            reader.look_back(_text_of(_around(split, split.start - _MOST_PART_BYTES, split.start), encoding))
+        for block in line_blocks(split, encoding=encoding, limits=plan.limits):
+            if isinstance(block, LongRecord):
+                yield from reader.end("")
+                yield from too_long(plan, split.path, block, bad)
+                continue
             text = block.replace(b"\r\n", b"\n").replace(b"\r", b"\n") if b"\r" in block else block
             while left and text:
                 _, _, text = text.partition(b"\n")
                 left -= 1
-            if text.strip():
+            if text.strip() or reader.is_open:
                 yield from reader.read(text.removeprefix(_BOM))
+        if reader.is_open:
+            following = _around(split, split.end, split.end + _MOST_PART_BYTES)
+            yield from reader.end(_text_of(following, encoding) if split.end < split.size else "")
+
+
+def _around(split: Split, start: int, end: int) -> Split:
+    """Another part of the same file."""
+    return Split(split.path, split.size, split.mtime_ns, max(start, 0), min(end, split.size))
+
+
+def _text_of(split: Split, encoding: str) -> str:
+    """The lines that begin in a part of a file."""
+    blocks = (block for block in line_blocks(split, encoding=encoding) if not isinstance(block, LongRecord))
+    text = b"".join(blocks).replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    return text.removesuffix(b"\n").decode("utf-8", "replace")
 
 
 class Header:
@@ -98,6 +125,8 @@ def _distinct(names: Sequence[str]) -> tuple[str, ...]:
 def _first_lines(split: Split, encoding: str) -> Iterator[str]:
     whole = Split(split.path, split.size, split.mtime_ns, 0, split.size)
     for number, block in enumerate(line_blocks(whole, encoding=encoding, block_bytes=_LEAST_BYTES)):
+        if isinstance(block, LongRecord):
+            raise CorruptFile(f"{split.path} cannot be read: {block.reason}, and it should name the columns")
         text = (block.removeprefix(_BOM) if number == 0 else block).replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         yield from text.removesuffix(b"\n").decode("utf-8", "replace").split("\n")
 
@@ -126,6 +155,11 @@ class CsvBlocks:
         self._bad = bad
         self._dialect = dialect
         self._parser = parser_of(dialect)
+        self._records = CsvRecords(dialect)
+        self._joins = plan.format_options.get("multiLine") == "true"
+        # Lines whose record may go on, and how many of them are of the part of the file before.
+        self._open = ""
+        self._earlier = 0
         fields = [field for field in plan.data["fields"] if field["name"] != plan.corrupt_column]
         self._names = tuple(field["name"] for field in fields) if names is None else names
         known = {_folded(field["name"], plan): field for field in fields}
@@ -134,7 +168,7 @@ class CsvBlocks:
         times = Times.of(plan.time_zone, plan.format_options)
         self._converters = [field and text_converter(field["type"], times) for field in self._fields]
         everything = {field["name"].casefold() for field in fields} | taken_names(plan)
-        self._unknown = [name for name in self._names if name.casefold() not in everything]
+        self._unknown = new_columns(plan, (name for name in self._names if name.casefold() not in everything))
         self._fast = (
             dialect.fits_arrow
             and not (dialect.comment or dialect.trims_left or dialect.trims_right)
@@ -150,7 +184,10 @@ class CsvBlocks:
             MalformedRecord: a line has another number of values than the first, and the mode is FAILFAST.
         """
         if self._unknown and self._plan.evolves:
-            raise UnknownFields(tuple(sorted(self._unknown)), self._path)
+            raise UnknownFields(tuple(self._unknown), self._path)
+        if self._open:
+            yield from self._by_line(block)
+            return
         batch = self._by_arrow(block) if self._fast else None
         if batch is not None:
             yield batch
@@ -184,17 +221,74 @@ class CsvBlocks:
         columns = [made.get(field.name, pa.nulls(count, field.type)) for field in schema]
         return pa.RecordBatch.from_arrays(columns, schema=schema)
 
+    @property
+    def is_open(self) -> bool:
+        """Whether there are lines whose record may go on."""
+        return bool(self._open)
+
+    def look_back(self, text: str) -> None:
+        """Take note of the lines before the first block: the record of the last ones may go on in it."""
+        lines = text.split("\n")
+        begin: int | None = 0
+        while begin is not None and begin < len(lines):
+            last, begin = begin, self._records.end(lines, begin)
+            if begin is None:
+                self._open, self._earlier = "\n".join(lines[last:]), len(lines) - last
+
+    def end(self, following: str) -> Iterator[pa.RecordBatch]:
+        """The rows of the lines whose record may go on; the lines that are *following* say whether it does.
+
+        Raises:
+            MalformedRecord: as for :meth:`read`.
+        """
+        if not self._open:
+            return
+        text, self._open = self._open, ""
+        last = text.count("\n") + 1
+        lines = f"{text}\n{following}".split("\n") if following else text.split("\n")
+        yield from self._rows_of(lines, last, complete=True)
+
     def _by_line(self, block: bytes) -> Iterator[pa.RecordBatch]:
+        text = block.decode("utf-8", "replace")
+        text, self._open = (f"{self._open}\n{text}" if self._open else text), ""
+        lines = text.removesuffix("\n").split("\n")
+        yield from self._rows_of(lines, len(lines), complete=False)
+
+    def _rows_of(self, lines: Sequence[str], last: int, *, complete: bool) -> Iterator[pa.RecordBatch]:
+        """The rows of lines before the *last* one; those that may go on are kept unless these are *complete*."""
         rows = Rows(self._plan, self._path, self._bad)
-        for line in block.decode("utf-8", "replace").split("\n"):
-            if not is_left_out(line, self._dialect):
-                self._add(line, rows)
+        first, self._earlier, at = self._earlier, 0, 0
+        while at < last:
+            if is_left_out(lines[at], self._dialect):
+                at += 1
+                continue
+            end = self._records.end(lines, at)
+            if end is None and not complete and self._may_wait(lines[at:]):
+                self._open, self._earlier = "\n".join(lines[at:]), max(first - at, 0)
+                break
+            end = at + 1 if end is None else end
+            if self._joins:
+                self._add("\n".join(lines[at:end]), rows)
+            else:
+                self._add_parts(lines[max(at, first) : min(end, last)], rows, parts=end - at > 1)
+            at = end
             if len(rows) >= _ROWS:
                 yield rows.take()
         if len(rows):
             yield rows.take()
 
-    def _add(self, line: str, rows: Rows) -> None:
+    def _may_wait(self, lines: Sequence[str]) -> bool:
+        """Whether lines whose record may go on are kept until more of them are there."""
+        most = self._plan.limits.record_bytes if self._joins else _MOST_PART_BYTES
+        return sum(map(len, lines)) <= most
+
+    def _add_parts(self, lines: Sequence[str], rows: Rows, *, parts: bool) -> None:
+        """A row of each line; where they are *parts* of a record, each is one that cannot be read."""
+        for line in lines:
+            if not is_left_out(line, self._dialect):
+                self._add(line, rows, problem=_PART if parts else "")
+
+    def _add(self, line: str, rows: Rows, *, problem: str = "") -> None:
         values = self._parser.values(line)
         found, left, misfit = {}, Members(), ""
         for name, field, convert, text in zip(self._names, self._fields, self._converters, values, strict=False):
@@ -208,8 +302,10 @@ class CsvBlocks:
             except Misfit:
                 left.append((name, text))
                 misfit = misfit or text
-        if len(values) != len(self._names):
-            rows.add_malformed(line, f"it has {len(values)} values, and {len(self._names)} are expected", found, left)
+        if len(values) != len(self._names) and not problem:
+            problem = f"it has {len(values)} values, and {len(self._names)} are expected"
+        if problem:
+            rows.add_malformed(line, problem, found, left)
         else:
             rows.add(found, left, line, misfit=misfit)
 

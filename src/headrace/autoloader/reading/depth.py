@@ -5,7 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 _DEEPEST = 500
-_OPENS, _CLOSES = (0x5B, 0x7B), (0x5D, 0x7D)
+_COUNTED_BYTES = 1024 * 1024
+# What a byte adds to the depth: brackets open and close.
+_STEPS = np.zeros(256, dtype=np.int8)
+_STEPS[list(b"[{")] = 1
+_STEPS[list(b"]}")] = -1
 
 
 def line_ends(block: bytes) -> np.ndarray:
@@ -22,5 +26,11 @@ def nests_deep(block: bytes, ends: np.ndarray) -> bool:
     longest = int(np.diff(ends, prepend=-1, append=len(letters)).max())
     if longest < _DEEPEST:
         return False
-    steps = np.isin(letters, _OPENS).astype(np.int32) - np.isin(letters, _CLOSES)
-    return bool(np.cumsum(steps).max(initial=0) > _DEEPEST)
+    deep = 0
+    # Some at a time: all steps of a line of many megabytes would take many times its memory.
+    for begin in range(0, len(letters), _COUNTED_BYTES):
+        depths = np.cumsum(_STEPS[letters[begin : begin + _COUNTED_BYTES]], dtype=np.int32) + deep
+        if depths.max() > _DEEPEST:
+            return True
+        deep = int(depths[-1])
+    return False

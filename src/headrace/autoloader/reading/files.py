@@ -15,6 +15,7 @@ from headrace.autoloader.reading.converters import Times, text_converter
 from headrace.autoloader.reading.csv_blocks import csv_rows
 from headrace.autoloader.reading.json_blocks import JsonBlocks
 from headrace.autoloader.reading.json_records import read_records
+from headrace.autoloader.reading.limits import LongRecord, whole
 from headrace.autoloader.reading.lines import line_blocks
 from headrace.autoloader.reading.opening import CorruptFile
 from headrace.autoloader.reading.orc import orc_rows
@@ -22,6 +23,7 @@ from headrace.autoloader.reading.parquet import parquet_rows
 from headrace.autoloader.reading.partitions import folder_values
 from headrace.autoloader.reading.plain import binary_files, text_lines
 from headrace.autoloader.reading.plan import METADATA, METADATA_FIELD, ReadPlan
+from headrace.autoloader.reading.rows import too_long
 from headrace.autoloader.reading.splits import Split, changed_at
 from headrace.autoloader.reading.values import Misfit
 from headrace.autoloader.reading.xml_rows import xml_rows
@@ -105,15 +107,17 @@ def _metadata(split: Split) -> dict[str, Any]:
 
 def _json(plan: ReadPlan, split: Split) -> Iterator[pa.RecordBatch]:
     encoding = plan.format_options.get("encoding") or plan.format_options.get("charset") or "utf-8"
-    blocks = line_blocks(split, encoding=encoding)
+    blocks = line_blocks(split, encoding=encoding, limits=plan.limits)
     with BadRecords.of(plan, split) as bad:
-        if plan.format_options.get("multiLine") == "true":
-            text = b"".join(blocks).decode("utf-8-sig", "replace")
-            yield from read_records(plan, split.path, [text], 1, bad)
-            return
         reader = JsonBlocks(plan, split.path, bad)
-        for block in blocks:
-            yield from reader.read(block)
+        multi_line = plan.format_options.get("multiLine") == "true"
+        for block in [whole(blocks, plan.limits)] if multi_line else blocks:
+            if isinstance(block, LongRecord):
+                yield from too_long(plan, split.path, block, bad)
+            elif multi_line:
+                yield from read_records(plan, split.path, [block.decode("utf-8-sig", "replace")], 1, bad)
+            else:
+                yield from reader.read(block)
 
 
 _CONTENTS: Mapping[str, Contents] = {

@@ -33,6 +33,7 @@ from headrace.autoloader.reading.json_records import read_records
 from headrace.autoloader.reading.plan import ReadPlan
 from headrace.autoloader.reading.spelled_numbers import NoNumber, as_spelled, with_quoted_numbers
 from headrace.autoloader.reading.times import NotVectorised, days, moments, within_precision
+from headrace.autoloader.reading.utf8 import is_utf8
 
 # Rows of a batch that is made record by record, and bytes of a block that is no more cut.
 _ROWS = 10_000
@@ -100,7 +101,7 @@ class JsonBlocks:
     def _by_arrow(self, block: bytes) -> Iterator[pa.RecordBatch] | None:
         """The rows of a block; None when Arrow is not to read it, or cannot."""
         ends = line_ends(block)
-        if not _is_utf8(block) or nests_deep(block, ends):
+        if not is_utf8(block) or nests_deep(block, ends):
             return None
         if not self._learned:
             self._learned = True
@@ -280,16 +281,6 @@ def _holds_floating(kind: pa.DataType) -> bool:
 def _is_finite(array: pa.Array) -> bool:
     """Whether there is no name among the values, of which Arrow has more than Spark."""
     return bool(np.isfinite(array.drop_null().to_numpy(zero_copy_only=False)).all())
-
-
-def _is_utf8(block: bytes) -> bool:
-    if block.isascii():
-        return True
-    try:
-        block.decode("utf-8")
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def _is_one_a_line(block: bytes, ends: np.ndarray, records: int) -> bool:

@@ -11,17 +11,20 @@ from headrace.autoloader.ddl import JsonType
 from headrace.autoloader.reading.arrow_types import decimal_of
 from headrace.autoloader.reading.bad_records import BadRecords
 from headrace.autoloader.reading.converters import Times
+from headrace.autoloader.reading.json_documents import json_documents
 from headrace.autoloader.reading.json_scan import (
     Leniency,
     Members,
     NotJson,
     Number,
-    read_json,
+    has_half_characters,
+    read_json_at,
     read_json_exactly,
     says_nothing,
+    space_behind,
     written,
 )
-from headrace.autoloader.reading.plan import ReadPlan, UnknownFields, taken_names
+from headrace.autoloader.reading.plan import ReadPlan, UnknownFields, new_columns, taken_names
 from headrace.autoloader.reading.rows import Rows
 from headrace.autoloader.reading.values import (
     JSON_NAMES,
@@ -59,7 +62,9 @@ class JsonRecords:
         self._convert = _struct(self._data, Times.of(plan.time_zone, plan.format_options), self, ())
 
     def add(self, text: str, rows: Rows) -> None:
-        """Make a row of one record; of an array, as Spark does it at the top, one of each object; of nothing, none.
+        """Make rows of a text: of a record one, of an array at the top, as Spark does it, one of each object.
+
+        Of several records in a row each is one; of nothing comes none.
 
         Raises:
             UnknownFields: the record has fields that the schema lacks, and the stream is to end with that.
@@ -70,32 +75,43 @@ class JsonRecords:
         if says_nothing(unmarked, self._leniency):
             return
         if self._single is not None:
-            self._add_whole(text, self._single, rows)
+            self._add_whole(unmarked, self._single, rows)
             return
+        for number, document in enumerate(json_documents(unmarked, self._leniency)):
+            if document.records is None:
+                rows.add_malformed(document.text if number else text, document.reason)
+            else:
+                self._add_records(document.records, document.text, rows)
+
+    def _add_records(self, records: list[Members], text: str, rows: Rows) -> None:
+        """Make a row of each record of a document."""
         try:
-            record = read_json(unmarked, self._leniency)
-            needs_texts = isinstance(record, Members) and _holds_nested_text(record, self._data)
-            if needs_texts:
-                record = read_json_exactly(unmarked, self._leniency)
-        except NotJson:
-            record = None
-        entries = record if isinstance(record, list) and not isinstance(record, Members) else [record]
-        if not all(isinstance(entry, Members) for entry in entries):
-            rows.add_malformed(text, "it is no object of JSON")
+            if any(_holds_nested_text(record, self._data) for record in records):
+                exact = read_json_exactly(text, self._leniency)
+                records = [exact] if isinstance(exact, Members) else exact
+        except NotJson as error:
+            rows.add_malformed(text, str(error))
             return
-        for entry in entries:
+        for record in records:
             self._misfit = ""
-            values, left = self._convert(entry)
-            rows.add(values, left if left is not _FITS else Members(), text, misfit=self._misfit)
+            try:
+                values, left = self._convert(record)
+                rows.add(values, left if left is not _FITS else Members(), text, misfit=self._misfit)
+            except RecursionError:
+                rows.add_malformed(text, "it nests too deep")
 
     def _add_whole(self, text: str, column: str, rows: Rows) -> None:
-        """Make a row of a record as one value."""
-        try:
-            value = variant_of(read_json(text, self._leniency))
-        except (NotJson, Misfit, RecursionError) as error:
-            rows.add_malformed(text, str(error))
-        else:
-            rows.add({column: value}, Members(), text)
+        """Make a row of each value of a text as it is."""
+        at, exactly = 0, has_half_characters(text)
+        while (at := space_behind(text, at, self._leniency)) < len(text):
+            try:
+                value, end, exactly = read_json_at(text, at, self._leniency, exactly=exactly)
+                variant = variant_of(value)
+            except (NotJson, Misfit, RecursionError) as error:
+                rows.add_malformed(text[at:], str(error))
+                return
+            rows.add({column: variant}, Members(), text[at:end])
+            at = end
 
     def end(self) -> None:
         """Say what was met that the schema lacks.
@@ -103,8 +119,9 @@ class JsonRecords:
         Raises:
             UnknownFields: something was, and the stream is to end with that.
         """
-        if self._unknown and self._plan.evolves:
-            raise UnknownFields(tuple(sorted(self._unknown)), self._path)
+        unknown = new_columns(self._plan, self._unknown) if self._plan.evolves else ()
+        if unknown:
+            raise UnknownFields(tuple(unknown), self._path)
 
     def met_unknown(self, path: tuple[str, ...]) -> None:
         """Note a field that the schema lacks; none inside of a map, where no schema grows."""

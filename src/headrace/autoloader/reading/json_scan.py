@@ -94,15 +94,33 @@ def read_json(text: str, leniency: Leniency) -> Any:
     Raises:
         NotJson: it begins with no value.
     """
-    if "\\u" in text and _HALF.search(text):
-        # Half of a character is repaired there.
-        return read_json_exactly(text, leniency)
+    return read_json_at(text, 0, leniency, exactly=has_half_characters(text))[0]
+
+
+def has_half_characters(text: str) -> bool:
+    """Whether a text may spell half of a character, which only the exact reader repairs."""
+    return "\\u" in text and _HALF.search(text) is not None
+
+
+def read_json_at(text: str, at: int, leniency: Leniency, *, exactly: bool) -> tuple[Any, int, bool]:
+    """The value that begins at a place of a text, where it ends, and whether the exact reader was needed for it.
+
+    Raises:
+        NotJson: there is no value.
+    """
+    if not exactly:
+        begin = _SPACE.match(text, at).end()  # type: ignore[union-attr]
+        try:
+            return *_DECODER.raw_decode(text, begin), False
+        except ValueError:
+            pass
+        except RecursionError as error:
+            raise NotJson("it nests too deep") from error
+    scanner = _Scanner(text, leniency, at)
     try:
-        return _DECODER.raw_decode(text, _SPACE.match(text, 0).end())[0]  # type: ignore[union-attr]
-    except ValueError:
-        return read_json_exactly(text, leniency)
-    except RecursionError as error:
-        raise NotJson("it nests too deep") from error
+        return scanner.value(), scanner.at, True
+    except (IndexError, RecursionError) as error:
+        raise NotJson("it ends too early, or nests too deep") from error
 
 
 def read_json_exactly(text: str, leniency: Leniency) -> Any:
@@ -111,10 +129,12 @@ def read_json_exactly(text: str, leniency: Leniency) -> Any:
     Raises:
         NotJson: it begins with no value.
     """
-    try:
-        return _Scanner(text, leniency).value()
-    except (IndexError, RecursionError) as error:
-        raise NotJson("it ends too early, or nests too deep") from error
+    return read_json_at(text, 0, leniency, exactly=True)[0]
+
+
+def space_behind(text: str, at: int, leniency: Leniency) -> int:
+    """Where the spaces end that begin at a place, and the comments where they are allowed."""
+    return (_SPACE_AND_COMMENTS if leniency.comments else _SPACE).match(text, at).end()  # type: ignore[union-attr]
 
 
 def says_nothing(text: str, leniency: Leniency) -> bool:
@@ -123,11 +143,16 @@ def says_nothing(text: str, leniency: Leniency) -> bool:
 
 
 class _Scanner:
-    def __init__(self, text: str, leniency: Leniency) -> None:
+    def __init__(self, text: str, leniency: Leniency, at: int) -> None:
         self._text = text
         self._allows = leniency
-        self._at = 0
+        self._at = at
         self._between = _SPACE_AND_COMMENTS if leniency.comments else _SPACE
+
+    @property
+    def at(self) -> int:
+        """How far it has read."""
+        return self._at
 
     def value(self) -> Any:
         self._skip()

@@ -5,58 +5,84 @@ A line belongs to the part that it begins in, so that each line of a file is in 
 
 from __future__ import annotations
 
+from codecs import getincrementaldecoder
 from collections.abc import Iterator
 from typing import IO
 
+from headrace.autoloader.reading.limits import Limits, LongRecord, WholeLines
 from headrace.autoloader.reading.opening import open_decompressed, open_file
 from headrace.autoloader.reading.splits import Split, is_compressed
 
 BLOCK_BYTES = 8 * 1024 * 1024
 _LINE_END = b"\n"
+_DEFAULT = Limits()
 
 
-def line_blocks(split: Split, *, encoding: str = "utf-8", block_bytes: int = BLOCK_BYTES) -> Iterator[bytes]:
+def line_blocks(
+    split: Split,
+    *,
+    encoding: str = "utf-8",
+    block_bytes: int = BLOCK_BYTES,
+    limits: Limits = _DEFAULT,
+    end: bytes = _LINE_END,
+) -> Iterator[bytes | LongRecord]:
     """The lines of a part in UTF-8, some at a time; each block but the last ends with a line end.
+
+    A line that is longer than the limits allow comes by itself, and is not read.
 
     Raises:
         FileNotFoundError: the file has gone.
+        CorruptFile: it unpacks into more than the limits allow.
         OSError: it cannot be read.
     """
-    if is_compressed(split.path) or encoding.casefold().replace("-", "") not in ("utf8", "usascii"):
+    block_bytes = min(block_bytes, limits.record_bytes)
+    if is_compressed(split.path) or not _is_plain(encoding):
         # One part has all of it.
-        yield from _of_stream(split.path, encoding, block_bytes)
+        yield from _of_stream(split.path, encoding, block_bytes, limits, end)
         return
     with open_file(split.path) as file:
-        yield from _of_part(file, split.start, split.end, block_bytes)
+        yield from _of_part(file, split, block_bytes, WholeLines(limits, split.start, end))
 
 
-def _of_part(file: IO[bytes], start: int, end: int, block_bytes: int) -> Iterator[bytes]:
-    at = start
-    if start:
+def _of_part(file: IO[bytes], split: Split, block_bytes: int, lines: WholeLines) -> Iterator[bytes | LongRecord]:
+    at = split.start
+    if at:
         # A line that begins exactly here is this part's; the byte before tells.
-        file.seek(start - 1)
-        at = start - 1 + len(file.readline())
-    while at < end:
-        block = file.read(min(block_bytes, end - at))
+        file.seek(at - 1)
+        at = at - 1 + _passed_line(file, block_bytes)
+        lines = lines.begun_at(at)
+    while at < split.end:
+        block = file.read(min(block_bytes, split.end - at))
         if not block:
-            return
+            break
         at += len(block)
-        if not block.endswith(_LINE_END):
-            rest = file.readline()
-            block, at = block + rest, at + len(rest)
-        yield block
+        yield from lines.add(block)
+    # The last line ends behind the part.
+    while lines.is_open and (piece := file.readline(block_bytes)):
+        yield from lines.add(piece)
+    yield from lines.end()
 
 
-def _of_stream(path: str, encoding: str, block_bytes: int) -> Iterator[bytes]:
-    plain = encoding.casefold().replace("-", "") in ("utf8", "usascii")
-    with open_decompressed(path) as stream:
-        if not plain:
-            yield stream.read().decode(encoding, "replace").encode()
-            return
-        rest = b""
+def _passed_line(file: IO[bytes], block_bytes: int) -> int:
+    """How many bytes the rest of a line has."""
+    passed = 0
+    while piece := file.readline(block_bytes):
+        passed += len(piece)
+        if piece.endswith(_LINE_END):
+            break
+    return passed
+
+
+def _of_stream(path: str, encoding: str, block_bytes: int, limits: Limits, end: bytes) -> Iterator[bytes | LongRecord]:
+    lines = WholeLines(limits, 0, end)
+    decoder = None if _is_plain(encoding) else getincrementaldecoder(encoding)("replace")
+    with open_decompressed(path, limits) as stream:
         while chunk := stream.read(block_bytes):
-            whole, end, rest = (rest + chunk).rpartition(_LINE_END)
-            if end:
-                yield whole + end
-        if rest:
-            yield rest
+            yield from lines.add(chunk if decoder is None else decoder.decode(chunk).encode())
+        if decoder is not None:
+            yield from lines.add(decoder.decode(b"", final=True).encode())
+    yield from lines.end()
+
+
+def _is_plain(encoding: str) -> bool:
+    return encoding.casefold().replace("-", "") in ("utf8", "usascii")

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import pyarrow as pa
 
+from headrace.autoloader.reading.limits import EXPANSION_OPTION, Limits
 from headrace.autoloader.stores.paths import store_of
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 _CODECS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
+_DEFAULT = Limits()
 _UNREAD = (".deflate", ".snappy", ".xz")
 # Bytes that are asked for at least, as of the stores.
 _READ_AHEAD = 1024 * 1024
@@ -120,8 +122,10 @@ def judging(path: str, file: OpenedFile, *others: type[Exception]) -> Iterator[N
 class Decompressed:
     """The bytes of a file without its compression, from its beginning."""
 
-    def __init__(self, path: str, codec: str) -> None:
+    def __init__(self, path: str, codec: str, limits: Limits) -> None:
         self._path = path
+        self._limits = limits
+        self._given = 0
         self._file = open_file(path)
         self._stream = pa.CompressedInputStream(self._file, codec)
 
@@ -129,11 +133,16 @@ class Decompressed:
         """So many bytes, or all that are left.
 
         Raises:
-            CorruptFile: they cannot be decompressed.
+            CorruptFile: they cannot be decompressed, or are more than the limits allow.
             OSError: the store did not give them.
         """
         with judging(self._path, self._file):
-            return bytes(self._stream.read(size))
+            data = bytes(self._stream.read(size))
+            self._given += len(data)
+            if self._given > max(self._limits.record_bytes, self._file.tell() * self._limits.expansion):
+                most = f"{self._limits.expansion} times its size, which is all that {EXPANSION_OPTION} allows"
+                raise CorruptFile(f"{self._path} unpacks into more than {most}")
+            return data
 
     def __enter__(self) -> Self:
         return self
@@ -145,7 +154,7 @@ class Decompressed:
         self._file.close()
 
 
-def open_decompressed(path: str) -> OpenedFile | Decompressed:
+def open_decompressed(path: str, limits: Limits = _DEFAULT) -> OpenedFile | Decompressed:
     """The bytes of a file from its beginning, without the compression that its name tells of.
 
     Raises:
@@ -156,4 +165,4 @@ def open_decompressed(path: str) -> OpenedFile | Decompressed:
     if path.endswith(_UNREAD):
         raise UnreadCompression(f"{path} is compressed in a way that is not read; gzip, bzip2, zstd and lz4 are")
     codec = next((codec for ending, codec in _CODECS.items() if path.endswith(ending)), None)
-    return open_file(path) if codec is None else Decompressed(path, codec)
+    return open_file(path) if codec is None else Decompressed(path, codec, limits)

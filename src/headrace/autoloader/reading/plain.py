@@ -10,9 +10,11 @@ import pyarrow as pa
 
 from headrace.autoloader.ddl import JsonType, struct_of
 from headrace.autoloader.reading.arrow_types import arrow_schema
+from headrace.autoloader.reading.limits import LongRecord, whole
 from headrace.autoloader.reading.lines import line_blocks
 from headrace.autoloader.reading.opening import open_file
 from headrace.autoloader.reading.plan import ReadPlan
+from headrace.autoloader.reading.rows import too_long
 from headrace.autoloader.reading.splits import Split, changed_at
 
 # As Spark's sources of these formats have them.
@@ -31,20 +33,27 @@ def text_lines(plan: ReadPlan, split: Split) -> Iterator[pa.RecordBatch]:
     """
     options = plan.format_options
     (name,) = (field["name"] for field in plan.data["fields"])
-    blocks = line_blocks(split, encoding=options.get("encoding") or options.get("charset") or "utf-8")
-    if options.get("wholeText") == "true":
-        yield _lines(name, [b"".join(blocks).decode("utf-8", "replace")])
-        return
     end = options.get("lineSep")
-    if end is not None and end != "\n":
-        yield _lines(name, _without_last(_whole(blocks).decode("utf-8", "replace").split(end)))
-        return
+    blocks = line_blocks(
+        split,
+        encoding=options.get("encoding") or options.get("charset") or "utf-8",
+        limits=plan.limits,
+        end=(end or "\n").encode(),
+    )
+    if options.get("wholeText") == "true":
+        blocks = iter([whole(blocks, plan.limits)])
     for number, block in enumerate(blocks):
+        if isinstance(block, LongRecord):
+            yield from too_long(plan, split.path, block)
+            continue
+        if options.get("wholeText") == "true":
+            yield _lines(name, [block.decode("utf-8", "replace")])
+            continue
         begins = number == 0 and split.start == 0
         text = (block.removeprefix(BOM_UTF8) if begins else block).decode("utf-8", "replace")
         if end is None and "\r" in text:
             text = text.replace("\r\n", "\n").replace("\r", "\n")
-        yield _lines(name, _without_last(text.split("\n")))
+        yield _lines(name, _without_last(text.split(end or "\n")))
 
 
 def binary_files(plan: ReadPlan, split: Split) -> Iterator[pa.RecordBatch]:
@@ -64,10 +73,6 @@ def binary_files(plan: ReadPlan, split: Split) -> Iterator[pa.RecordBatch]:
 def _without_last(lines: list[str]) -> list[str]:
     """Lines of a text, without the nothing behind the last line end."""
     return lines[:-1] if lines[-1] == "" else lines
-
-
-def _whole(blocks: Iterator[bytes]) -> bytes:
-    return b"".join(blocks).removeprefix(BOM_UTF8)
 
 
 def _lines(name: str, lines: list[str]) -> pa.RecordBatch:

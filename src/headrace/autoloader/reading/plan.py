@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from headrace.autoloader.ddl import JsonType, field_of
+from headrace.autoloader.reading.column_names import can_be_column
+from headrace.autoloader.reading.limits import Limits
 
 METADATA = "_metadata"
 # The column for a record that cannot be read; where there is none, it is rescued under this name.
@@ -27,6 +29,7 @@ class ReadPlan:
         evolves: a field that is not in *data* ends the batch with :class:`UnknownFields`.
         metadata: whether there is a column ``_metadata``.
         bad_records: the folder for records and files that cannot be read, or None.
+        plain_names: fields whose names have to be mapped in a table are no columns.
         base: the folder below which folders may be partitions.
     """
 
@@ -44,16 +47,24 @@ class ReadPlan:
     missing_files: bool = False
     corrupt_files: bool = False
     bad_records: str | None = None
+    plain_names: bool = False
     format_options: Mapping[str, str] = field(default_factory=dict)
 
     def to_json(self) -> str:
         """The plan as text."""
-        return json.dumps(asdict(self))
+        said = asdict(self)
+        # Plans that were stored before do not have it.
+        return json.dumps(said if self.plain_names else {key: said[key] for key in said if key != "plain_names"})
 
     @staticmethod
     def from_json(text: str) -> ReadPlan:
         """The plan behind :meth:`to_json`."""
         return ReadPlan(**json.loads(text))
+
+    @property
+    def limits(self) -> Limits:
+        """How much of a file is held in memory at a time."""
+        return Limits.of(self.format_options)
 
     @property
     def whole(self) -> JsonType:
@@ -74,6 +85,11 @@ def taken_names(plan: ReadPlan) -> frozenset[str]:
     names += [name for name in (plan.rescued_column, plan.corrupt_column) if name]
     names += [METADATA] if plan.metadata else []
     return frozenset(name.casefold() for name in names)
+
+
+def new_columns(plan: ReadPlan, names: Iterable[str]) -> list[str]:
+    """Of paths of fields that the schema lacks, those that it can grow by."""
+    return sorted({name for name in names if can_be_column(name, plain=plan.plain_names)})
 
 
 class UnknownFields(Exception):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -12,9 +12,24 @@ from headrace.autoloader.ddl import field_of
 from headrace.autoloader.reading.arrow_types import arrow_schema
 from headrace.autoloader.reading.bad_records import BadRecords
 from headrace.autoloader.reading.json_scan import Members, written
+from headrace.autoloader.reading.limits import TOO_LONG, LongRecord
+from headrace.autoloader.reading.opening import CorruptFile
 from headrace.autoloader.reading.plan import CORRUPT, MalformedRecord, ReadPlan
 
 _FILE_PATH = "_file_path"
+
+
+def too_long(plan: ReadPlan, path: str, record: LongRecord, bad: BadRecords | None = None) -> Iterator[pa.RecordBatch]:
+    """The row of a record that is longer than the limit, if there is one.
+
+    Raises:
+        MalformedRecord: the mode is FAILFAST.
+        CorruptFile: there is no column that could say it.
+    """
+    rows = Rows(plan, path, bad)
+    rows.add_too_long(record)
+    if len(rows):
+        yield rows.take()
 
 
 def rescued_text(left: Members, path: str) -> str | None:
@@ -82,12 +97,36 @@ class Rows:
         else:
             self._append(values or {}, Members([*(left or ()), (CORRUPT, record)]))
 
+    def add_too_long(self, record: LongRecord) -> None:
+        """A record that is longer than the limit: where it is, and how it begins, is in the rescued column.
+
+        Raises:
+            MalformedRecord: the mode is FAILFAST.
+            CorruptFile: there is no column that could say it.
+        """
+        if self._bad is not None and self._bad.takes(record.text, record.reason):
+            return
+        if self._plan.mode == "FAILFAST":
+            raise MalformedRecord(self._path, record.text)
+        if self._plan.mode == "DROPMALFORMED":
+            return
+        said = Members()
+        said.text = record.text
+        if self._plan.corrupt_column:
+            self._append({self._plan.corrupt_column: record.text}, Members())
+        elif self._plan.rescued_column:
+            self._append({}, Members([(TOO_LONG, said)]))
+        else:
+            raise CorruptFile(f"{self._path} cannot be read: {record.reason}, and no column has what is rescued")
+
     def _append(self, values: Mapping[str, Any], left: Members) -> None:
+        # First, because what nests too deep is not written.
+        rescued = rescued_text(left, self._path) if self._plan.rescued_column else None
         for name, column in self._columns.items():
             column.append(values.get(name))
         self._count += 1
         if self._plan.rescued_column:
-            self._columns[self._plan.rescued_column][-1] = rescued_text(left, self._path)
+            self._columns[self._plan.rescued_column][-1] = rescued
 
     def take(self) -> pa.RecordBatch:
         """The rows so far, in the order of the data columns, with the corrupt and the rescued column behind."""

@@ -21,6 +21,7 @@ RANGES = {"byte": 2**7, "short": 2**15, "integer": 2**31, "long": 2**63}
 _LONGEST_WHOLE = 100
 _WHOLE = re.compile(r"[+-]?\d+")
 _FLOATING = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?[dDfF]?")
+_GROUPED = re.compile(r"[+-]?\d{1,3}(?:,\d{3})+(?:\.\d*)?(?:[eE][+-]?\d+)?")
 _INFINITIES = {"Infinity": math.inf, "+Infinity": math.inf, "-Infinity": -math.inf}
 # What stands for what is no number in each of the formats.
 JSON_NAMES: Mapping[str, float] = {"NaN": math.nan, **_INFINITIES, "+INF": math.inf, "-INF": -math.inf}
@@ -109,8 +110,9 @@ def decimal(text: str, precision: int, scale: int) -> Decimal:
     with localcontext() as context:
         context.prec = 100
         try:
-            # Commas are those of thousands, as in the locale that Spark reads in unless it is told another.
-            value = Decimal(_unspaced(text).replace(",", ""))
+            # Commas are those of thousands, as in the locale that Spark reads in unless it is told another. Spark reads
+            # "1,5" as 15, too, which where it was written is one and a half.
+            value = Decimal(_ungrouped(_unspaced(text)))
             if not value.is_finite():
                 raise Misfit(text)
             rounded = value.quantize(Decimal(1).scaleb(-scale), rounding=ROUND_HALF_UP)
@@ -119,6 +121,13 @@ def decimal(text: str, precision: int, scale: int) -> Decimal:
     if len(rounded.as_tuple().digits) > precision:
         raise Misfit(text)
     return rounded
+
+
+def _ungrouped(text: str) -> str:
+    """The text without commas between groups of three digits."""
+    if "," in text and not _GROUPED.fullmatch(text):
+        raise Misfit(text)
+    return text.replace(",", "")
 
 
 def _unspaced(text: str) -> str:

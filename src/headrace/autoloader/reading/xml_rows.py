@@ -16,7 +16,8 @@ from headrace.autoloader.ddl import JsonType
 from headrace.autoloader.reading.bad_records import BadRecords
 from headrace.autoloader.reading.converters import Times, text_converter
 from headrace.autoloader.reading.json_scan import Members
-from headrace.autoloader.reading.plan import ReadPlan, UnknownFields, taken_names
+from headrace.autoloader.reading.limits import LongRecord
+from headrace.autoloader.reading.plan import ReadPlan, UnknownFields, new_columns, taken_names
 from headrace.autoloader.reading.rows import Rows
 from headrace.autoloader.reading.splits import Split
 from headrace.autoloader.reading.values import Misfit
@@ -43,8 +44,11 @@ def xml_rows(plan: ReadPlan, split: Split) -> Iterator[pa.RecordBatch]:
     encoding = options.get("encoding") or options.get("charset") or "utf-8"
     with BadRecords.of(plan, split) as bad:
         reader, rows = XmlRows(plan, split.path), Rows(plan, split.path, bad)
-        for text in xml_texts(split.path, options["rowTag"], encoding):
-            reader.add(text, rows)
+        for text in xml_texts(split.path, options["rowTag"], encoding, plan.limits):
+            if isinstance(text, LongRecord):
+                rows.add_too_long(text)
+            else:
+                reader.add(text, rows)
             if len(rows) >= _ROWS:
                 reader.end()
                 yield rows.take()
@@ -89,8 +93,9 @@ class XmlRows:
         Raises:
             UnknownFields: something was, and the stream is to end with that.
         """
-        if self._unknown and self._plan.evolves:
-            raise UnknownFields(tuple(sorted(self._unknown)), self._path)
+        unknown = new_columns(self._plan, self._unknown) if self._plan.evolves else ()
+        if unknown:
+            raise UnknownFields(tuple(unknown), self._path)
 
     def _object(self, element: Element, struct: JsonType, path: tuple[str, ...]) -> tuple[dict[str, Any], Members]:
         """The values of a struct's fields, and what is left over."""

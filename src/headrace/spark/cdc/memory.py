@@ -14,9 +14,12 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from headrace.checkpoints.delta_log import committed_transaction, is_made
+from headrace.checkpoints.delta_log import committed_transaction, is_made, table_state
+from headrace.graph.new_tables import MAPPING, has_special_names, maps_names
 from headrace.model.names import quoted
+from headrace.model.schema import Schema
 from headrace.plan.evolution import WIDENING_PROPERTY
+from headrace.spark.alterations import describe_table
 from headrace.spark.cdc.folding import REMEMBERED, SYSTEM
 from headrace.spark.conflicts import tried_again
 from headrace.spark.delta_tables import delta_table
@@ -72,9 +75,21 @@ class Memory:
         names = [name for name in (*_EVENT, SYSTEM) if name in events.columns]
         rows = events.select(*names, F.lit(transaction).alias("transaction"), F.lit(batch_id).alias("batch_id"))
         rows = rows.withColumn("remembered_at", F.lit(self._now()).cast("timestamp"))
+        writer = rows.write.format("delta").mode("append").option("mergeSchema", "true")
+        special = has_special_names(Schema.from_json(rows.schema.json()))
         if is_made(self.path):
             self._allow_wider_types(rows)
-        rows.write.format("delta").mode("append").option("mergeSchema", "true").save(self.path)
+            if special:
+                self._map_names(rows.sparkSession)
+        elif special:
+            writer = writer.options(**MAPPING)
+        writer.save(self.path)
+
+    def _map_names(self, session: SparkSession) -> None:
+        """Let the table have names of columns that need it, once there are such."""
+        state = table_state(self.path)
+        if state is not None and not maps_names(state.properties):
+            describe_table(session, f"delta.{quoted(self.path)}", MAPPING.items())
 
     def _allow_wider_types(self, rows: DataFrame) -> None:
         """Let the table take values of types that are wider than they were, once there are such."""
