@@ -15,6 +15,7 @@ from headrace.autoloader.inference import evolved
 from headrace.autoloader.option_table import PATH_OPTIONS
 from headrace.autoloader.options import RESCUED, LoaderOptions, loader_options
 from headrace.autoloader.reading.arrow_types import NoArrowType, arrow_schema
+from headrace.autoloader.reading.column_names import can_be_column
 from headrace.autoloader.reading.partitions import folder_values
 from headrace.autoloader.reading.plain import FIXED
 from headrace.autoloader.reading.plan import METADATA, ReadPlan
@@ -110,16 +111,14 @@ def prepare(
         case_sensitive=options.case_sensitive,
         mode=options.mode,
         plain_names=place.plain_names,
+        folders_are_columns=options.partition_columns is None and not options.recursive,
         time_zone=zone_name(options.time_zone or place.time_zone),
         missing_files=options.missing_files,
         corrupt_files=options.corrupt_files,
         bad_records=_bad_records(options, place),
         format_options=options.format_options,
     )
-    _check_types(plan)
-    _check_fixed(plan)
-    _check_move(options, tree)
-    _check_notifications(options, whole)
+    _check(plan, options, tree, whole)
     ledgers = options.ledger_location and Path(local_path(options.ledger_location, "headrace.ledgerLocation"))
     return Source(
         given={name: str(value) for name, value in given.items()},
@@ -130,6 +129,14 @@ def prepare(
         tasks=place.tasks,
         version=version,
     )
+
+
+def _check(plan: ReadPlan, options: LoaderOptions, tree: Tree, path: str) -> None:
+    """Refuse what cannot be read so, or done with the files."""
+    _check_types(plan)
+    _check_fixed(plan)
+    _check_move(options, tree)
+    _check_notifications(options, path)
 
 
 def _check_notifications(options: LoaderOptions, path: str) -> None:
@@ -223,6 +230,7 @@ def _found(tree: Tree, options: LoaderOptions, place: Place) -> SchemaVersion:
     data = inferred(sample, options, place.time_zone, plain=place.plain_names)
     if data is not None:
         partitions = partition_columns(files, tree.base, options, place.time_zone)
+        partitions = [field for field in partitions if can_be_column(field["name"], plain=place.plain_names)]
         names = {field["name"].casefold() for field in partitions}
         fields = [field for field in data["fields"] if field["name"].casefold() not in names]
         schema = _hinted({"type": "struct", "fields": [*fields, *partitions]}, options)

@@ -135,9 +135,21 @@ there at its start.
 
 In a script a new field ends the query once, with `UNKNOWN_FIELD_EXCEPTION.NEW_FIELDS_IN_RECORD_WITH_FILE_PATH`, after the
 new version was stored: whoever starts it again gets the new schema and the same files. What no schema can grow by is
-rescued: an empty object, a field of a column whose whole type is hinted, one that is in some records no object. A full refresh of the
-flow's table has the schema inferred anew, as a version of its own; where nothing can be inferred, where
+rescued: an empty object, a field of a column whose whole type is hinted, one that is in some records no object, a column
+of Parquet that Spark has no type for. A full refresh of the flow's table has the schema inferred anew, as a version of its own; where nothing can be inferred, where
 `cloudFiles.schemaLocation` was given, and where a view is what reads the files, the newest version stays.
+
+## Names of fields
+
+A field may have any name. A table whose columns have a space, or one of `,;{{}}()=`, a tab or a line end in their names needs
+Delta's column mapping: a new table gets it, and one that is there gets `delta.columnMapping.mode = name` when the first such
+field comes, without a row being written again. [storage.md](storage.md) says which readers do not know it. A table with
+`delta.columnMapping.mode: none` among its properties stays as it is, and such fields are rescued.
+
+Rescued are also names with NUL in them, at which other readers end a name, names that are not UTF-8, and of names in one
+object that differ in case alone all but the first. Of a name that is repeated in an object the last value counts, and the
+others are rescued. What nests deeper than 31 objects in one another is text in JSON and XML, and rescued in Avro and
+Parquet: other readers of Delta do not open tables that are deeper than 41.
 
 ## What does not fit
 
@@ -147,6 +159,20 @@ be read at all is there too, under `_corrupt_record`, unless the schema has a co
 JSON in which a value does not fit, the others stay, with NULL in its place, and an array is rescued whole; Spark's own
 reader makes it NULL. A rule sets such rows aside: `@dp.expect_or_quarantine("clean", "_rescued_data IS NULL")`. A field of
 the files that is itself called `_rescued_data` is rescued; one called `_metadata` goes before the column of that name.
+What `key=value` folders say is rescued for each row of the file where it fits no column: a value that is none of its
+column's type, a key that the columns lack, the outer ones of a key that is repeated.
+
+A line of JSON may hold several records, one behind the other or in arrays, with or without commas between them: each is a
+row. What follows them and is none is a record that cannot be read. With `multiLine` the same holds for a file.
+
+A record of CSV whose value in quotes goes on over line ends is read whole with `multiLine`. Without it each of its lines is
+a row, as in Spark, and is marked as one that could not be read (`_corrupt_record`).
+
+A record that is longer than `headrace.maxRecordBytes` (64 MB) is not read. Its row has `_record_too_long`: where it begins
+in the unpacked file, how many bytes it has, and the first of them. Where no column has what is rescued, the batch ends with
+an error that names the file. A file that unpacks into more than `headrace.maxExpansion` (1000) times its bytes, once that is
+more than `headrace.maxRecordBytes`, counts as corrupt. So does a file of Avro with a block that is larger than
+`headrace.maxRecordBytes`, or that claims another number of records than it holds.
 
 `mode` is for records that cannot be read: `PERMISSIVE` keeps them so, `DROPMALFORMED` leaves them out, `FAILFAST` ends the
 batch. Where there is no column for what is rescued, a value that does not fit makes its record one that cannot be read.

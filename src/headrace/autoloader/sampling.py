@@ -16,7 +16,7 @@ from headrace.autoloader.ddl import JsonType, field_of
 from headrace.autoloader.inference import JsonKinds, csv_struct, finished, json_struct, parquet_struct
 from headrace.autoloader.ledger import joined
 from headrace.autoloader.options import LoaderOptions
-from headrace.autoloader.reading.arrow_types import NoArrowType, spark_type
+from headrace.autoloader.reading.arrow_types import has_spark_type
 from headrace.autoloader.reading.avro import avro_columns
 from headrace.autoloader.reading.avro_schema import avro_shape
 from headrace.autoloader.reading.columnar import check_distinct
@@ -109,9 +109,9 @@ def inferred(
     What no table can have is left out; *plain* means one that maps no names of columns.
 
     Raises:
-        PipelineError: ``AUTO_LOADER.FILE_COLUMN``: a file has a column of a type that Spark has none for, or two of one
-            name; ``AUTO_LOADER.NOT_INFERRED``: of ORC, where there are no hints either; ``AUTO_LOADER.SAMPLE``,
-            ``AUTO_LOADER.SAMPLE_BROKEN_OFF``: a file is there and cannot be had, at all or now.
+        PipelineError: ``AUTO_LOADER.FILE_COLUMN``: a file has two columns of one name; ``AUTO_LOADER.NOT_INFERRED``: of
+            ORC, where there are no hints either; ``AUTO_LOADER.SAMPLE``, ``AUTO_LOADER.SAMPLE_BROKEN_OFF``: a file is
+            there and cannot be had, at all or now.
     """
     fixed = FIXED.get(options.file_format)
     if fixed is not None:
@@ -269,23 +269,12 @@ _COLUMNS: Mapping[str, Callable[[str], pa.Schema]] = {"avro": avro_columns, "par
 
 
 def _columns_of(files: Sample, options: LoaderOptions) -> Iterator[pa.Schema]:
-    """The columns of each file, without those that a hint gives a type and Spark has none for."""
-    hinted = {hint.path[0].casefold() for hint in options.hints}
+    """The columns of each file, without those that Spark has no type for: they are rescued."""
     for file in files:
         with files.reading(file.path):
             schema = _COLUMNS[options.file_format](file.path)
             check_distinct(schema, file.path)
-            yield pa.schema([field for field in schema if _has_type(field, file.path, hinted)])
-
-
-def _has_type(field: pa.Field, path: str, hinted: set[str]) -> bool:
-    try:
-        spark_type(field.type)
-    except NoArrowType as error:
-        if field.name.casefold() in hinted:
-            return False
-        raise PipelineError("AUTO_LOADER.FILE_COLUMN", file=path, column=field.name, reason=str(error)) from error
-    return True
+            yield pa.schema([field for field in schema if has_spark_type(field.type)])
 
 
 def _blocks(files: Sample, encoding: str, most_bytes: int, options: LoaderOptions) -> Iterator[bytes]:

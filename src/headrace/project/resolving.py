@@ -15,6 +15,7 @@ from headrace.cdc.snapshots import Taken
 from headrace.checkpoints.inventory import tables_of_others
 from headrace.errors import PipelineError, Problems
 from headrace.graph.build import build
+from headrace.graph.new_tables import maps_names
 from headrace.graph.resolve import Kept, resolve
 from headrace.graph.resolved import ResolvedGraph
 from headrace.model.datasets import Definitions, Flow, Kind, SqlQuery
@@ -147,6 +148,7 @@ class Resolver:
         more += _stored_secrets(definitions, self._secrets)
         views = [dataset.name for dataset in definitions.datasets if dataset.kind.is_view]
         catalog.cleared = wanted.cleared(definitions)
+        catalog.unmapped = frozenset(d.name for d in definitions.datasets if maps_names(d.properties) is False)
         catalog.know([dataset.name for dataset in definitions.datasets], views)
         for name, path in tables_of_others(settings.layout, settings.naming):
             # A table that the session has under the name is not ours to take out.

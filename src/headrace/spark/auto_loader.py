@@ -42,6 +42,8 @@ PATHS = "headrace.paths"
 FOLDERS: ContextVar[Iterator[Path] | None] = ContextVar("headrace_auto_loader_folders", default=None)
 # Whether the readers of a query function infer their schemas anew, because its table is cleared.
 ANEW: ContextVar[bool] = ContextVar("headrace_auto_loader_anew", default=False)
+# Whether the table that a query function is for takes no names of columns that have to be mapped.
+PLAIN_NAMES: ContextVar[bool] = ContextVar("headrace_auto_loader_plain_names", default=False)
 # Of a reader: its options, format and schema as they were given.
 GIVEN = "_headrace_given"
 NOTED_FORMAT, NOTED_SCHEMA = "_headrace_format", "_headrace_schema"
@@ -205,6 +207,7 @@ def _place(session: SparkSession) -> Place:
         tasks=session.sparkContext.defaultParallelism,
         stores=folder is None or is_run(),
         anew=ANEW.get(),
+        plain_names=PLAIN_NAMES.get(),
     )
 
 

@@ -43,6 +43,8 @@ class Catalog:
         # Datasets that the update clears, and flows whose schemas were inferred anew since.
         self.cleared: frozenset[QualifiedName] = frozenset()
         self.inferred = set[str]()
+        # Datasets whose tables say that they map no names of columns.
+        self.unmapped: frozenset[QualifiedName] = frozenset()
         self._lock = RLock()
         self._make_database(naming.schema)
         session.catalog.setCurrentDatabase(naming.schema)

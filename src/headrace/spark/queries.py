@@ -17,7 +17,7 @@ from headrace.model.datasets import Flow, PythonQuery, SqlQuery
 from headrace.model.names import Naming, QualifiedName
 from headrace.pipelines.registry import reading_with
 from headrace.spark.active import make_current
-from headrace.spark.auto_loader import ANEW, FOLDERS, folders_below
+from headrace.spark.auto_loader import ANEW, FOLDERS, PLAIN_NAMES, folders_below
 from headrace.spark.catalog import Catalog
 from headrace.spark.debezium import opened
 from headrace.spark.distinct_counts import counting_distinct
@@ -89,12 +89,14 @@ def calling(
     queries_only = isinstance(query, PythonQuery) or not query.checked
     folders = folders_below(catalog.auto_loader_folder(flow.target, flow.name))
     anew_token = ANEW.set(flow.target in catalog.cleared and flow.name not in catalog.inferred)
+    plain_token = PLAIN_NAMES.set(flow.target in catalog.unmapped)
     names = catalog.names if reads is None else catalog.names.noting(reads)
     try:
         with _context(query.naming, catalog, names, folders, resolving=resolving, queries_only=queries_only):
             yield
     finally:
         ANEW.reset(anew_token)
+        PLAIN_NAMES.reset(plain_token)
 
 
 def _placed(frame: DataFrame, query: SqlQuery, columns: tuple[str, ...], flow: Flow) -> DataFrame:

@@ -9,7 +9,7 @@ import pytest
 
 from headrace.cdc.feed import Feed
 from headrace.cdc.shape import Shape
-from headrace.graph.new_tables import MAPPING, VECTORS_PROPERTY, as_made, marked_merged
+from headrace.graph.new_tables import MAPPING, VECTORS_PROPERTY, as_made, is_mapped_for, marked_merged
 from headrace.graph.resolved import Mode
 from headrace.model.schema import Schema
 
@@ -65,10 +65,32 @@ def made(make, mode, said=None, defaults=None):
     ids=["an expression", "a space", "within a struct", "plain names"],
 )
 def test_a_new_table_whose_names_parquet_does_not_take_has_its_columns_mapped(make, columns, mapped):
-    fields = [{"name": name, "type": kind, "nullable": True, "metadata": {}} for name, kind in columns]
-    schema = Schema.from_json(json.dumps({"type": "struct", "fields": fields}))
-    dataset = replace(make.graph(make.flow("t")).by_name[make.flow("t").target], schema=schema)
+    dataset = replace(make.graph(make.flow("t")).by_name[make.flow("t").target], schema=schema_of(*columns))
 
     assert as_made(dataset, {}).dataset.properties == (MAPPING if mapped else {})
     said = {"delta.columnMapping.mode": "id"}
     assert as_made(dataset, said).dataset.properties == {}
+
+
+@pytest.mark.parametrize(
+    ("declared", "deployed", "mapped"),
+    [
+        ({}, {}, True),
+        ({}, {"delta.columnMapping.mode": "none"}, True),
+        ({}, MAPPING, False),
+        ({"Delta.ColumnMapping.Mode": "none"}, {}, False),
+        ({"delta.columnMapping.mode": "id"}, {}, False),
+    ],
+)
+def test_a_table_that_is_there_is_mapped_with_the_first_column_that_needs_it_unless_the_code_says(
+    declared, deployed, mapped
+):
+    special = schema_of(("a b", "long"))
+
+    assert is_mapped_for(special, declared, deployed) is mapped
+    assert not is_mapped_for(schema_of(("ab", "long")), declared, deployed)
+
+
+def schema_of(*columns):
+    fields = [{"name": name, "type": kind, "nullable": True, "metadata": {}} for name, kind in columns]
+    return Schema.from_json(json.dumps({"type": "struct", "fields": fields}))

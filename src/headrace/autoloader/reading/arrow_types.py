@@ -106,6 +106,15 @@ def spark_type(kind: pa.DataType) -> JsonType:
     return _nested_spark_type(kind)
 
 
+def has_spark_type(kind: pa.DataType) -> bool:
+    """Whether Spark has a type for what a file has."""
+    try:
+        spark_type(kind)
+    except NoArrowType:
+        return False
+    return True
+
+
 def _nested_spark_type(kind: pa.DataType) -> JsonType:
     if pa.types.is_dictionary(kind):
         return spark_type(kind.value_type)

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.autoloader.ddl import JsonType
-from headrace.autoloader.reading.arrow_types import arrow_schema, arrow_type
+from headrace.autoloader.reading.arrow_types import arrow_schema, arrow_type, has_spark_type
 from headrace.autoloader.reading.json_scan import Members, Number
 from headrace.autoloader.reading.plan import ReadPlan, UnknownFields, new_columns, taken_names
 from headrace.autoloader.reading.rows import rescued_text
@@ -34,7 +34,8 @@ class FileColumns:
     def __init__(self, plan: ReadPlan, path: str, schema: pa.Schema, *, zone: str | None = None) -> None:
         check_distinct(schema, path)
         taken = taken_names(plan)
-        unknown = unknown_fields([field for field in schema if field.name.casefold() not in taken], plan.data, ())
+        possible = [f for f in schema if f.name.casefold() not in taken and has_spark_type(f.type)]
+        unknown = unknown_fields(possible, plan.data, ())
         unknown = new_columns(plan, unknown) if plan.evolves else []
         if unknown:
             raise UnknownFields(tuple(unknown), path)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from headrace.autoloader.reading.arrow_types import arrow_schema, arrow_type
 from headrace.autoloader.reading.avro import avro_rows
@@ -15,20 +16,23 @@ from headrace.autoloader.reading.converters import Times, text_converter
 from headrace.autoloader.reading.csv_blocks import csv_rows
 from headrace.autoloader.reading.json_blocks import JsonBlocks
 from headrace.autoloader.reading.json_records import read_records
+from headrace.autoloader.reading.json_scan import Members
 from headrace.autoloader.reading.limits import LongRecord, whole
 from headrace.autoloader.reading.lines import line_blocks
 from headrace.autoloader.reading.opening import CorruptFile
 from headrace.autoloader.reading.orc import orc_rows
 from headrace.autoloader.reading.parquet import parquet_rows
-from headrace.autoloader.reading.partitions import folder_values
+from headrace.autoloader.reading.partitions import folder_pairs
 from headrace.autoloader.reading.plain import binary_files, text_lines
 from headrace.autoloader.reading.plan import METADATA, METADATA_FIELD, ReadPlan
-from headrace.autoloader.reading.rows import too_long
+from headrace.autoloader.reading.rows import rescued_text, too_long
 from headrace.autoloader.reading.splits import Split, changed_at
 from headrace.autoloader.reading.values import Misfit
 from headrace.autoloader.reading.xml_rows import xml_rows
 from headrace.autoloader.stores.paths import store_of
 
+# What is rescued ends with the path of its file.
+_FILE_PATH = '"_file_path":'
 Contents = Callable[[ReadPlan, Split], Iterator[pa.RecordBatch]]
 
 
@@ -58,15 +62,23 @@ def read_splits(plan: ReadPlan, splits: Iterable[Split]) -> Iterator[pa.RecordBa
 
 
 class _Beside:
-    """The columns that are the same for all rows of a part."""
+    """The columns that are the same for all rows of a part, and what its folders say that is in none of them."""
 
     def __init__(self, plan: ReadPlan, split: Split, schema: pa.Schema) -> None:
         self._schema = schema
         self._scalars: dict[str, pa.Scalar] = {}
+        self._rescued = plan.rescued_column
         times = Times.of(plan.time_zone, {})
-        values = folder_values(plan.base, os.path.dirname(split.path))  # noqa: PTH120 - text, as in the ledger
-        for field in plan.partitions["fields"]:
-            self._scalars[field["name"]] = _partition(field, values.get(field["name"]), times)
+        pairs = folder_pairs(plan.base, os.path.dirname(split.path))  # noqa: PTH120 - text, as in the ledger
+        values, left = dict(pairs), []
+        fields = {field["name"]: field for field in plan.partitions["fields"]}
+        for name, field in fields.items():
+            self._scalars[name], fits = _partition(field, values.get(name), times)
+            left += [] if fits else [(name, values[name])]
+        if plan.folders_are_columns:
+            inner = {name: place for place, (name, _) in enumerate(pairs)}
+            left += [pair for place, pair in enumerate(pairs) if pair[0] not in fields or inner[pair[0]] != place]
+        self._left = rescued_text(Members(left), split.path)
         if plan.metadata:
             self._scalars[METADATA] = pa.scalar(_metadata(split), arrow_type(METADATA_FIELD["type"]))
 
@@ -77,19 +89,29 @@ class _Beside:
             scalar = self._scalars.get(field.name)
             if scalar is not None:
                 columns.append(pa.repeat(scalar, batch.num_rows))
-            else:
-                place = batch.schema.get_field_index(field.name)
-                columns.append(batch.column(place) if place >= 0 else pa.nulls(batch.num_rows, field.type))
+                continue
+            place = batch.schema.get_field_index(field.name)
+            column = batch.column(place) if place >= 0 else pa.nulls(batch.num_rows, field.type)
+            columns.append(self._with_left(column) if field.name == self._rescued else column)
         return pa.RecordBatch.from_arrays(columns, schema=self._schema)
 
+    def _with_left(self, rescued: pa.Array) -> pa.Array:
+        """What is rescued of the rows, and of the folders of their file."""
+        if self._left is None:
+            return rescued
+        members = self._left[: self._left.rindex(_FILE_PATH)]
+        both = pc.binary_join_element_wise(members, pc.utf8_slice_codeunits(rescued, 1), "")
+        return pc.if_else(pc.is_null(rescued), self._left, both)
 
-def _partition(field: Mapping[str, Any], text: str | None, times: Times) -> pa.Scalar:
+
+def _partition(field: Mapping[str, Any], text: str | None, times: Times) -> tuple[pa.Scalar, bool]:
+    """The value of a folder in the type of its column, and whether it is one; else NULL."""
     kind = arrow_type(field["type"])
     convert = text_converter(field["type"], times)
     try:
-        return pa.scalar(None if text is None or convert is None else convert(text), kind)
+        return pa.scalar(None if text is None or convert is None else convert(text), kind), True
     except Misfit:
-        return pa.scalar(None, kind)
+        return pa.scalar(None, kind), False
 
 
 def _metadata(split: Split) -> dict[str, Any]:

@@ -197,6 +197,8 @@ def _struct(kind: JsonType, times: Times, records: JsonRecords, path: tuple[str,
             records.met_misfit(value)
             return None, value
         found: dict[str, Any] = {}
+        # By the name of a field, the value that it has, as it was given.
+        taken_from: dict[str, tuple[str, Any]] = {}
         left = Members()
         for given, inner in value:
             name = given if given in converters else folded.get(given.casefold(), given)
@@ -205,15 +207,18 @@ def _struct(kind: JsonType, times: Times, records: JsonRecords, path: tuple[str,
                 if inner != [] and given.casefold() not in known and given.casefold() not in taken:
                     records.met_unknown((*path, given))
                 left.append((given, inner))
-            elif inner is None:
-                found[name] = None
-            else:
-                made, remains = converters[name](inner)
-                if made is not None or name not in found:
-                    # As Spark does it, an earlier value of a name stays where a later one is none of its type.
-                    found[name] = made
-                if remains is not _FITS:
-                    left.append((given, remains))
+                continue
+            made, remains = (None, _FITS) if inner is None else converters[name](inner)
+            if remains is not _FITS:
+                left.append((given, remains))
+            if made is None and inner is not None and name in found:
+                # As Spark does it, an earlier value of a name stays where a later one is none of its type.
+                continue
+            if name in taken_from:
+                left.append(taken_from.pop(name))
+            found[name] = made
+            if made is not None:
+                taken_from[name] = (given, inner)
         return found, left or _FITS
 
     return convert
@@ -243,7 +248,11 @@ def _map(kind: JsonType, times: Times, records: JsonRecords, path: tuple[str, ..
             return None, value
         left = Members()
         made: dict[str, Any] = {}
+        given: dict[str, Any] = {}
         for name, inner in value:
+            if given.get(name) is not None:
+                left.append((name, given[name]))
+            given[name] = inner
             made[name], remains = (None, _FITS) if inner is None else value_of(inner)
             if remains is not _FITS:
                 left.append((name, remains))

@@ -10,13 +10,26 @@ _NULL = "__HIVE_DEFAULT_PARTITION__"
 
 def folder_values(base: str, folder: str) -> dict[str, str | None]:
     """Keys and values of the folders between *base* and *folder*, outermost first; None for Hive's name of NULL."""
+    return dict(folder_pairs(base, folder))
+
+
+def folder_pairs(base: str, folder: str) -> list[tuple[str, str | None]]:
+    """The same with keys that are repeated, of which the innermost counts."""
     below = folder.removeprefix(base).strip("/")
-    found: dict[str, str | None] = {}
+    found: list[tuple[str, str | None]] = []
     for part in below.split("/"):
         key, separator, value = part.partition("=")
         if separator and key:
-            found[unquote(key)] = None if value == _NULL else unquote(value)
+            found.append((_unquoted(key), None if value == _NULL else _unquoted(value)))
     return found
+
+
+def _unquoted(text: str) -> str:
+    """The text behind its escapes; with them where they are no text."""
+    try:
+        return unquote(text, errors="strict")
+    except UnicodeDecodeError:
+        return text
 
 
 def same_keys(layouts: Sequence[Mapping[str, str | None]]) -> tuple[str, ...]:

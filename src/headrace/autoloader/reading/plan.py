@@ -30,6 +30,7 @@ class ReadPlan:
         metadata: whether there is a column ``_metadata``.
         bad_records: the folder for records and files that cannot be read, or None.
         plain_names: fields whose names have to be mapped in a table are no columns.
+        folders_are_columns: what key=value folders say is rescued where no column has it.
         base: the folder below which folders may be partitions.
     """
 
@@ -48,6 +49,7 @@ class ReadPlan:
     corrupt_files: bool = False
     bad_records: str | None = None
     plain_names: bool = False
+    folders_are_columns: bool = False
     format_options: Mapping[str, str] = field(default_factory=dict)
 
     def to_json(self) -> str:

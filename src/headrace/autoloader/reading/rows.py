@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -36,8 +36,18 @@ def rescued_text(left: Members, path: str) -> str | None:
     """What the rescued column says of what is left over of a row; None when nothing is."""
     if not left:
         return None
-    inner = [f"{json.dumps(name, ensure_ascii=False)}:{written(value)}" for name, value in left]
+    inner = [f"{json.dumps(name, ensure_ascii=False)}:{written(value)}" for name, value in _joined(left)]
     return "{" + ",".join([*inner, f"{json.dumps(_FILE_PATH)}:{json.dumps(path, ensure_ascii=False)}"]) + "}"
+
+
+def _joined(left: Members) -> Iterable[tuple[str, Any]]:
+    """What is left over with each name once: of several values of a name an array, of which no reader takes one."""
+    by_name: dict[str, list[Any]] = {}
+    for name, value in left:
+        by_name.setdefault(name, []).append(value)
+    if len(by_name) == len(left):
+        return left
+    return ((name, values[0] if len(values) == 1 else values) for name, values in by_name.items())
 
 
 class Rows:
