@@ -111,7 +111,7 @@ def prepare(
         case_sensitive=options.case_sensitive,
         mode=options.mode,
         plain_names=place.plain_names,
-        folders_are_columns=options.partition_columns is None and not options.recursive,
+        ignores_folders=options.partition_columns is not None or options.recursive,
         time_zone=zone_name(options.time_zone or place.time_zone),
         missing_files=options.missing_files,
         corrupt_files=options.corrupt_files,

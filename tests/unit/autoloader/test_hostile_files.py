@@ -239,3 +239,16 @@ def test_an_only_file_that_cannot_be_read_is_named_where_a_schema_is_inferred(re
 
     assert raised.value.code == "AUTO_LOADER.SAMPLE_CORRUPT"
     assert raised.value.params["path"].endswith(name)
+
+
+@pytest.mark.parametrize(
+    ("kind", "content"),
+    [("json", '{"a": "x", "b": "' + "y" * 300_000 + '"}\n'), ("csv", '"x",' + "y" * 300_000 + '"z\n')],
+)
+def test_a_long_line_that_does_not_fit_is_read_by_itself(reader, kind, content):
+    source = reader(kind, {f"a.{kind}": content}, "a INT, b STRING", rescuedDataColumn="_rescued_data")
+
+    (row,) = rows(source)
+
+    assert rescued(row) == {"a": "x"}
+    assert len(row["b"]) >= 300_000

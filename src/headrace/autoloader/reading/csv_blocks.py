@@ -191,7 +191,7 @@ class CsvBlocks:
         batch = self._by_arrow(block) if self._fast else None
         if batch is not None:
             yield batch
-        elif self._fast and len(block) > _LEAST_BYTES:
+        elif self._fast and len(block) > _LEAST_BYTES and b"\n" in block[len(block) // _PARTS : -1]:
             begin, step = 0, len(block) // _PARTS
             while begin < len(block):
                 end = block.find(b"\n", begin + step) + 1 or len(block)

@@ -75,7 +75,7 @@ class _Beside:
         for name, field in fields.items():
             self._scalars[name], fits = _partition(field, values.get(name), times)
             left += [] if fits else [(name, values[name])]
-        if plan.folders_are_columns:
+        if not plan.ignores_folders:
             inner = {name: place for place, (name, _) in enumerate(pairs)}
             left += [pair for place, pair in enumerate(pairs) if pair[0] not in fields or inner[pair[0]] != place]
         self._left = rescued_text(Members(left), split.path)

@@ -88,8 +88,8 @@ class JsonBlocks:
         batches = self._by_arrow(block) if self._simple else None
         if batches is not None:
             yield from batches
-        elif self._simple and len(block) > _LEAST_BYTES:
-            for part in _cut(block):
+        elif self._simple and len(block) > _LEAST_BYTES and (parts := list(_cut(block)))[1:]:
+            for part in parts:
                 yield from self._read(part)
         else:
             yield from self._by_record(block)

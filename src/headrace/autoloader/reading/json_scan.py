@@ -19,6 +19,7 @@ _NOT_NUMBERS = re.compile(r"NaN|[+-]?Infinity|[+-]INF")
 _BARE_NAME = re.compile(r"[\w$@#*+\-\x7f-\U0010ffff]+")
 _HALF = re.compile(r"\\u[dD][89a-fA-F]")
 _FOUR_DIGITS = re.compile(r"[0-9a-fA-F]{4}")
+_PLAIN_LETTERS = re.compile(r"[^\"'\\\x00-\x1f]+")
 _SPACE = re.compile(r"[ \t\r\n]*")
 _COMMENT = r"/\*[^\x00-\x08\x0b\x0c\x0e-\x1f]*?\*/|//[^\x00-\x08\x0a-\x0c\x0e-\x1f]*"
 _SPACE_AND_COMMENTS = re.compile(rf"(?:[ \t\r\n]+|{_COMMENT})*")
@@ -214,6 +215,10 @@ class _Scanner:
         self._at += 1
         pieces = []
         while (letter := text[self._at]) != quote:
+            if (run := _PLAIN_LETTERS.match(text, self._at)) is not None:
+                pieces.append(run.group())
+                self._at = run.end()
+                continue
             self._at += 1
             if letter == "\\":
                 pieces.append(self._escaped())

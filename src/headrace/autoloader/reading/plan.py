@@ -30,7 +30,7 @@ class ReadPlan:
         metadata: whether there is a column ``_metadata``.
         bad_records: the folder for records and files that cannot be read, or None.
         plain_names: fields whose names have to be mapped in a table are no columns.
-        folders_are_columns: what key=value folders say is rescued where no column has it.
+        ignores_folders: what key=value folders say is not rescued where no column has it.
         base: the folder below which folders may be partitions.
     """
 
@@ -49,14 +49,14 @@ class ReadPlan:
     corrupt_files: bool = False
     bad_records: str | None = None
     plain_names: bool = False
-    folders_are_columns: bool = False
+    ignores_folders: bool = False
     format_options: Mapping[str, str] = field(default_factory=dict)
 
     def to_json(self) -> str:
         """The plan as text."""
-        said = asdict(self)
-        # Plans that were stored before do not have it.
-        return json.dumps(said if self.plain_names else {key: said[key] for key in said if key != "plain_names"})
+        # A flow is known by its readers: what earlier versions did not have is left out where it says nothing.
+        later = ("plain_names", "ignores_folders")
+        return json.dumps({key: value for key, value in asdict(self).items() if value or key not in later})
 
     @staticmethod
     def from_json(text: str) -> ReadPlan:

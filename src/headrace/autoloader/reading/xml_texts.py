@@ -63,7 +63,10 @@ class _Finder:
         self._gone = 0
         self._long: LongRecord | None = None
         name = re.escape(tag)
-        self._mark = re.compile(rf"<!--|<!\[CDATA\[|<!DOCTYPE\b|(?P<open><{name}(?=[\s/>]))|(?P<close></{name}\s*>)")
+        self._mark = re.compile(rf"<(?:!--|!\[CDATA\[|!DOCTYPE\b|(?P<open>{name}(?=[\s/>]))|(?P<close>/{name}\s*>))")
+        # What may become a mark once more of it is there.
+        self._longest_begin = max(len("<![CDATA["), len("<!DOCTYPE") + 1, len(tag) + 2)
+        self._begins_close = re.compile(rf"</{name}\s*\Z")
         self._text = ""
         # Where the next mark is looked for, where the row begins that is open, and how many are open in it.
         self._at = 0
@@ -151,7 +154,10 @@ class _Finder:
         if not self._mark.match(self._text, self._at):
             # No mark has a bracket inside: one that is begun begins at the last.
             last = self._text.rfind("<", self._at)
-            self._at = len(self._text) if last < 0 else last
+            far = len(self._text) - last > self._longest_begin
+            if last < 0 or (far and not self._begins_close.match(self._text, last)):
+                last = len(self._text)
+            self._at = last
         keep = self._at if self._row is None else self._row
         if len(self._text) - keep > self._most:
             keep = self._let_go(keep)
