@@ -141,13 +141,13 @@ of Parquet that Spark has no type for. A full refresh of the flow's table has th
 
 ## Names of fields
 
-A field may have any name. A table whose columns have a space, or one of `,;{{}}()=`, a tab or a line end in their names needs
+A field may have nearly any name. A table whose columns have a space, or one of `,;{{}}()=`, a tab or a line end in their names needs
 Delta's column mapping: a new table gets it, and one that is there gets `delta.columnMapping.mode = name` when the first such
 field comes, without a row being written again. [storage.md](storage.md) says which readers do not know it. A table with
 `delta.columnMapping.mode: none` among its properties stays as it is, and such fields are rescued.
 
-Rescued are also names with NUL in them, at which other readers end a name, names that are not UTF-8, and of names in one
-object that differ in case alone all but the first. Of a name that is repeated in an object the last value counts, and the
+Rescued are also fields whose names are nothing, have NUL in them, at which other readers end a name, or are not UTF-8, and of
+names in one object that differ in case alone all but the first. Of a name that is repeated in an object the last value counts, and the
 others are rescued. What nests deeper than 31 objects in one another is text in JSON and XML, and rescued in Avro and
 Parquet: other readers of Delta do not open tables that are deeper than 41.
 

@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from headrace.autoloader.reading.column_names import can_be_column
 from headrace.errors import PipelineError
 from headrace.graph.new_tables import has_special_names, maps_names
 from headrace.model.datasets import Dataset, Flow
@@ -41,7 +40,7 @@ def _problems(column: Column, *, unmapped: bool) -> Iterator[tuple[str, str]]:
         yield "DATASET.NO_TYPE", ".".join(nothing)
     if _AROUND + _depth(kind) > _DEEPEST:
         yield "DATASET.TOO_DEEP", column.name
-    if not all(map(can_be_column, _names(column.name, kind))):
+    if any("\0" in name for name in _names(column.name, kind)):
         yield "DATASET.COLUMN_NAME", column.name
     elif unmapped and has_special_names(Schema((column,))):
         yield "DATASET.UNMAPPED_NAME", column.name

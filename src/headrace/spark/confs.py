@@ -101,8 +101,8 @@ def session_confs(cores: int) -> dict[str, str]:
         "spark.sql.shuffle.partitions": str(max(cores, 1)),
         # Spark 4.2.0 and a Python UDF right above a scan of Parquet wait for each other for ever (SPARK-58241).
         "spark.sql.execution.arrow.pythonUDF.columnarInput.enabled": "false",
-        # Spark's own default of 96 bits has no unit: other readers take it for nanoseconds, in which years before 1678 and
-        # after 2262 are others, without an error.
+        # Spark's own default of 96 bits has no unit. Other readers take it for nanoseconds, in which years before 1678
+        # and after 2262 are others, without an error.
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
         "spark.sql.streaming.pollingDelay": "50",
         "spark.sql.streaming.minBatchesToRetain": "20",

@@ -11,8 +11,11 @@ _JAVA_I = {0x130: "i", 0x131: "i"}
 
 
 def can_be_column(name: str, *, plain: bool = False) -> bool:
-    """Whether a field of that name can be a column, or a field in one; of a *plain* table, without mapped names."""
-    return _NEVER.isdisjoint(name) and not (plain and not UNMAPPED.isdisjoint(name))
+    """Whether a field of that name becomes a column, or a field in one; of a *plain* table, without mapped names.
+
+    A name of nothing cannot be said in SQL.
+    """
+    return bool(name) and _NEVER.isdisjoint(name) and not (plain and not UNMAPPED.isdisjoint(name))
 
 
 def folded(name: str) -> str:
