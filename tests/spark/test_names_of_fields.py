@@ -12,7 +12,11 @@ from tests.spark.test_auto_loader import landing
 
 from headrace.testing.result import table_path
 
-pytestmark = pytest.mark.spark
+GUARD = (
+    "tests/unit/engine/test_new_tables.py"
+    "::test_a_table_that_is_there_is_mapped_with_the_first_column_that_needs_it_unless_the_code_says"
+)
+pytestmark = [pytest.mark.spark, pytest.mark.long(guard=GUARD)]
 
 PIPELINE = """
     def read():
