@@ -78,16 +78,18 @@ class JsonRecords:
             self._add_whole(unmarked, self._single, rows)
             return
         for number, document in enumerate(json_documents(unmarked, self._leniency)):
+            # The mark is part of the first record, where that is kept as it is written.
+            mark = "" if number else text[: len(text) - len(unmarked)]
             if document.records is None:
                 rows.add_malformed(document.text if number else text, document.reason)
             else:
-                self._add_records(document.records, document.text, rows)
+                self._add_records(document.records, mark + document.text, rows)
 
     def _add_records(self, records: list[Members], text: str, rows: Rows) -> None:
         """Make a row of each record of a document."""
         try:
             if any(_holds_nested_text(record, self._data) for record in records):
-                exact = read_json_exactly(text, self._leniency)
+                exact = read_json_exactly(text.removeprefix(_BYTE_ORDER_MARK), self._leniency)
                 records = [exact] if isinstance(exact, Members) else exact
         except NotJson as error:
             rows.add_malformed(text, str(error))
