@@ -170,9 +170,14 @@ _FORMS: Mapping[str, tuple[Form, ...]] = {
         Form("read_files('path', ...)", _QUERY.format("read_files('/x', format => 'json')"), _LOADER),
         Form("cloud_files('path', 'format', map(...))", _QUERY.format("cloud_files('/x', 'json')"), _LOADER),
         Form(
-            "read_kafka, read_kinesis, read_pubsub, read_pulsar",
+            "read_kafka(subscribe => 't', ...), read_kinesis(streamName => 's', ...)",
             _QUERY.format("read_kafka(subscribe => 't')"),
-            "these functions are not there yet; read Kafka with `spark.readStream`, with the connector in the settings",
+            "[Kafka](kafka.md) and [Kinesis](sources.md), with the connector in the settings",
+        ),
+        Form(
+            "read_pubsub, read_pulsar",
+            _QUERY.format("read_pubsub(topicId => 't')"),
+            "these services have no connector for Spark 4",
             "refused",
         ),
     ),

@@ -23,17 +23,15 @@ def lookup(headrace_session):
 @pytest.mark.usefixtures("lookup")
 def test_what_others_have_put_into_the_session_stays(project, headrace_session):
     pipeline = project("""
-        spark.sql("CREATE TEMPORARY VIEW own AS SELECT 1 AS id")
-
         @dp.materialized_view
         def both():
-            return spark.sql("SELECT id FROM lookup UNION ALL SELECT id FROM own")
+            return spark.sql("SELECT id FROM lookup UNION ALL SELECT id FROM mine")
         """)
 
     pipeline.run()
     again = pipeline.run()
 
-    assert sorted(row["id"] for row in again.rows("both")) == [0, 1, 1, 2]
+    assert sorted(row["id"] for row in again.rows("both")) == [0, 0, 1, 1, 2]
     assert (headrace_session.table("lookup").count(), headrace_session.table("mine").count()) == (3, 2)
 
 

@@ -119,3 +119,31 @@ def test_a_stream_is_not_started_again_when_its_function_has_a_bug(scripts, fail
 
     assert names["tries"] == [0]
     assert said in names["failed"]
+
+
+def test_what_documents_ask_of_streams_is_answered(scripts):
+    names = scripts.run(
+        ORDERS
+        + """
+        from pyspark.sql import functions as F
+        kept = orders.cache()
+        query = kept.writeStream.format("memory").queryName("kept").start()
+        progress, status = query.lastProgress, query.status
+        query.processAllAvailable()
+        shown = spark.sql("SELECT count(*) AS n, sum(input_rows) AS r FROM system.streaming.query_progress").collect()
+        query.stop()
+        rows = spark.createDataFrame([(1, F.lit("a")), (2, F.concat(F.lit("b"), F.lit("c")))], "id INT, name STRING")
+        named = spark.createDataFrame([{"id": 1, "at": F.current_timestamp()}, {"id": 2, "at": F.current_timestamp()}])
+        told = [tuple(row) for row in rows.collect()], named.select("at").distinct().count()
+        ticks = spark.readStream.format("rate").load()
+        printing = ticks.writeStream.format("console").trigger(continuous="1 second").start()
+        printing.stop()
+        """
+    )
+
+    query = names["query"]
+    assert names["progress"]["numInputRows"] == 12
+    assert (names["status"]["id"], names["status"]["runId"], names["status"]["name"]) == (query.id, query.runId, "kept")
+    assert [tuple(row) for row in names["shown"]] == [(1, 12)]
+    assert names["told"] == ([(1, "a"), (2, "bc")], 1)
+    assert any("cache() of a stream does nothing" in text for text in scripts.said)

@@ -113,7 +113,7 @@ def test_a_version_that_a_query_names_is_read_in_each_batch(joined):
 
 
 def test_a_table_inside_of_a_condition_is_not_pinned_and_refused(joined):
-    named = f"{TABLE}.createOrReplaceTempView('n') or spark.sql('SELECT * FROM n WHERE id IN (SELECT id FROM n)')"
+    named = f"spark.sql('SELECT * FROM {{n}} WHERE id IN (SELECT id FROM {{n}})', n={TABLE})"
     pipeline = joined(f"({named})", **START)
 
     result = pipeline.run()

@@ -6,7 +6,8 @@ import os
 
 import pytest
 
-from headrace.spark.confs import local_disk_confs, static_confs, with_own, within_one_process
+from headrace.errors import PipelineError
+from headrace.spark.confs import check_submitted, local_disk_confs, static_confs, with_own, within_one_process
 
 
 def test_jars_and_extensions_of_a_project_are_added_to_those_that_are_needed() -> None:
@@ -57,3 +58,16 @@ def test_tasks_run_in_the_process_of_the_session_on_local_masters(master: str) -
 @pytest.mark.parametrize("master", ["local-cluster[2,1,1024]", "spark://host:7077", "k8s://https://host", "yarn"])
 def test_tasks_run_elsewhere_on_clusters_which_lack_the_jar(master: str) -> None:
     assert not within_one_process(master)
+
+
+@pytest.mark.parametrize("submitted", [None, "local[2]", "LOCAL[2]"])
+def test_a_session_goes_on_under_spark_submit_with_the_master_of_the_settings(submitted):
+    check_submitted("local[2]", submitted)
+
+
+def test_another_master_of_spark_submit_is_refused_by_name():
+    with pytest.raises(PipelineError) as raised:
+        check_submitted("local[*]", "spark://host:7077")
+
+    assert raised.value.code == "SESSION.OTHER_MASTER"
+    assert "HEADRACE_MASTER=spark://host:7077 spark-submit" in str(raised.value.hint)

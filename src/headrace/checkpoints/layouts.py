@@ -15,6 +15,7 @@ from headrace.checkpoints.delta_log import open_table
 _CLUSTERING = "delta.clustering"
 _DOMAINS = "domainMetadata"
 _FEATURE = "delta.feature."
+_PHYSICAL = "delta.columnMapping.physicalName"
 
 
 @dataclass(frozen=True)
@@ -52,17 +53,28 @@ def table_layout(path: str) -> TableLayout:
     )
     clustered: tuple[str, ...] | None = ()
     if "clustering" in features:
-        clustered = None if _renamed(table.metadata().configuration) else _cluster_columns(path)
+        stored = _cluster_columns(path)
+        fields = json.loads(table.schema().to_json())["fields"]
+        clustered = None if stored is None else tuple(_as_named(parts, fields) for parts in stored)
     return TableLayout(clustered, features, protocol.min_reader_version, protocol.min_writer_version)
 
 
-def _renamed(properties: Mapping[str, str | None]) -> bool:
-    """True when the log knows columns by other names than the user does."""
-    return (properties.get("delta.columnMapping.mode") or "none") != "none"
+def _as_named(parts: tuple[str, ...], fields: list[Any]) -> str:
+    """A column as the user knows it: in a table with column mapping the log has other names."""
+    names = []
+    for part in parts:
+        known = {field.get("metadata", {}).get(_PHYSICAL, field["name"]): field for field in fields}
+        field = known.get(part, {"name": part, "type": None})
+        names.append(str(field["name"]))
+        fields = field["type"].get("fields", []) if isinstance(field["type"], dict) else []
+    return ".".join(names)
 
 
-def _cluster_columns(path: str) -> tuple[str, ...] | None:
-    """The columns by the newest commit that says so, or by the checkpoint before that; None when that is unknown."""
+def _cluster_columns(path: str) -> tuple[tuple[str, ...], ...] | None:
+    """The columns, as the log has them: of the newest commit that says so, or of the checkpoint before that.
+
+    None when that is unknown.
+    """
     log = Path(path) / "_delta_log"
     checkpointed, parts = _checkpoint(log)
     for file in sorted(log.glob("*.json"), reverse=True):
@@ -87,9 +99,9 @@ def _cluster_columns(path: str) -> tuple[str, ...] | None:
     return () if kept else None
 
 
-def _columns(domain: Mapping[str, Any]) -> tuple[str, ...]:
+def _columns(domain: Mapping[str, Any]) -> tuple[tuple[str, ...], ...]:
     columns = () if domain.get("removed") else json.loads(domain["configuration"])["clusteringColumns"]
-    return tuple(".".join(parts) for parts in columns)
+    return tuple(map(tuple, columns))
 
 
 def _checkpoint(log: Path) -> tuple[int, list[Path]]:

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from headrace import __version__
-from headrace.cli import checkpoints, jars, quarantine
+from headrace.cli import checkpoints, fs, jars, quarantine
 from headrace.cli.arguments import asks_for_json, hoisted
 from headrace.cli.backfill import backfill
 from headrace.cli.failures import (
@@ -112,6 +112,7 @@ def _app() -> typer.Typer:
     app.add_typer(quarantine.app, name="quarantine")
     app.add_typer(checkpoints.app, name="checkpoints")
     app.add_typer(jars.app, name="jars")
+    app.add_typer(fs.app, name="fs")
     return app
 
 

@@ -17,7 +17,7 @@ from headrace.graph.table_rules import misplaced
 from headrace.model.datasets import Dataset, Definitions, Flow, Kind
 from headrace.model.expectations import Action
 from headrace.model.failing_rows import FAILING_ROWS_KEY, FAILING_ROWS_KEYS, FAILS, InvalidFailingRows
-from headrace.model.names import MAX_PART_LENGTH, Naming, QualifiedName
+from headrace.model.names import MAX_PART_LENGTH, InvalidName, Naming, QualifiedName, check_in_catalog
 from headrace.model.pipeline_keys import Place, misfits
 from headrace.model.properties import KNOWN_PROPERTIES, PREFIX, values_of
 from headrace.model.retention import RETENTION_KEYS, is_seconds
@@ -77,8 +77,9 @@ def _fitting(graph: Graph) -> Definitions:
         fed |= {flow.target} if own else set()
         flows.append(flow)
     first = {dataset.name: dataset for dataset in reversed(graph.definitions.datasets)}
-    datasets = tuple(d for d in graph.definitions.datasets if first[d.name] is d)
-    return Definitions(datasets, tuple(flows))
+    datasets = tuple(d for d in graph.definitions.datasets if first[d.name] is d and not _outside_of_the_catalog(d))
+    named = {dataset.name for dataset in datasets}
+    return Definitions(datasets, tuple(flow for flow in flows if flow.target in named))
 
 
 def _is_no_delivery(graph: Graph, flow: Flow) -> bool:
@@ -133,6 +134,23 @@ def _names_are_not_reserved(graph: Graph) -> Iterator[PipelineError]:
         name = dataset.name.name.casefold()
         if name.endswith(QUARANTINE_SUFFIX) or name in EVENT_LOG_NAMES:
             yield PipelineError("GRAPH.RESERVED_NAME", location=dataset.location, name=dataset.name)
+
+
+def _names_fit_the_catalog(graph: Graph) -> Iterator[PipelineError]:
+    for dataset in graph.definitions.datasets:
+        reason = _outside_of_the_catalog(dataset)
+        if reason:
+            yield PipelineError("NAME.INVALID", location=dataset.location, name=dataset.name, reason=reason)
+
+
+def _outside_of_the_catalog(dataset: Dataset) -> str:
+    """Why Spark's catalog cannot know a dataset by its name; nothing for a sink, which nothing reads."""
+    try:
+        for part in () if dataset.kind is Kind.SINK else dataset.name.parts:
+            check_in_catalog(part)
+    except InvalidName as invalid:
+        return str(invalid)
+    return ""
 
 
 def _flows_have_targets(graph: Graph) -> Iterator[PipelineError]:
@@ -221,7 +239,9 @@ def _flow_names_are_allowed(graph: Graph) -> Iterator[PipelineError]:
 def _datasets_have_flows(graph: Graph) -> Iterator[PipelineError]:
     members = {name for d in graph.definitions.datasets if d.sink is not None for name in d.sink.members}
     for dataset in graph.definitions.datasets:
-        if not graph.flows_into(dataset.name) and dataset.name not in members:
+        # A sink that nothing is delivered to does no harm, and is said (``plan/notices.py``).
+        unfed = not graph.flows_into(dataset.name) and dataset.name not in members
+        if unfed and dataset.kind is not Kind.SINK:
             yield PipelineError("GRAPH.NO_FLOW", location=dataset.location, name=dataset.name)
 
 
@@ -436,6 +456,7 @@ RULES: tuple[Rule, ...] = (
     _flow_names_are_unique,
     _flow_names_are_allowed,
     _names_are_not_reserved,
+    _names_fit_the_catalog,
     _flows_have_targets,
     _flows_deliver,
     _sinks_fit,

@@ -185,7 +185,6 @@ class _Resolution:
         if broken_rules:
             raise Problems(broken_rules)
         _check_layout(dataset, queried)
-        _check_not_null(dataset, declared, flows)
         self._analyzer.publish(dataset, published, None if dataset.kind.stored else flows[0].flow)
         path = self._path_of(dataset.name) if dataset.kind.stored else None
         more = queried if queried != published else None
@@ -430,18 +429,6 @@ def _check_declared(dataset: Dataset, declared: Schema | None, actual: Schema) -
         found += [f'"{have.name}" is {have.type_text}, declared {want.type_text}' for have, want in changed]
         raise PipelineError(
             "DATASET.DECLARED_SCHEMA", location=dataset.location, name=dataset.name, difference="; ".join(found)
-        )
-
-
-def _check_not_null(dataset: Dataset, declared: Schema | None, flows: list[ResolvedFlow]) -> None:
-    """A write that replaces the table brings its schema with it, and in that Delta makes every column nullable."""
-    required = [column.name for column in declared.columns if not column.nullable] if declared is not None else []
-    if required and any(flow.mode in (Mode.REPLACE, Mode.COMPLETE) for flow in flows):
-        raise PipelineError(
-            "DATASET.NOT_NULL",
-            location=dataset.location,
-            name=dataset.name,
-            columns=", ".join(f'"{column}"' for column in required),
         )
 
 

@@ -48,11 +48,14 @@ def select(graph: ResolvedGraph, selection: Selection, naming: Naming) -> Select
     """The datasets behind a selection.
 
     Raises:
+        PipelineError: GRAPH.ONLY_VIEWS, when an update would leave nothing behind.
         Problems: unknown names, names in both lists or beside a refresh of everything, a table that may not be reset, a
             start that is none; why a source is away of a table that is to be cleared, or of a flow that is to start
             elsewhere.
     """
     known = _known(graph)
+    if not known:
+        raise PipelineError("GRAPH.ONLY_VIEWS")
     wanted = _spelled((*selection.refresh, *selection.full_refresh), naming)
     members = {member: dataset.name for dataset in graph.datasets for member in dataset.members}
     raise_all(

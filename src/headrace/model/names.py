@@ -9,6 +9,8 @@ _PART = re.compile(r"\w[\w \-]*", re.UNICODE)
 _SPLIT = re.compile(r"`((?:[^`]|``)+)`|([^`.]+)")
 _LEGACY_SCHEMA = "live"
 _SESSION_CATALOG = "spark_catalog"
+# Spark's ``SessionCatalog.validateName``: of a table, a view, a schema.
+_IN_CATALOG = re.compile(r"[A-Za-z0-9_]+")
 MAX_PART_LENGTH = 200
 
 
@@ -136,6 +138,16 @@ def check_part(part: str) -> None:
         raise InvalidName(f"a part of a name has at most {MAX_PART_LENGTH} characters")
     if not _PART.fullmatch(part) or part.endswith(" "):
         raise InvalidName(f'"{part}" holds more than letters, digits, "_", and inside also "-" and spaces')
+
+
+def check_in_catalog(part: str) -> None:
+    """Accept what Spark's catalog takes as the name of a table or a schema.
+
+    Raises:
+        InvalidName: it holds something else.
+    """
+    if not _IN_CATALOG.fullmatch(part):
+        raise InvalidName(f'"{part}" holds more than a to z, digits and "_", which is all that Spark takes')
 
 
 def quoted(*parts: str) -> str:

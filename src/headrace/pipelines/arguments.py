@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
+from headrace.errors import PipelineError
 from headrace.model.location import Location
 from headrace.pipelines.registry import Registry
 
@@ -16,6 +19,66 @@ def place_of(function: Callable[..., Any], registry: Registry, otherwise: Locati
     if code is None:
         return otherwise
     return Location(registry.relative(Path(code.co_filename)), code.co_firstlineno)
+
+
+class Expected(Enum):
+    """What an argument must be; the value is for the reader."""
+
+    TEXT = "a text"
+    TEXTS = "a text or a list of texts"
+    MAPPING = "a mapping of texts"
+
+    def holds(self, value: Any) -> bool:
+        """True for a value of this kind."""
+        if self is Expected.MAPPING:
+            return isinstance(value, Mapping)
+        if isinstance(value, str):
+            return True
+        listed = isinstance(value, Sequence | AbstractSet)
+        return self is Expected.TEXTS and listed and all(isinstance(item, str) for item in value)
+
+
+# Of every function that has an argument of this name.
+_EXPECTED: Mapping[str, Expected] = {
+    "name": Expected.TEXT,
+    "comment": Expected.TEXT,
+    "format": Expected.TEXT,
+    "sql": Expected.TEXT,
+    "partition_cols": Expected.TEXTS,
+    "cluster_by": Expected.TEXTS,
+    "target": Expected.TEXTS,
+    "table_properties": Expected.MAPPING,
+    "spark_conf": Expected.MAPPING,
+    "options": Expected.MAPPING,
+}
+
+
+def fitting(registry: Registry, word: str, location: Location, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of a call without those that are of another kind, which become problems; None fits everywhere."""
+    found: dict[str, Any] = {}
+    for argument, value in given.items():
+        expected = _EXPECTED.get(argument)
+        if value is None or expected is None or expected.holds(value):
+            found[argument] = value
+            continue
+        registry.problems.append(
+            PipelineError(
+                "DEFINITION.WRONG_TYPE",
+                location=location,
+                what=word,
+                argument=argument,
+                value=repr(value),
+                expected=expected.value,
+            )
+        )
+    return found
+
+
+def column(name: str) -> str:
+    """The name of a column, as it is or in backticks."""
+    quoted = len(name) > 2 and name[0] == name[-1] == "`"
+    inner = name[1:-1].replace("``", "") if quoted else "`"
+    return name[1:-1].replace("``", "`") if "`" not in inner else name
 
 
 def texts(values: Mapping[str, Any] | None) -> Mapping[str, str]:

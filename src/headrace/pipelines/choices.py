@@ -7,6 +7,7 @@ from typing import Any
 from headrace.errors import PipelineError
 from headrace.model.cdc import Columns
 from headrace.model.location import Location
+from headrace.pipelines.arguments import column
 from headrace.pipelines.registry import Registry
 
 
@@ -27,7 +28,8 @@ class Choices:
 
     def of(self, listing: str, lists: tuple[Any, Any], otherwise: Columns) -> Columns:
         """The columns that one of two arguments chooses: *listing*, or the one that excepts columns."""
-        listed, excepted = lists
+        # An empty list is how Spark's own pipelines, and generated code, say that there is none.
+        listed, excepted = (None if given is None or not len(given) else given for given in lists)
         if listed is not None and excepted is not None:
             excepting = listing.replace("column_list", "except_column_list")
             self.refuse(excepting, f"{listing} is given too, and only one of them can be")
@@ -37,7 +39,10 @@ class Choices:
 
     def keys(self, given: Any, argument: str = "keys") -> tuple[Any, ...]:
         """The columns that tell rows apart."""
-        keys = (given,) if isinstance(given, str) else tuple(given or ())
+        keys = tuple(
+            column(key) if isinstance(key, str) else key
+            for key in ((given,) if isinstance(given, str) else given or ())
+        )
         if not keys:
             self.refuse(argument, "at least one column has to tell rows apart")
         return keys
@@ -72,7 +77,7 @@ class Choices:
 
 def _names(values: Any) -> tuple[str, ...]:
     values = (values,) if isinstance(values, str) else values
-    return tuple(value if isinstance(value, str) else _name_of(value) for value in values)
+    return tuple(column(value) if isinstance(value, str) else _name_of(value) for value in values)
 
 
 def _name_of(column: Any) -> str:

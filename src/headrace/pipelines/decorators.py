@@ -13,7 +13,7 @@ from headrace.errors import PipelineError
 from headrace.model.datasets import PRIVATE_PROPERTY, Dataset, Flow, Kind, PythonQuery
 from headrace.model.expectations import Action, Expectation
 from headrace.model.location import Location
-from headrace.pipelines.arguments import place_of, texts
+from headrace.pipelines.arguments import column, fitting, place_of, texts
 from headrace.pipelines.registry import Registry, current_reader, current_registry
 
 F = TypeVar("F", bound=Callable[[], Any])
@@ -81,7 +81,8 @@ def temporary_view(query_function: Any = None, /, **options: Any) -> Any:
 
     Args:
         query_function: the decorated function, when used without parentheses.
-        options: ``name``, ``comment``.
+        options: ``name``, ``comment``, ``spark_conf`` (in force while the function is called; what its rows are
+            computed with is said by the flows that read it).
     """
     return _define(Kind.TEMPORARY_VIEW, "temporary_view", query_function, options)
 
@@ -104,6 +105,7 @@ def create_streaming_table(name: str, **options: Any) -> None:
         for argument, action in _EXPECT_ARGUMENTS.items()
         for expectation in _expectations(options.pop(argument, None) or {}, action, location)
     ]
+    options = fitting(registry, "create_streaming_table", location, options)
     dataset = _dataset(registry, Kind.STREAMING_TABLE, "create_streaming_table", name, location, options, expectations)
     if dataset is not None:
         registry.add_dataset(dataset, None)
@@ -191,6 +193,7 @@ def _define(kind: Kind, word: str, query_function: Any, options: dict[str, Any])
     location = registry.here()
     # The vendor's decorators also take the function as a keyword.
     query_function = options.pop("query_function", query_function)
+    options = fitting(registry, word, location, options)
 
     def declare(function: F) -> F:
         place = place_of(function, registry, location)
@@ -247,11 +250,6 @@ def _dataset(
 def _check_option(registry: Registry, word: str, option: str, value: Any, location: Location) -> None:
     if option == "format" and str(value or "delta").lower() != "delta":
         registry.problems.append(PipelineError("UNSUPPORTED.FORMAT", location=location, what=word, format=value))
-    elif option == "spark_conf" and value and word in ("temporary_view", "view"):
-        reason = "a view runs inside of the flows that read it; set it there"
-        registry.problems.append(
-            PipelineError("UNSUPPORTED.ARGUMENT", location=location, what=word, argument=option, reason=reason)
-        )
     elif option in _STORED_OPTIONS and word in ("temporary_view", "view"):
         reason = "a temporary view is not stored, and has the columns of its query"
         registry.problems.append(
@@ -288,11 +286,14 @@ def _expect(predicates: Mapping[str, Any], action: Action) -> Decorator[F]:
 
 
 def _expectations(predicates: Mapping[str, Any], action: Action, location: Location) -> list[Expectation]:
+    if not isinstance(predicates, Mapping):
+        given = {"what": "expect_all", "argument": "expectations", "value": repr(predicates)}
+        raise PipelineError("DEFINITION.WRONG_TYPE", location=location, expected="a mapping of names to rules", **given)
     return [Expectation(str(name), action, predicate, location) for name, predicate in predicates.items()]
 
 
 def _columns(value: Any) -> tuple[str, ...]:
-    return (value,) if isinstance(value, str) else tuple(value or ())
+    return tuple(map(column, (value,) if isinstance(value, str) else value or ()))
 
 
 def _properties(options: Mapping[str, Any]) -> Mapping[str, str]:

@@ -15,7 +15,7 @@ from headrace.model.datasets import Dataset, Flow, Kind, PythonQuery
 from headrace.model.location import Location
 from headrace.model.names import QualifiedName
 from headrace.model.sinks import FAN_OUT, SinkDefinition
-from headrace.pipelines.arguments import place_of, texts
+from headrace.pipelines.arguments import fitting, place_of, texts
 from headrace.pipelines.registry import Registry, current_registry
 
 F = TypeVar("F")
@@ -43,7 +43,8 @@ def append_flow(
         once: the function returns a batch DataFrame that is appended exactly once, and again by a full refresh.
     """
     registry = current_registry("append_flow")
-    declared = _Declared(registry, registry.here(), "append_flow", target, name, comment, texts(spark_conf), once=once)
+    given = {"target": target, "name": name, "comment": comment, "spark_conf": spark_conf}
+    declared = _Declared(registry, registry.here(), "append_flow", given, once=once)
     return declared(query_function) if callable(query_function) else declared
 
 
@@ -67,7 +68,8 @@ def update_flow(
         spark_conf: settings for this flow alone.
     """
     registry = current_registry("update_flow")
-    declared = _Declared(registry, registry.here(), "update_flow", target, name, comment, texts(spark_conf))
+    given = {"target": target, "name": name, "comment": comment, "spark_conf": spark_conf}
+    declared = _Declared(registry, registry.here(), "update_flow", given)
     return declared(query_function) if callable(query_function) else declared
 
 
@@ -79,24 +81,26 @@ class _Declared:
         registry: Registry,
         location: Location,
         word: str,
-        target: str | Sequence[str] | None,
-        name: str | None,
-        comment: str | None,
-        spark_conf: Mapping[str, str],
+        given: Mapping[str, Any],
         *,
         once: bool = False,
     ) -> None:
+        fits = fitting(registry, word, location, given)
+        target = fits.get("target")
+        self._misfit = len(fits) < len(given)
         self._registry = registry
         self._location = location
         self._word = word
         self._targets = () if target is None else (target,) if isinstance(target, str) else tuple(target)
-        self._name = name
-        self._comment = comment
-        self._spark_conf = spark_conf
+        self._name: str | None = fits.get("name")
+        self._comment: str | None = fits.get("comment")
+        self._spark_conf = texts(fits.get("spark_conf"))
         self._once = once
 
     def __call__(self, function: F) -> F:
         registry = self._registry
+        if self._misfit:
+            return function
         own = self._name or str(getattr(function, "__name__", "flow"))
         if not self._targets:
             problem = PipelineError("FLOW.NO_TARGET", location=self._location, flow=own, word=self._word)

@@ -52,8 +52,12 @@ class Registry:
     _flows: list[Flow] = field(default_factory=list)
     _expectations: dict[Function, list[Expectation]] = field(default_factory=dict)
 
-    def name(self, text: str, location: Location) -> QualifiedName | None:
+    def name(self, text: object, location: Location) -> QualifiedName | None:
         """The canonical name behind *text*; a problem is recorded and None returned when it is not one."""
+        if not isinstance(text, str):
+            reason = f"it is of type {type(text).__name__}, and must be a text"
+            self.problems.append(PipelineError("NAME.INVALID", location=location, name=text, reason=reason))
+            return None
         try:
             return self.naming.canonical(text)
         except InvalidName as invalid:

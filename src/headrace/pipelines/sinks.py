@@ -12,7 +12,7 @@ from headrace.errors import PipelineError
 from headrace.model.datasets import Dataset, Kind
 from headrace.model.location import Location
 from headrace.model.sinks import FOREACH_BATCH, SinkDefinition
-from headrace.pipelines.arguments import place_of, texts
+from headrace.pipelines.arguments import fitting, place_of, texts
 from headrace.pipelines.registry import Registry, current_registry
 
 F = TypeVar("F", bound=Callable[[Any, int], Any])
@@ -37,6 +37,9 @@ def create_sink(
     """
     registry = current_registry("create_sink")
     location = registry.here()
+    given = {"format": format, "options": options, "comment": comment}
+    if len(fitting(registry, "create_sink", location, given)) < len(given):
+        return
     if not str(format or "").strip():
         registry.problems.append(PipelineError("SINK.NO_FORMAT", location=location, name=name))
         return

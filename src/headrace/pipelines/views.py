@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from headrace.model.datasets import Dataset, Flow, Kind, SqlQuery
+from headrace.pipelines.arguments import fitting
 from headrace.pipelines.registry import current_registry
 
 
@@ -23,7 +24,8 @@ def persisted_view(name: str, sql: str, comment: str | None = None) -> None:
     registry = current_registry("persisted_view")
     location = registry.here()
     canonical = registry.name(name, location)
-    if canonical is None:
+    given = {"sql": sql, "comment": comment}
+    if canonical is None or len(fitting(registry, "persisted_view", location, given)) < len(given):
         return
     registry.add_dataset(Dataset(canonical, Kind.PERSISTED_VIEW, location, comment), None)
     query = SqlQuery(sql, registry.naming, checked=False)

@@ -39,7 +39,11 @@ def evolution(
         anew: a full refresh of it was asked for.
     """
     declared = dataset.dataset
-    change = schema_change(deployed.schema, dataset.in_code)
+    was, now = deployed.schema, dataset.in_code
+    if brought is not Brought.BY_STEP:
+        # What replaces the table makes all its columns nullable, whatever they are declared as.
+        was, now = was.nullable, now.nullable
+    change = schema_change(was, now)
     problem = None if anew else _refused(dataset, deployed, change, brought)
     if problem is not None:
         return None, problem

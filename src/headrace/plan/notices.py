@@ -25,7 +25,10 @@ class Notice:
 
 def without_effect(graph: ResolvedGraph) -> Iterator[Notice]:
     """Settings of the vendor's service, known by their prefix, that are accepted and change nothing."""
+    members = {name for dataset in graph.datasets for name in dataset.members}
     for dataset in graph.datasets:
+        if dataset.dataset.sink is not None and not graph.flows_into(dataset.name) and dataset.name not in members:
+            yield Notice(f'sink "{dataset.name}" has no effect: no flow delivers to it', str(dataset.name))
         feeds = [flow.analysis.feed for flow in graph.flows_into(dataset.name) if flow.flow.changes is not None]
         merges = bool(feeds)
         # A table with two times follows from all events, and forgets none.

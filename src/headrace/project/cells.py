@@ -14,7 +14,7 @@ from headrace.errors import PipelineError, Problems
 from headrace.model.location import Location, cell_name, split_cell
 from headrace.notebooks import JSON_SUFFIX, Cell, Language, Magic, read_notebook
 from headrace.pipelines.registry import Registry
-from headrace.project.loaded import Needs
+from headrace.project.loaded import Needs, raised
 from headrace.sql.load import load_statements
 from headrace.sql.state import FileState
 
@@ -207,8 +207,7 @@ class _Run:
             self._problems.extend(error.errors)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever the user's code raises is its problem
             place = self._raised_at(error, cell)
-            reason = f"{type(error).__name__}: {error}"
-            self._problem("FILE.RAISED", place, file=place.to_json()["file"], reason=reason)
+            self._problems.append(raised(error, str(place.to_json()["file"]), place))
         else:
             return True
         return False

@@ -20,7 +20,8 @@ from headrace.model.names import Naming
 from headrace.pipelines.registry import Registry, collecting
 from headrace.project.cells import Notebooks, is_notebook
 from headrace.project.imports import import_from
-from headrace.project.loaded import Loaded, Needs
+from headrace.project.loaded import Loaded, Needs, raised
+from headrace.spark.guarded import Code, guard_delta, running
 from headrace.spark.listeners import noting_listeners
 from headrace.sql.load import load_sql
 
@@ -57,7 +58,8 @@ def load_files(
     needs.check_all(needed, root)
     notebooks = Notebooks(registry, needs, configuration, parameters)
     import_from(root, import_root)
-    with collecting(registry), _stand_ins(), noting_listeners():
+    guard_delta()
+    with collecting(registry), _stand_ins(), noting_listeners(), running(Code.FILE):
         for number, file in enumerate(files):
             if is_notebook(file):
                 with _module(file, number, globals_) as module:
@@ -111,9 +113,7 @@ def _run_python(file: Path, module: types.ModuleType, registry: Registry) -> Non
     except Problems as error:
         registry.problems.extend(error.errors)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever the user's file raises is its problem
-        reason = f"{type(error).__name__}: {error}"
-        place = _raised_at(error, file, name)
-        registry.problems.append(PipelineError("FILE.RAISED", location=place, file=name, reason=reason))
+        registry.problems.append(raised(error, name, _raised_at(error, file, name)))
 
 
 def _raised_at(error: BaseException, file: Path, name: str) -> Location:

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from pyspark.errors import AnalysisException
+
 from headrace.errors import PipelineError
 from headrace.model.datasets import Definitions
 from headrace.model.hooks import EventHook
@@ -59,3 +61,12 @@ class Needs:
         """Compare each of several lines."""
         for words, location in needed:
             self.check(words, folder, location)
+
+
+def raised(error: BaseException, file: str, place: Location) -> PipelineError:
+    """What a file's code has raised while it was loaded, as a problem of the file."""
+    if isinstance(error, AnalysisException) and (error.getCondition() or "").startswith("TABLE_OR_VIEW_NOT_FOUND"):
+        table = (error.getMessageParameters() or {}).get("relationName", "?").replace("`", "")
+        return PipelineError("FILE.TABLE_UNKNOWN", location=place, file=file, table=table)
+    reason = f"{type(error).__name__}: {error}"
+    return PipelineError("FILE.RAISED", location=place, file=file, reason=reason)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from headrace.errors import PipelineError, raise_all
@@ -41,6 +42,8 @@ from headrace.runtime.board import Board, left_of
 from headrace.settings.discover import find_settings
 from headrace.settings.load import load_settings
 from headrace.settings.settings import Settings
+from headrace.spark.causes import chain
+from headrace.spark.failures import innermost
 from headrace.sql.readonly import check_readonly
 
 
@@ -199,8 +202,10 @@ class Project(StoredProject):
             check_readonly(query)
         try:
             return ask(query, self._resolver.catalog(), self.settings, private=private, redact=self._secrets.redact)
-        except PySparkException as error:
-            reason = str(error).strip().splitlines()[0]
+        except (PySparkException, Py4JJavaError) as error:
+            # Spark's own way of making an exception of Python out of one of Java's knows some of them alone.
+            told = str(error) if isinstance(error, PySparkException) else innermost(tuple(chain(error))).message
+            reason = told.strip().splitlines()[0]
             raise PipelineError("SQL.FAILED", reason=self._secrets.redact(reason)) from error
 
     def preview(self, name: str, rows: int = 20) -> Preview:

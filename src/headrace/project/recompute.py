@@ -38,4 +38,6 @@ def recomputed(graph: ResolvedGraph, name: QualifiedName, catalog: Catalog, stat
     frames = map(rows_of, graph.flows_into(name))
     together = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
     whole = passing(together, dataset, catalog)
-    return Rows(tuple(whole.columns), tuple(tuple(row) for row in whole.collect()))
+    # As a table is read: times with their zone, and structs by the names of their fields.
+    found = whole.toArrow()
+    return Rows(tuple(found.column_names), tuple(tuple(row.values()) for row in found.to_pylist()))

@@ -35,7 +35,7 @@ from headrace.settings.vendor_confs import in_open_words
 from headrace.spark import auto_loader
 from headrace.spark.analyzer import StubAnalyzer
 from headrace.spark.catalog import Catalog
-from headrace.spark.entries import adopting_views, clear
+from headrace.spark.entries import clear
 from headrace.spark.listeners import remove_listeners
 from headrace.spark.ready.state import let_go
 from headrace.spark.session import open_session
@@ -118,8 +118,7 @@ class Resolver:
         """
         files = source_files(self._settings)
         catalog = self.catalog()
-        with adopting_views(catalog.session):
-            return self._resolved(catalog, self._loaded(catalog.session, files), wanted)
+        return self._resolved(catalog, self._loaded(catalog.session, files), wanted)
 
     def _loaded(self, session: SparkSession, files: tuple[Path, ...]) -> Loaded:
         settings = self._settings

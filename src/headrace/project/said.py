@@ -73,7 +73,7 @@ def graph_warnings(graph: ResolvedGraph) -> Iterator[Warned]:
 
 
 def plan_warnings(plan: Plan) -> Iterator[Warned]:
-    """What is renamed, what is inactive, what tables are cleared, whose progress is dropped, what goes on."""
+    """What is renamed or inactive, which tables are cleared or clustered otherwise, whose progress is dropped."""
     for rename in plan.renames:
         message = f'{rename.what.value} "{rename.old}" is renamed to "{rename.new}" with all that it has'
         yield Warned(f"{rename.what.name}.RENAMED", message, None, str(rename.dataset))
@@ -87,6 +87,14 @@ def plan_warnings(plan: Plan) -> Iterator[Warned]:
     for step, name in partial_inputs(plan) if plan.continuous else ():
         message = f'flow "{step.flow.name}" takes what "{name}" holds when it starts, and ends; "{name}" goes on'
         yield Warned("FLOW.PARTIAL_INPUT", message, step.flow.name, str(step.flow.target))
+    for table in plan.tables:
+        if table.cluster_by is not None:
+            by = ", ".join(f'"{column}"' for column in table.cluster_by) or "nothing"
+            message = (
+                f'table "{table.dataset}" is clustered by {by} from now on; its rows are moved by '
+                f'headrace sql --write "OPTIMIZE {table.dataset} FULL"'
+            )
+            yield Warned("TABLE.CLUSTERING_CHANGED", message, None, str(table.dataset))
     yield from _forgetting(plan)
     for step in plan.flows:
         if step.restart is not None:

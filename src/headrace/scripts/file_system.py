@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 import shutil
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 from urllib.parse import unquote
 
 from headrace.errors import PipelineError
 from headrace.settings.dbutils import refuse
-from headrace.spark.ready.places import MOUNTS, Places
+from headrace.spark.ready.places import MOUNTS, Places, default_paths
+from headrace.spark.ready.remarks import Remarks
 
 _MOUNT = "Say what it stands for: headrace exec --path /mnt/NAME=PLACE, or paths in the settings of a project."
 _INSTEAD: Mapping[str, str] = {
@@ -115,6 +116,10 @@ class FileSystem:
             place.rmdir()
         return True
 
+    def has_file(self, path: str) -> bool:
+        """True when there is a file of this name."""
+        return self._place(path).is_file()
+
     def help(self, method: str | None = None) -> None:
         """Print what works."""
         text = getattr(type(self), method).__doc__ if method and method in type(self).__dict__ else _WORKING
@@ -154,6 +159,17 @@ class FileSystem:
 
     def __repr__(self) -> str:
         return "dbutils.fs"
+
+
+def files_of(storage: str, paths: Mapping[str, str], say: Callable[[str], None]) -> FileSystem:
+    """The file system of scripts that keep their tables in a storage.
+
+    Args:
+        storage: a path.
+        paths: what beginnings of paths stand for, beside those of the vendor's file system.
+        say: tells the person a remark.
+    """
+    return FileSystem(Places({**default_paths(storage), **paths}, Remarks(say)))
 
 
 def _spelled(path: str) -> str:

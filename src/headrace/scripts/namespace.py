@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from headrace.scripts import tool_calls
 from headrace.scripts.dbutils import NotebookExit, ScriptDbUtils
 from headrace.scripts.display import Display, display_html
 from headrace.scripts.file_system import FileSystem
@@ -38,6 +39,7 @@ class Namespace:
             "dbutils": self.dbutils(file, widgets),
             "display": Display(self.ready),
             "displayHTML": display_html,
+            tool_calls.NAME: tool_calls.called,
         }
 
     def dbutils(self, file: Path, widgets: Mapping[str, str]) -> ScriptDbUtils:

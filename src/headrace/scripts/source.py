@@ -11,6 +11,7 @@ from pathlib import Path
 from headrace.errors import PipelineError, raise_all
 from headrace.model.location import Location, cell_name, split_cell
 from headrace.notebooks import JSON_SUFFIX, Cell, Language, Magic, read_notebook
+from headrace.scripts.tool_calls import with_tool_calls
 
 SUFFIXES = (".py", JSON_SUFFIX, ".sql")
 _NOTHING_TO_DO = frozenset(("restart_python", "autoreload", "load_ext", "matplotlib"))
@@ -92,9 +93,10 @@ def _step(cell: Cell, file: Path, problems: list[PipelineError]) -> Step:
         # Tracebacks show the line, which is in no file of this name.
         linecache.cache[place] = (len(cell.text), None, cell.text.splitlines(keepends=True), place)
     try:
-        tree = ast.parse(cell.padded, place)
+        text = with_tool_calls(cell.padded)
+        tree = ast.parse(text, place)
         # The future statements of this very module are not the user's.
-        return Step(cell, compile(cell.padded, place, "exec", dont_inherit=True), tree)
+        return Step(cell, compile(text, place, "exec", dont_inherit=True), tree)
     except (SyntaxError, ValueError) as error:
         line = getattr(error, "lineno", None) or cell.line
         reason = getattr(error, "msg", None) or error

@@ -153,13 +153,21 @@ _PIPELINE = (
 
 _OURS = (
     _used("connectors", _T.TEXTS, "Connectors whose jars the session loads.", "none", in_profile=True),
-    _used("master", _T.TEXT, "Spark master of a session that Headrace starts.", "Spark's own choice", in_profile=True),
+    _used(
+        "master",
+        _T.TEXT,
+        "Spark master of a session that Headrace starts. The variable `HEADRACE_MASTER` says it where the settings do "
+        "not. A `--master` of spark-submit has to be the same.",
+        "`local[*]`",
+        in_profile=True,
+    ),
     _used("spark_conf", _T.MAP, "Confs of a session that Headrace starts.", "empty", in_profile=True),
     _used("max_parallel_flows", _T.NUMBER, "How many flows run at the same time.", "`4`", in_profile=True),
     _used(
         "max_flow_retries",
         _T.NUMBER,
-        "How often a flow that failed is tried again in one update.",
+        "How often a flow that failed is tried again in one update. What would fail in the same way again, such as an "
+        "error of a Python function or of the query, is not tried again.",
         "`2`; `0` in development",
         in_profile=True,
     ),

@@ -14,7 +14,7 @@ from typing import Any
 from headrace.errors import PipelineError, Problems, raise_all
 from headrace.model.failing_rows import FAILING_ROWS_KEYS, FAILS, InvalidFailingRows, OnFailingRows
 from headrace.model.location import Location
-from headrace.model.names import InvalidName, check_part
+from headrace.model.names import InvalidName, check_in_catalog, check_part
 from headrace.model.pipeline_keys import RETRIES_KEY, Place, in_one_spelling, is_pipeline_key, misfits, pipeline_key
 from headrace.model.retention import DEFAULT_RETENTION, RETENTION_KEYS, Retention, is_seconds
 from headrace.model.static_inputs import STATIC_INPUTS_KEY, InvalidStaticInputs, StaticInputs
@@ -172,7 +172,10 @@ class _Loader:
         value = section.text(key)
         try:
             if value is not None or prefix:
-                check_part(prefix + (DEFAULT_SCHEMA if value is None else value))
+                part = prefix + (DEFAULT_SCHEMA if value is None else value)
+                check_part(part)
+                if key != "catalog":
+                    check_in_catalog(part)
         except InvalidName as invalid:
             self._wrong(section, key, str(invalid), "Use letters, digits and underscores.")
             return None

@@ -30,6 +30,7 @@ from headrace.autoloader.source import LEDGERS_ELSEWHERE
 from headrace.errors import PipelineError, Problems
 from headrace.spark.active import while_active
 from headrace.spark.cloud_files import NAME, SOURCE_OPTION, CloudFiles
+from headrace.spark.guarded import unguarded
 from headrace.spark.input_file import IN_METADATA
 from headrace.spark.query_calls import is_run
 from headrace.sql.input_file import FIELDS, names_column, with_metadata
@@ -89,12 +90,15 @@ def reading_sources(sql: Any) -> Any:
         named = names_column(text, METADATA)
         try:
             for call, view in zip(calls, views, strict=True):
-                _frame_of(self, call, metadata=named or mapped is not None).createOrReplaceTempView(view)
+                frame = _frame_of(self, call, metadata=named or mapped is not None)
+                with unguarded():
+                    frame.createOrReplaceTempView(view)
             frame = sql(self, mapped or _with_views(text, calls, views), *arguments, **options)
             return frame.drop(METADATA) if mapped is not None and not named else frame
         finally:
-            for view in views:
-                self.catalog.dropTempView(view)
+            with unguarded():
+                for view in views:
+                    self.catalog.dropTempView(view)
 
     return querying
 

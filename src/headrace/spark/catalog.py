@@ -81,7 +81,7 @@ class Catalog:
                     raise
                 self._drop(session_name)
                 create()
-            self._note(session_name, "stub")
+            self._note(session_name, str(self.stubs))
 
     def register_view(self, name: QualifiedName, frame: DataFrame) -> None:
         """A temporary view over a frame."""
@@ -166,7 +166,7 @@ class Catalog:
 
     def _note(self, name: SessionName, path: str) -> None:
         self._registered[name.key] = path
-        entries.note(self.session, name)
+        entries.note(self.session, name, path)
 
     def _drop(self, name: SessionName) -> None:
         entries.drop(self.session, name, (Path(self._layout.root), self.stubs))

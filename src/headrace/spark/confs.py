@@ -6,6 +6,8 @@ import os
 import re
 from collections.abc import Mapping
 
+from headrace.errors import PipelineError
+
 DEFAULT_MASTER = "local[*]"
 
 # Lists: what a project says is added to what is needed anyway, and does not replace it.
@@ -35,6 +37,20 @@ CHECKPOINT_CONFS: Mapping[str, str] = {
 def within_one_process(master: str) -> bool:
     """Whether the tasks of a master run in the JVM of the session; those of a local cluster do not."""
     return re.fullmatch(r"local(\[.*\])?", master) is not None
+
+
+def check_submitted(master: str, submitted: str | None) -> None:
+    """Refuse a master that spark-submit was given and that the session would not have.
+
+    Args:
+        master: the one of the settings, or of the environment.
+        submitted: the one that Java was started with by spark-submit, if it was.
+
+    Raises:
+        PipelineError: SESSION.OTHER_MASTER.
+    """
+    if submitted is not None and submitted.casefold() != master.casefold():
+        raise PipelineError("SESSION.OTHER_MASTER", submitted=submitted, master=master)
 
 
 def cores_of(master: str) -> int:

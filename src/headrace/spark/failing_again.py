@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from headrace.checkpoints.failing_rows import StoredRow, mark_failing, stored_failing_rows
 from headrace.checkpoints.flow_records import unfinished_batch
@@ -129,7 +130,7 @@ def _sources(flow: ResolvedFlow, plan: BatchPlan, asked: Replay, stored: Sequenc
     schemas = plan.schemas()
     for row in stored:
         columns = set(json.loads(row.row))
-        if row.input >= len(schemas) or columns != set(schemas[row.input].names):
+        if row.input >= len(schemas) or not still_fits(columns, schemas[row.input]):
             named = ", ".join(sorted(columns))
             raise PipelineError("REPLAY.OTHER_SOURCE", location=flow.flow.location, flow=flow.name, columns=named)
     for number, schema in enumerate(schemas):
@@ -141,3 +142,8 @@ def _sources(flow: ResolvedFlow, plan: BatchPlan, asked: Replay, stored: Sequenc
                 rows = rows.withColumn(column, F.expr(text).cast(rows.schema[column].dataType))
         found.append(plan.standing_in(number, rows))
     return found
+
+
+def still_fits(columns: set[str], schema: StructType) -> bool:
+    """True when a source has all columns that a row of it has; those that have come since are NULL in the row."""
+    return columns <= set(schema.names) and all(f.nullable for f in schema.fields if f.name not in columns)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 
 from headrace.checkpoints.offsets import local_path
 from headrace.errors import PipelineError
 from headrace.graph.session_names import SessionName, session_name
-from headrace.model.names import InvalidName, Naming, QualifiedName, split_name
+from headrace.model.names import InvalidName, Naming, QualifiedName, quoted, split_name
 from headrace.settings.storage import StorageLayout
 from headrace.sql.lexer import Kind, lex
 from headrace.sql.rewrite import rewrite_names
@@ -68,18 +69,25 @@ class Names:
         except InvalidName:
             self._refuse_own_parts(text)
             return text
-        return self._session_text(name) or text
+        return self._session_text(name, naming) or text
 
     def spelled_query(self, text: str, naming: Naming) -> str:
         """A query with every spelling of the pipeline's names as the session's."""
         for token in lex(text).tokens:
             if token.kind is Kind.QUOTED and "/" in token.text:
                 self.refuse_own(token.text.strip("`"))
-        return rewrite_names(text, naming, self._session_text)
+        return rewrite_names(text, naming, partial(self._session_text, naming=naming))
 
-    def _session_text(self, name: QualifiedName) -> str | None:
-        """The session's spelling of a name that is known, or None."""
+    def _session_text(self, name: QualifiedName, naming: Naming) -> str | None:
+        """The session's spelling of a name that is known, or None.
+
+        Temporary views are in no schema, so that a USE before does not hide them.
+        """
         known = self._known.get(name)
+        if known is None and name == naming.canonical(quoted(name.name)):
+            view = QualifiedName(name.name)
+            found = self._known.get(view)
+            known, name = (found, view) if found is not None and found.database is None else (None, name)
         if known is not None and self._reads is not None:
             self._reads.add(name)
         return known.text if known else None

@@ -17,6 +17,8 @@ documented in docs/reference/patches.md:
 - The formats of ``headrace.sources``, such as ``format("synthetic")``, of the readers (``source_formats.py``), also in
   scripts.
 - ``spark.sql`` accepts queries alone, because statements would run whenever the pipeline is checked.
+- So it does while files are loaded. What changes the session, registers views or writes is refused there and in query
+  functions (``guarded.py``).
 - ``spark.readStream.table`` begins at a table's first commit where a new stream gets the same rows from there
   (``checkpoints/first_reads.py``), and nothing else says where it begins.
 - The readers (``load``, ``parquet``, ``option("path", ...)`` and so on) refuse the path of a table of the pipeline
@@ -46,11 +48,11 @@ from pyspark.sql.streaming.readwriter import DataStreamReader, DataStreamWriter
 
 from headrace.cdc.change_feed import asks_for_feed
 from headrace.errors import PipelineError
-from headrace.spark import auto_loader, input_file, source_formats
+from headrace.spark import auto_loader, guarded, input_file, source_formats
 from headrace.spark.delta_reader import reading_delta, with_feed_columns
 from headrace.spark.kafka_reader import reading_topics
 from headrace.spark.listeners import noted
-from headrace.spark.ready import any_ending, confs, functions, grouping, listening, reading, writing
+from headrace.spark.ready import any_ending, confs, frames, functions, grouping, listening, reading, writing
 from headrace.spark.resolving import RESOLVING
 from headrace.sql.readonly import check_readonly
 from headrace.sql.rewrite import without_streams
@@ -124,6 +126,8 @@ _IN_READY: tuple[tuple[type, tuple[str, ...], Callable[[Any], Any]], ...] = (
     (DataFrameWriter, ("save", "saveAsTable", "insertInto"), writing.with_options_as_confs),
     (ClassicDataFrame, ("writeTo",), writing.named_for_writing),
     (ClassicDataFrame, ("writeStream",), writing.counting),
+    *((ClassicDataFrame, (method,), frames.keeping(method)) for method in ("cache", "persist")),
+    (SparkSession, ("createDataFrame",), frames.creating),
     (DataStreamWriter, ("trigger",), writing.hurrying),
     (DataStreamWriter, ("start",), writing.starting),
     (DataStreamWriter, ("toTable",), writing.starting_table),
@@ -138,6 +142,7 @@ def install() -> None:
     if getattr(SparkSession, _MARK, False):
         return
     setattr(SparkSession, _MARK, True)
+    guarded.install()
     _wrap(DataStreamReader, "table", _from_first_commit)
     for reader in (DataFrameReader, DataStreamReader):
         _wrap(reader, "format", auto_loader.noting_format)
@@ -250,20 +255,24 @@ def _queries_only(original: Any) -> Any:
     @wraps(original)
     def querying(self: Any, text: str, *arguments: Any, **options: Any) -> Any:
         if QUERIES_ONLY.get():
-            _check_query(self, text)
-        return original(self, text, *arguments, **options)
+            _check_query(self, text, "FLOW.SQL_NOT_QUERY")
+        elif guarded.RUNNING.get() is guarded.Code.FILE:
+            _check_query(self, text, "FILE.SQL_NOT_QUERY")
+        # Spark makes views of DataFrames that are given to be named in the text.
+        with guarded.unguarded():
+            return original(self, text, *arguments, **options)
 
     return querying
 
 
-def _check_query(session: Any, text: str) -> None:
+def _check_query(session: Any, text: str, code: str) -> None:
     try:
         check_readonly(text)
     except PipelineError as error:
         # What Spark cannot even read is told in Spark's words.
         session._jsparkSession.sessionState().sqlParser().parsePlan(text)  # noqa: SLF001 - has no public form
         reason = error.params.get("reason", error.message)
-        raise PipelineError("FLOW.SQL_NOT_QUERY", reason=reason) from error
+        raise PipelineError(code, reason=reason) from error
 
 
 def _checked(*, every: bool) -> Callable[[Any], Any]:

@@ -21,6 +21,7 @@ from headrace.spark.auto_loader import ANEW, FOLDERS, PLAIN_NAMES, folders_below
 from headrace.spark.catalog import Catalog
 from headrace.spark.debezium import opened
 from headrace.spark.distinct_counts import counting_distinct
+from headrace.spark.guarded import Code, running
 from headrace.spark.input_file import IN_METADATA
 from headrace.spark.names import Names
 from headrace.spark.patches import CHECK_PATH, QUERIES_ONLY, SPELL_NAME, SPELL_QUERY
@@ -127,7 +128,7 @@ def _context(
     resolving_token = RESOLVING.set(resolving)
     input_file_token = IN_METADATA.set(False)
     try:
-        with reading_with(TableReader(catalog)):
+        with reading_with(TableReader(catalog)), running(Code.QUERY):
             yield
     finally:
         SPELL_NAME.reset(name_token)

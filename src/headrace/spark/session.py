@@ -22,6 +22,7 @@ from headrace.connectors.spark_home import spark_home
 from headrace.spark import patches
 from headrace.spark.confs import (
     DEFAULT_MASTER,
+    check_submitted,
     cores_of,
     local_disk_confs,
     session_confs,
@@ -35,6 +36,8 @@ from headrace.spark.launch import settings_in_file
 from headrace.spark.log import LOG4J, keep_out, printed_to
 
 ALWAYS_THERE = "delta"
+# Of spark-submit, whose Java is there before Python.
+SUBMITTED_VARIABLE = "PYSPARK_GATEWAY_PORT"
 # Java ends when it is told to use two of them.
 _COLLECTOR = re.compile(r"-XX:\+Use\w+GC\b")
 _NOISY_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger", "py4j")
@@ -176,6 +179,8 @@ def _new_session(
     with printed_to(log_file(log_folder)) as log, _started_from(home), settings_in_file(settings, folder):
         # Settings that are given here would be on the command line of the JVM.
         gateway: Any = launch_gateway(None, {"stdout": log, "stderr": log, "start_new_session": True, "cwd": folder})
+    if SUBMITTED_VARIABLE in os.environ:
+        check_submitted(master, gateway.jvm.java.lang.System.getProperty("spark.master"))
     return SparkSession(SparkContext(gateway=gateway, conf=conf))
 
 

@@ -30,6 +30,7 @@ from headrace.spark.judging import Judging
 from headrace.spark.observed import completed, computed_once
 from headrace.spark.quarantining import Quarantining
 from headrace.spark.recounting import Recounting
+from headrace.spark.required_columns import with_values
 from headrace.spark.rescued import rows_with
 from headrace.spark.sampling import Sampling
 from headrace.spark.target_place import TargetPlace
@@ -207,6 +208,7 @@ class Target:
         self._emit(BatchDone(place.flow, place.dataset, place.epoch, batch_id, counts, duration_ms, path, written))
 
     def _add(self, rows: DataFrame, batch_id: int) -> None:
+        rows = with_values(rows, self._place.required, self._place.dataset)
         writer = rows.write.format("delta").mode("overwrite" if self._place.replaces else "append")
         writer = writer.option("txnAppId", self._place.transaction).option("txnVersion", str(batch_id))
         clusters_anew = False

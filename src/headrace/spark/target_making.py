@@ -44,7 +44,9 @@ class Targets:
 
     def _place(self, flow: ResolvedFlow, record: FlowRecord, *, replaces: bool, repeats: bool = True) -> TargetPlace:
         around = self._around
-        dataset = around.graph.by_name[flow.target].dataset
+        resolved = around.graph.by_name[flow.target]
+        dataset = resolved.dataset
+        required = tuple(c.name for c in resolved.in_code.columns if not c.nullable) if replaces else ()
         return TargetPlace(
             flow=flow.name,
             dataset=str(flow.target),
@@ -62,6 +64,7 @@ class Targets:
             repeats=repeats,
             partition_by=dataset.partition_by,
             cluster_by=dataset.cluster_by,
+            required=required,
             rescued_column=rescued_column(flow),
         )
 

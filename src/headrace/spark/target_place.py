@@ -33,6 +33,8 @@ class TargetPlace:
     replaces: bool = False
     partition_by: tuple[str, ...] = ()
     cluster_by: tuple[str, ...] = ()
+    # Columns that have a value in every row, of a table that batches replace.
+    required: tuple[str, ...] = ()
     # The first batch may be one that another attempt has begun.
     repeats: bool = True
     # In which Auto Loader has put what has no place, if a column is such.

@@ -121,7 +121,7 @@ def _dataset(state: FileState, cursor: Cursor, kind: Kind, *, private: bool = Fa
     cursor.usage = _USAGE[kind]
     location = Location(state.file, cursor.statement.line)
     cursor.accept("IF", "NOT", "EXISTS")
-    name = state.name(cursor.name(f"the name of the {kind.label}"), location)
+    name = state.name(cursor.name(f"the name of the {kind.label}"), location, used=kind is not Kind.TEMPORARY_VIEW)
     found = clauses(cursor, state.problems, state.name)
     if found.columns.untyped is not None and (found.columns.typed or kind is Kind.STREAMING_TABLE):
         raise found.columns.untyped

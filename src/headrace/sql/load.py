@@ -105,7 +105,7 @@ def _set(state: FileState, cursor: Cursor) -> None:
         raise value.failure("a value")
     name = key.text.replace("`", "")
     state.values[name] = value.text
-    if name.startswith(_CONF_PREFIXES):
+    if name.casefold().startswith(_CONF_PREFIXES):
         state.conf[name] = _conf_value(value)
 
 

@@ -57,7 +57,9 @@ CREATED: Mapping[Words, Refusal] = {
         "A table of a pipeline says what keeps it up to date",
         "Write CREATE STREAMING TABLE or CREATE MATERIALIZED VIEW",
     ),
-    ("SINK",): Refusal("Sinks are not there yet", "Write a streaming table and deliver from it"),
+    ("SINK",): Refusal(
+        "SQL has no statement for a sink", "Declare it in a Python file: dp.create_sink(name, format, options)"
+    ),
     **{
         (noun,): _BY_SCRIPT
         for noun in ("CATALOG", "DATABASE", "FUNCTION", "INDEX", "NAMESPACE", "POLICY", "SCHEMA", "VARIABLE", "VOLUME")

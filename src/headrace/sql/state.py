@@ -58,13 +58,13 @@ class FileState:
         """Where problems go."""
         return self.declarations.problems
 
-    def name(self, text: str, location: Location) -> QualifiedName:
-        """The canonical name behind *text*.
+    def name(self, text: str, location: Location, *, used: bool = True) -> QualifiedName:
+        """The canonical name behind *text*; what USE has put in force counts unless *used* is false.
 
         Raises:
             PipelineError: NAME.INVALID.
         """
         try:
-            return self.naming.canonical(text)
+            return (self.naming if used else self.declarations.naming).canonical(text)
         except InvalidName as invalid:
             raise PipelineError("NAME.INVALID", location=location, name=text, reason=invalid) from invalid

@@ -239,14 +239,12 @@ def test_a_declared_schema_holds_what_the_query_returns():
         assert problems(own(dataset("a")), Queries(declared={"a": wrong})) == ["DATASET.DECLARED_SCHEMA"]
 
 
-def test_not_null_is_refused_where_each_computation_replaces_the_table():
-    declared = Queries(declared={"a": Schema((Column("id", '"integer"', nullable=False),))})
-    append_only = replace(declared, streaming=frozenset({"a"}), published=[])
+@pytest.mark.parametrize("kind", [Kind.MATERIALIZED_VIEW, Kind.STREAMING_TABLE])
+def test_not_null_is_taken_whatever_brings_the_rows(kind):
+    queries = Queries(declared={"a": Schema((Column("id", '"integer"', nullable=False),))})
+    queries = replace(queries, streaming=frozenset({"a"} if kind is Kind.STREAMING_TABLE else ()), published=[])
 
-    assert problems(own(dataset("a")), declared) == ["DATASET.NOT_NULL"]
-    assert (
-        resolved(own(dataset("a", Kind.STREAMING_TABLE)), append_only).datasets[0].schema.columns[0].nullable is False
-    )
+    assert resolved(own(dataset("a", kind)), queries).datasets[0].schema.columns[0].nullable is False
 
 
 def test_wrong_rules_and_empty_tables_are_problems():

@@ -17,6 +17,14 @@ PROTOCOL = {
     "writerFeatures": ["domainMetadata", "clustering", "appendOnly"],
 }
 
+ID = {"name": "id", "type": "integer", "nullable": True, "metadata": {}}
+CITY = {"name": "city", "type": "string", "nullable": True, "metadata": {"delta.columnMapping.physicalName": "col-2"}}
+ADDRESS = {
+    "name": "address",
+    "type": {"type": "struct", "fields": [CITY]},
+    "nullable": True,
+    "metadata": {"delta.columnMapping.physicalName": "col-1"},
+}
 DOMAIN = pa.struct({"domain": pa.string(), "configuration": pa.string(), "removed": pa.bool_()})
 
 
@@ -24,12 +32,11 @@ DOMAIN = pa.struct({"domain": pa.string(), "configuration": pa.string(), "remove
 def table(tmp_path):
     """Writes a log of one commit for each list of clustering columns."""
 
-    def make(*clusterings, protocol=PROTOCOL, **properties):
-        fields = [{"name": "id", "type": "integer", "nullable": True, "metadata": {}}]
+    def make(*clusterings, protocol=PROTOCOL, fields=(ID,), **properties):
         metadata = {
             "id": "t",
             "format": {"provider": "parquet", "options": {}},
-            "schemaString": json.dumps({"type": "struct", "fields": fields}),
+            "schemaString": json.dumps({"type": "struct", "fields": list(fields)}),
             "partitionColumns": [],
             "configuration": properties,
             "createdTime": 0,
@@ -78,8 +85,10 @@ def test_clustering_is_known_when_the_commit_that_set_it_is_gone_from_the_log(ta
     assert table_layout(path).cluster_by == found
 
 
-def test_clustering_is_unknown_when_the_log_has_other_names_for_columns(table):
-    assert table_layout(table(["col-1"], **{"delta.columnMapping.mode": "name"})).cluster_by is None
+def test_clustering_has_the_names_of_the_user_when_the_log_has_others(table):
+    mapped = {"delta.columnMapping.mode": "name"}
+
+    assert table_layout(table(["col-1.col-2"], fields=[ADDRESS], **mapped)).cluster_by == ("address.city",)
 
 
 def test_a_table_without_the_feature_is_not_clustered(table, tmp_path):

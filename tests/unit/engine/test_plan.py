@@ -25,6 +25,7 @@ from headrace.plan.loads import Load, TableRange
 from headrace.plan.notices import without_effect
 from headrace.plan.renames import Rename, Renamed
 from headrace.plan.steps import Decision
+from headrace.project.said import plan_warnings
 
 A = QualifiedName("a")
 REST = News(started=False, reason="nothing new")
@@ -272,6 +273,22 @@ def test_a_clustering_that_is_no_longer_declared_is_taken_away(planned, make, th
     (step,) = planned(make.graph(make.flow("v")), state).tables
 
     assert (step.reason, step.cluster_by) == ("clusters by nothing", ())
+
+
+def test_a_changed_clustering_is_said_by_the_update_that_takes_it(planned, make, there):
+    layouts = {"s": TableLayout(cluster_by=("other",))}
+    changed = planned(
+        make.graph(make.flow("s", mode=Mode.APPEND), cluster_by=("id",)), Deployed(there("s"), layouts=layouts)
+    )
+    same = planned(
+        make.graph(make.flow("s", mode=Mode.APPEND), cluster_by=("OTHER",)), Deployed(there("s"), layouts=layouts)
+    )
+
+    (warned,) = plan_warnings(changed)
+
+    assert (warned.code, warned.dataset) == ("TABLE.CLUSTERING_CHANGED", "s")
+    assert 'is clustered by "id" from now on' in warned.message
+    assert list(plan_warnings(same)) == []
 
 
 def test_a_view_is_computed_anew_when_its_partitions_change(planned, make, there):

@@ -125,6 +125,12 @@ READ = 'n = query.lastProgress["numInputRows"]\n'
         (f"{START}while query.isActive:\n    {READ}", []),
         (f"{START}if query.lastProgress:\n    {READ}", []),
         (f"{START}last = query.lastProgress\n", []),
+        (f'{START}last = query.lastProgress\nprint(last["batchId"])\n', [4]),
+        (f'{START}last = query.lastProgress\ntime.sleep(5)\nprint(last["batchId"])\n', [5]),
+        (f'{START}print(query.lastProgress.get("batchId"))\n', [3]),
+        (f'{START}last = query.lastProgress\nif last:\n    print(last["batchId"])\n', []),
+        (f'{START}last = query.lastProgress\nlast = {{}}\nprint(last["batchId"])\n', []),
+        (f'{START}time.sleep(5)\nlast = query.lastProgress\nprint(last["batchId"])\n', []),
         (f"{START}other = 1\nquery = found()\n{READ}", []),
     ],
 )

@@ -83,6 +83,8 @@ def _too_early(program: Program) -> Iterator[Hit]:
 def _before_first_batch(program: Program, block: list[ast.AST]) -> Iterator[Hit]:
     """What is read of the progress of queries that were started in a block, with nothing in between that waits."""
     fresh: set[str] = set()
+    # Names that stand for what a fresh query has told.
+    held: dict[str, str] = {}
     for statement in block:
         match statement:
             case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call() as value):
@@ -90,19 +92,46 @@ def _before_first_batch(program: Program, block: list[ast.AST]) -> Iterator[Hit]
                 if starts and isinstance(value.func, ast.Attribute) and value.func.attr in STARTING:
                     fresh.add(name)
                     continue
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Attribute() as value) if (
+                _progress_of(value) in fresh
+            ):
+                held[name] = _progress_of(value)
+                continue
             case ast.Assign() | ast.Expr() | ast.AnnAssign():
                 pass
             case _:
                 fresh.clear()
-        for part in ast.walk(statement):
-            if isinstance(part, ast.Subscript) and _progress_of(part.value) in fresh:
-                query = _progress_of(part.value)
+                held.clear()
+        for asked in _asked_for_a_key(statement):
+            query = held.get(asked.id, "") if isinstance(asked, ast.Name) else _progress_of(asked)
+            if query in fresh or (query and isinstance(asked, ast.Name)):
                 message = "there is no progress before the first batch is done"
-                yield Hit(program.at(part.value), message, f"{query}.processAllAvailable()  # before it")
+                yield Hit(program.at(asked), message, f"{query}.processAllAvailable()  # before it")
                 fresh.clear()
+                held.clear()
         if any(isinstance(part, ast.Call) and not _prints(part) for part in ast.walk(statement)):
-            # Whatever it is, it may take its time.
+            # Whatever it is, it may take its time; what is held was asked for before.
             fresh.clear()
+        for name in _assigned(statement):
+            held.pop(name, None)
+
+
+def _assigned(statement: ast.AST) -> Iterator[str]:
+    for target in statement.targets if isinstance(statement, ast.Assign) else ():
+        if isinstance(target, ast.Name):
+            yield target.id
+
+
+def _asked_for_a_key(statement: ast.AST) -> Iterator[ast.expr]:
+    """What is asked for a key: both ways raise where there is nothing."""
+    for part in ast.walk(statement):
+        match part:
+            case ast.Subscript(value=owner):
+                yield owner
+            case ast.Call(func=ast.Attribute(value=owner, attr="get")):
+                yield owner
+            case _:
+                pass
 
 
 def _progress_of(node: ast.expr) -> str:

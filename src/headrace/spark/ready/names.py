@@ -149,7 +149,7 @@ class ReadyNames:
         owned = bool(flows_of(self._layout, self._defaults, name))
         register_managed(self._session, known, path, managed=not owned)
         if owned:
-            entries.note(self._session, known)
+            entries.note(self._session, known, path)
 
 
 def _catalog(session: SparkSession) -> Any:

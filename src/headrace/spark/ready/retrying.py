@@ -20,11 +20,13 @@ from headrace.settings.vendor_confs import RETRIES, RETRY_INTERVAL
 from headrace.spark.causes import chain
 from headrace.spark.failures import failed, first_line, innermost
 from headrace.spark.ready.raised import judged, raised_in
-from headrace.spark.ready.state import Ready
+from headrace.spark.ready.state import Ready, ready_for
 
 _DEFAULT_INTERVAL_MS = "2000"
 _LOOK_EVERY_S = 0.1
 _LONGEST_TOLD = 300
+# How long a script that asks for progress waits for the first batch.
+_FIRST_PROGRESS_S = 10.0
 
 
 class ScriptQuery(StreamingQuery):
@@ -67,6 +69,23 @@ class ScriptQuery(StreamingQuery):
         found = None if self.isActive else super().exception()
         self.seen = self.seen or found is not None
         return found
+
+    @property
+    def lastProgress(self) -> Any:  # noqa: N802 - Spark's name
+        """What the last batch has told; right after the start the script waits for the first one, up to 10 seconds."""
+        found = super().lastProgress
+        if found is not None or ready_for(None) is None:
+            return found
+        ends_at = time.monotonic() + _FIRST_PROGRESS_S
+        while found is None and self.isActive and time.monotonic() < ends_at:
+            time.sleep(_LOOK_EVERY_S)
+            found = super().lastProgress
+        return found
+
+    @property
+    def status(self) -> dict[str, Any]:
+        """What the query is doing, and which one it is: ``id``, ``runId`` and ``name`` beside Spark's own keys."""
+        return {**super().status, "id": self.id, "runId": self.runId, "name": self.name}
 
     def failure(self) -> BaseException | None:
         """What it failed with, and why in Java, for a reader that is not the script; None while it runs."""

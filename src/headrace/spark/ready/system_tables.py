@@ -54,7 +54,7 @@ def _queries(queries: Iterable[StartedQuery]) -> Iterator[dict[str, Any]]:
 
 def _progress(queries: Iterable[StartedQuery]) -> Iterator[dict[str, Any]]:
     for started in queries:
-        for progress in started.query.recentProgress:
+        for progress in filter(_is_batch, started.query.recentProgress):
             yield {
                 "query_id": str(progress["id"]),
                 "run_id": str(progress["runId"]),
@@ -66,3 +66,8 @@ def _progress(queries: Iterable[StartedQuery]) -> Iterator[dict[str, Any]]:
                 "processed_rows_per_second": progress["processedRowsPerSecond"],
                 "batch_duration_ms": progress["batchDuration"],
             }
+
+
+def _is_batch(progress: Any) -> bool:
+    """False for what a query tells now and then while nothing comes: it has the number of the batch that is to be."""
+    return bool(progress["numInputRows"]) or "addBatch" in progress["durationMs"]

@@ -157,7 +157,10 @@ def starting(original: Any) -> Any:
             self.format(format)
         if path is not None:
             options["path"] = path
-        if str(vars(self).get(_TOLD, {}).get("format")).casefold() == "console":
+        told = vars(self).get(_TOLD, {})
+        if str(told.get("format")).casefold() == "console" and told.get("continuous"):
+            ready.once("a stream with a continuous trigger prints in Java: what it shows is in Spark's log")
+        elif str(told.get("format")).casefold() == "console":
             self.foreachBatch(shown({**vars(self).get(_OPTIONS, {}), **_folded(options)}))
         return _started(
             ready,
@@ -218,6 +221,7 @@ def hurrying(original: Any) -> Any:
         if ready is not None and ready.hurries and given.get("processingTime"):
             ready.once("intervals of triggers are left out: the script runs until its streams are idle")
             given = {**given, "processingTime": "0 seconds"}
+        vars(self).setdefault(_TOLD, {})["continuous"] = given.get("continuous")
         return original(self, **given)
 
     return trigger

@@ -1,0 +1,101 @@
+"""``headrace fs``, and ``dbfs``: files by the paths that scripts name, as ``dbutils.fs`` finds them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from headrace.cli.invocation import Invocation, invocation_of
+from headrace.errors import PipelineError
+
+app = typer.Typer(help="Files by the paths that scripts name, such as dbfs:/data and /mnt/data.", no_args_is_help=True)
+
+# Of a path without a scheme that may be deleted with all that is in it.
+_FEWEST_PARTS = 3
+
+_Path = Annotated[str, typer.Argument(metavar="PATH")]
+_From = Annotated[str, typer.Argument(metavar="FROM")]
+_To = Annotated[str, typer.Argument(metavar="TO")]
+_Recursive = Annotated[bool, typer.Option("-r", "--recursive", help="A folder with all that is in it.")]
+_Overwrite = Annotated[bool, typer.Option("--overwrite", help="In the place of a file that is there.")]
+_Long = Annotated[bool, typer.Option("-l", "--long", help="With sizes, and times in milliseconds since 1970.")]
+
+
+@app.command()
+def ls(context: typer.Context, path: _Path = "dbfs:/", long: _Long = False) -> None:  # noqa: FBT002 - an option
+    """List what is in a folder."""
+    invocation = invocation_of(context)
+    found = _files(invocation).ls(path)
+    lines = (f"{item.size:>12} {item.modificationTime:>14} {item.name}" if long else str(item.name) for item in found)
+    invocation.described("\n".join(lines), [item._asdict() for item in found])
+
+
+@app.command()
+def cat(context: typer.Context, path: _Path) -> None:
+    """Show the beginning of a file, up to 64 KiB."""
+    invocation = invocation_of(context)
+    text = _files(invocation).head(path)
+    invocation.described(text, {"path": path, "text": text})
+
+
+@app.command()
+def mkdirs(context: typer.Context, path: _Path) -> None:
+    """Make a folder and those above it."""
+    _done(context, _files(invocation_of(context)).mkdirs(path), "made", path)
+
+
+@app.command()
+def cp(
+    context: typer.Context,
+    from_: _From,
+    to: _To,
+    recursive: _Recursive = False,  # noqa: FBT002 - an option
+    overwrite: _Overwrite = False,  # noqa: FBT002 - an option
+) -> None:
+    """Copy a file, or with -r a folder."""
+    files = _files(invocation_of(context))
+    if not overwrite and files.has_file(to):
+        raise PipelineError("SCRIPT.FILE_EXISTS", path=to)
+    _done(context, files.cp(from_, to, recursive), "copied to", to)
+
+
+@app.command()
+def mv(context: typer.Context, from_: _From, to: _To, recursive: _Recursive = False) -> None:  # noqa: FBT002 - an option
+    """Move a file, or with -r a folder."""
+    _done(context, _files(invocation_of(context)).mv(from_, to, recursive), "moved to", to)
+
+
+@app.command()
+def rm(context: typer.Context, path: _Path, recursive: _Recursive = False) -> None:  # noqa: FBT002 - an option
+    """Delete a file, or with -r a folder."""
+    if recursive and path.startswith("/") and len(Path(path).parts) < _FEWEST_PARTS:
+        # The vendor's command means its own file system by such a path, and a script here means this machine's.
+        raise PipelineError("SCRIPT.TOO_MUCH", path=path)
+    if not _files(invocation_of(context)).rm(path, recursive):
+        raise PipelineError("SCRIPT.NO_FILE", path=path, place="nothing")
+    _done(context, True, "deleted", path)  # noqa: FBT003 - it is gone
+
+
+def dbfs() -> None:
+    """The entry point of ``dbfs``: the words of ``headrace fs``."""
+    sys.argv[1:] = ["fs", *sys.argv[1:]]
+    import_module("headrace.cli.main").main()
+
+
+def _files(invocation: Invocation) -> Any:
+    """What ``dbutils.fs`` is in a script here: in the project around it, or with ``./storage``."""
+    folder = Path(invocation.place.directory or Path.cwd())
+    # By name, so that the other verbs start without it.
+    found = import_module("headrace.scripts.surroundings").surroundings_of(
+        folder.absolute(), os.environ, profile=invocation.place.profile
+    )
+    return import_module("headrace.scripts.file_system").files_of(found.layout.root, found.paths, invocation.say)
+
+
+def _done(context: typer.Context, done: bool, what: str, path: str) -> None:  # noqa: FBT001 - what the file system says
+    invocation_of(context).described(f"{what} {path}", {"done": done, "path": path})

@@ -1,0 +1,126 @@
+"""A pipeline's code while it is loaded, and its queries while they are called: nothing is written or changed."""
+
+from __future__ import annotations
+
+import pytest
+
+from headrace.errors import Problems
+from headrace.model.outcome import UpdateState
+
+pytestmark = pytest.mark.spark
+
+# What Spark's own pipelines refuse, and what writes.
+CHANGES = {
+    "spark.conf.set": 'spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")',
+    "spark.conf.unset": 'spark.conf.unset("spark.sql.session.timeZone")',
+    'SparkSession.builder.config("spark.sql.ansi.enabled", ...)': (
+        'type(spark).builder.appName("a").config("spark.sql.ansi.enabled", "false").getOrCreate()'
+    ),
+    "spark.catalog.setCurrentCatalog": 'spark.catalog.setCurrentCatalog("spark_catalog")',
+    "spark.catalog.setCurrentDatabase": 'spark.catalog.setCurrentDatabase("default")',
+    "spark.catalog.dropTempView": 'spark.catalog.dropTempView("others")',
+    "spark.catalog.dropGlobalTempView": 'spark.catalog.dropGlobalTempView("others")',
+    "spark.catalog.createTable": 'spark.catalog.createTable("made", path="/tmp/nowhere")',
+    "DataFrame.createTempView": 'spark.range(1).createTempView("others")',
+    "DataFrame.createOrReplaceTempView": 'spark.range(1).createOrReplaceTempView("others")',
+    "DataFrame.createGlobalTempView": 'spark.range(1).createGlobalTempView("others")',
+    "DataFrame.createOrReplaceGlobalTempView": 'spark.range(1).createOrReplaceGlobalTempView("others")',
+}
+WRITES = {
+    "DataFrame.write.saveAsTable": 'spark.range(1).write.saveAsTable("made_by_file")',
+    "DataFrame.write.parquet": "spark.range(1).write.parquet(PLACE)",
+    "DataFrame.writeTo": 'spark.range(1).writeTo("made_by_file")',
+    "DataFrame.writeStream.start": 'spark.readStream.format("rate").load().writeStream.format("noop").start()',
+}
+FUNCTIONS = {
+    "spark.udf.register": 'spark.udf.register("twice", lambda n: 2 * n, "int")',
+    "spark.udf.registerJavaFunction": 'spark.udf.registerJavaFunction("twice", "none")',
+}
+STATEMENTS = (
+    "CREATE TABLE made_by_file (id INT)",
+    "INSERT INTO kept VALUES (1)",
+    "DROP TABLE kept",
+    "SET spark.sql.ansi.enabled = false",
+    "USE default",
+    "CREATE TEMPORARY VIEW others AS SELECT 1",
+)
+
+
+@pytest.fixture
+def kept(headrace_session):
+    """A table of somebody else."""
+    headrace_session.range(2).write.saveAsTable("kept")
+    yield lambda: headrace_session.table("kept").count()
+    headrace_session.sql("DROP TABLE IF EXISTS kept")
+
+
+def problems(pipeline):
+    with pytest.raises(Problems) as found:
+        pipeline.project.validate()
+    return list(found.value)
+
+
+def test_files_neither_write_nor_change_the_session_when_they_are_loaded(project, headrace_session, kept, tmp_path):
+    pipeline = project("@dp.materialized_view\ndef one():\n    return spark.range(1)\n")
+    cases = [*CHANGES.values(), *WRITES.values(), *(f"spark.sql({text!r})" for text in STATEMENTS)]
+    for number, text in enumerate(cases):
+        pipeline.write(f"transformations/f{number:02}.py", text.replace("PLACE", repr(str(tmp_path / "made"))) + "\n")
+
+    found = problems(pipeline)
+
+    changed = [p.params["what"] for p in found if p.code == "FILE.SESSION_CHANGED"]
+    assert changed == [*CHANGES, *WRITES]
+    assert [p.code for p in found if p.code != "FILE.SESSION_CHANGED"] == ["FILE.SQL_NOT_QUERY"] * len(STATEMENTS)
+    assert all(p.location.file.startswith("transformations/f") for p in found)
+    assert kept() == 2
+    assert not (tmp_path / "made").exists()
+    assert not headrace_session.catalog.tableExists("made_by_file")
+    assert headrace_session.conf.get("spark.sql.session.timeZone") == "UTC"
+
+
+def test_queries_do_not_change_the_session_for_others_when_they_are_called(project):
+    cases = {**CHANGES, **FUNCTIONS}
+    functions = "\n".join(
+        f"@dp.materialized_view\ndef v{number:02}():\n    {text}\n    return spark.range(1)\n"
+        for number, text in enumerate(cases.values())
+    )
+
+    found = problems(project(functions))
+
+    assert {(p.code, p.params["what"], p.params["code"]) for p in found} == {
+        ("FILE.SESSION_CHANGED", what, "a query function") for what in cases
+    }
+
+
+def test_functions_of_files_are_called_by_all_queries_and_gone_with_the_project(project, headrace_session):
+    twice = 'spark.udf.register("doubled", lambda n: 2 * n, "int")\n'
+    query = (
+        "@dp.materialized_view\ndef t():\n    return spark.sql('SELECT doubled(id) AS n FROM {n}', n=spark.range(2))\n"
+    )
+    pipeline = project(twice + query)
+
+    result = pipeline.run()
+    pipeline.write("transformations/other.py", twice)
+    again = problems(pipeline)
+    project("@dp.materialized_view\ndef one():\n    return spark.range(1)\n").project.validate()
+
+    assert sorted(row["n"] for row in result.rows("t")) == [0, 2]
+    assert [p.code for p in again] == ["FILE.FUNCTION_TWICE"]
+    assert not headrace_session.catalog.functionExists("doubled")
+
+
+def test_names_that_became_somebody_elses_stay_when_the_next_project_comes(project, headrace_session):
+    result = project("@dp.materialized_view\ndef soon():\n    return spark.range(1)\n").run()
+    headrace_session.sql("DROP TABLE soon")
+    headrace_session.range(3).write.saveAsTable("soon")
+    headrace_session.range(4).createOrReplaceTempView("flows")
+
+    project("@dp.materialized_view\ndef one():\n    return spark.range(1)\n").run()
+
+    try:
+        assert result.state is UpdateState.COMPLETED
+        assert headrace_session.table("soon").count() == 3
+        assert headrace_session.table("flows").count() == 4
+    finally:
+        headrace_session.sql("DROP TABLE IF EXISTS soon")
+        headrace_session.catalog.dropTempView("flows")

@@ -1,0 +1,130 @@
+"""What decorators make of their arguments: what fits becomes a definition, anything else a problem with its place."""
+
+from __future__ import annotations
+
+import pytest
+
+from headrace import pipelines as dp
+from headrace.errors import PipelineError
+from headrace.graph.build import build
+from headrace.model.cdc import ALL_COLUMNS, NO_COLUMNS, Columns
+from headrace.model.names import Naming, QualifiedName
+from headrace.pipelines.registry import Registry, collecting
+from headrace.settings.storage import StorageLayout
+from headrace.spark.names import Names
+from headrace.sql.load import load_sql
+
+
+@pytest.fixture
+def declared(tmp_path):
+    """What a function declares, with the codes of its problems."""
+
+    def declare(function):
+        registry = Registry(Naming(), tmp_path)
+        with collecting(registry):
+            function()
+        return registry.definitions(), [(p.code, p.params.get("argument")) for p in registry.problems]
+
+    return declare
+
+
+def query():
+    return None
+
+
+@pytest.mark.parametrize(
+    ("declare", "problem"),
+    [
+        (lambda: dp.table(name=5)(query), ("DEFINITION.WRONG_TYPE", "name")),
+        (lambda: dp.create_streaming_table(5), ("NAME.INVALID", None)),
+        (lambda: dp.create_streaming_table(None), ("NAME.INVALID", None)),
+        (lambda: dp.table(partition_cols=["a", 1])(query), ("DEFINITION.WRONG_TYPE", "partition_cols")),
+        (lambda: dp.materialized_view(cluster_by=5)(query), ("DEFINITION.WRONG_TYPE", "cluster_by")),
+        (lambda: dp.table(table_properties="a=b")(query), ("DEFINITION.WRONG_TYPE", "table_properties")),
+        (lambda: dp.table(spark_conf=["a"])(query), ("DEFINITION.WRONG_TYPE", "spark_conf")),
+        (lambda: dp.temporary_view(comment=7)(query), ("DEFINITION.WRONG_TYPE", "comment")),
+        (lambda: dp.append_flow(target=5)(query), ("DEFINITION.WRONG_TYPE", "target")),
+        (lambda: dp.append_flow(target="t", name=5)(query), ("DEFINITION.WRONG_TYPE", "name")),
+        (lambda: dp.update_flow(target="t", spark_conf="x")(query), ("DEFINITION.WRONG_TYPE", "spark_conf")),
+        (lambda: dp.create_sink(5, "kafka"), ("NAME.INVALID", None)),
+        (lambda: dp.create_sink("s", 5), ("DEFINITION.WRONG_TYPE", "format")),
+        (lambda: dp.create_sink("s", "kafka", ["a"]), ("DEFINITION.WRONG_TYPE", "options")),
+        (lambda: dp.persisted_view("v", 5), ("DEFINITION.WRONG_TYPE", "sql")),
+        (lambda: dp.create_auto_cdc_flow(5, "s", ["id"], "v"), ("NAME.INVALID", None)),
+    ],
+)
+def test_an_argument_of_another_kind_is_a_problem_and_no_error_of_ours(declared, declare, problem):
+    assert declared(declare)[1] == [problem]
+
+
+def test_rules_that_are_no_mapping_are_refused(declared):
+    with pytest.raises(PipelineError) as raised:
+        declared(lambda: dp.expect_all(["id > 0"])(query))
+
+    assert raised.value.code == "DEFINITION.WRONG_TYPE"
+
+
+def test_columns_may_stand_in_backticks(declared):
+    def declare():
+        dp.create_streaming_table("t", partition_cols=["`a day`"], cluster_by="address.city")
+        dp.create_auto_cdc_flow("t", "s", ["`order.id`", "plain"], "v", column_list=["`order.id`", "plain", "`a``b`"])
+
+    definitions, problems = declared(declare)
+
+    changes = definitions.flows[0].changes
+    assert problems == []
+    assert (changes.keys, changes.columns.listed) == (("order.id", "plain"), ("order.id", "plain", "a`b"))
+    assert (definitions.datasets[0].partition_by, definitions.datasets[0].cluster_by) == (("a day",), ("address.city",))
+
+
+def test_an_empty_list_of_columns_is_none(declared):
+    def declare():
+        dp.create_auto_cdc_flow(
+            "t",
+            "s",
+            ["id"],
+            "v",
+            column_list=[],
+            except_column_list=["op"],
+            track_history_column_list=[],
+            ignore_null_updates_column_list=[],
+        )
+        dp.create_auto_cdc_from_snapshot_flow("u", "s", ["id"], track_history_except_column_list=[])
+
+    definitions, problems = declared(declare)
+
+    changes, snapshots = definitions.flows[0].changes, definitions.flows[1].snapshots
+    assert problems == []
+    assert (changes.columns, changes.tracked, changes.null_keeps) == (Columns(("op",)), ALL_COLUMNS, NO_COLUMNS)
+    assert snapshots.tracked == ALL_COLUMNS
+
+
+def test_a_view_may_have_settings_and_a_sink_no_flow(declared):
+    def declare():
+        dp.temporary_view(name="v", spark_conf={"spark.sql.ansi.enabled": False})(query)
+        dp.create_sink("s", "console")
+
+    definitions, problems = declared(declare)
+
+    assert problems == []
+    assert definitions.flows[0].spark_conf == {"spark.sql.ansi.enabled": "false"}
+    assert build(definitions, Naming())[1] == ()
+
+
+def test_a_temporary_view_is_in_no_schema_whatever_was_used(tmp_path):
+    registry = Registry(Naming(), tmp_path)
+    text = """
+        USE SCHEMA other;
+        CREATE TEMPORARY VIEW v AS SELECT 1 AS id;
+        CREATE MATERIALIZED VIEW m AS SELECT * FROM v JOIN t JOIN other.x;
+        """
+    load_sql(text, "a.sql", registry, {})
+    definitions = registry.definitions()
+    names = Names(StorageLayout("/s"), Naming())
+    names.know([*(d.name for d in definitions.datasets), QualifiedName("x", "other")], [QualifiedName("v")])
+    query = definitions.flows[1].query
+
+    assert [str(dataset.name) for dataset in definitions.datasets] == ["v", "other.m"]
+    assert names.spelled_query(query.text, query.naming) == "SELECT * FROM `v` JOIN t JOIN `other`.`x`"
+    assert names.spelled("v", query.naming) == "`v`"
+    assert names.spelled("v", Naming()) == "`v`"
