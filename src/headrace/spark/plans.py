@@ -19,6 +19,7 @@ from headrace.model.names import QualifiedName
 from headrace.sources import kafka_options
 from headrace.sources.streams import Prepared
 from headrace.spark import cloud_files, python_sources
+from headrace.spark.guarded import unguarded
 from headrace.spark.plan_nodes import items, node_kind
 
 # Operators of the user's Python code; a plan does not show when that code changes.
@@ -174,11 +175,12 @@ def tree_text(plan: Any, session: SparkSession) -> str:
     """All nodes with all their fields; the default form leaves out fields beyond the 25th."""
     key = "spark.sql.debug.maxToStringFields"
     before = session.conf.get(key)
-    session.conf.set(key, "100000")
-    try:
-        return str(plan.treeString())
-    finally:
-        session.conf.set(key, before or "25")
+    with unguarded():
+        session.conf.set(key, "100000")
+        try:
+            return str(plan.treeString())
+        finally:
+            session.conf.set(key, before or "25")
 
 
 def _walk(node: Any, found: Reading, name_behind: Callable[[str], QualifiedName | None]) -> None:
