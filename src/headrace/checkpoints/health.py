@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from headrace.autoloader.positions import problem_of_offset
 from headrace.checkpoints.agreement import batches_of, contradiction_of, damage_of_stores
 from headrace.checkpoints.damage import set_aside
 from headrace.checkpoints.delta_log import TableState, table_state
 from headrace.checkpoints.flow_records import transaction_id
 from headrace.checkpoints.flow_stores import FlowStores, newest_epoch, tables_of
 from headrace.checkpoints.inventory import StoredFlow, stored_flows, stored_tables
+from headrace.checkpoints.offsets import read_progress
 from headrace.errors import PipelineError
 from headrace.graph.resolved import Mode
 from headrace.model.names import Naming
@@ -90,11 +92,26 @@ def repair(flow: FlowHealth, stamp: str) -> list[Path]:
 
 def _health(flow: StoredFlow, stores: FlowStores, tables: Iterable[TableState]) -> FlowHealth:
     found = contradiction_of(stores, tables)
-    problem = None
+    problem = _problem_of_ledgers(stores)
     if found is not None:
         said: dict[str, Any] = {"flow": flow.name, "name": flow.dataset, "otherwise": "", **found.said}
         problem = PipelineError(found.code, **said)
     return FlowHealth(flow, stores, batches_of(stores), problem)
+
+
+def _problem_of_ledgers(stores: FlowStores) -> PipelineError | None:
+    """What does not agree between a flow's checkpoint and the ledgers of Auto Loader beside it."""
+    progress = read_progress(stores.checkpoint) if stores.mode.streams else None
+    # Readers of a view that the flow reads have theirs beside the view.
+    folders = sorted(stores.file.parent.parent.glob("*/auto_loader/*/_ledgers"))
+    for offset in progress.offsets if progress is not None else ():
+        if not isinstance(offset, Mapping) or "ledger" not in offset or not folders:
+            continue
+        own = next((one for one in folders if (one / f"{offset['ledger']}.ledger").exists()), folders[0])
+        problem = problem_of_offset(str(own), offset)
+        if problem is not None:
+            return problem
+    return None
 
 
 def _stores(
