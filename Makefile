@@ -24,7 +24,7 @@ setup: $(READY) ## make .venv with the locked packages and jars; seconds when no
 
 $(READY): requirements.lock pyproject.toml src/headrace/connectors/jars.lock.toml $(wildcard tools/java* tests/servers/*.toml)
 	@tools/java.sh
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "Python 3.10 or newer is needed: make setup PYTHON=python3.12")'
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make setup PYTHON=python3.12")'
 	@[ -x $(BIN)/python ] || $(PYTHON) -m venv .venv || { echo "On Debian and Ubuntu: apt install python3-venv"; exit 1; }
 	@echo "Installing the locked packages into .venv"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
@@ -73,7 +73,7 @@ jar: $(READY) ## build the package's own jar from src/java and lock its digest; 
 
 lock: $(READY) ## resolve pyproject.toml into requirements.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
-	@$(BIN)/uv pip compile -q --universal --python-version 3.10 --generate-hashes --no-emit-index-url --no-header \
+	@$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
 	  --extra dev pyproject.toml -o requirements.lock
 
 clean: ## remove the environment and everything else that was made here

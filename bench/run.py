@@ -17,7 +17,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
@@ -56,7 +56,7 @@ def main(words: Sequence[str]) -> int:
         machine = _machine()
         scenario: Scenario = import_module(f"scenarios.{name}").SCENARIO
         found = run_scenario(name, scenario, chosen.rows or scenario.rows, chosen.repeats)
-        at = datetime.now(timezone.utc).isoformat()
+        at = datetime.now(UTC).isoformat()
         measured = {name: {"at": at, "machine": machine, **found}}
         _store(measured)
         if chosen.publish:

@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -238,7 +238,7 @@ def _soak(asked: Asked) -> int:
 def _store(
     section: str, master: str, asked: Asked, verdicts: Sequence[Mapping[str, Any]], points: int | None = None
 ) -> int:
-    new = entry(section, master, asked.seed, verdicts, datetime.now(timezone.utc).isoformat(), points)
+    new = entry(section, master, asked.seed, verdicts, datetime.now(UTC).isoformat(), points)
     print(f"{section} on {master}: {new['points']} points, {new['struck']} hit in time, {new['failed']} failed")
     if asked.point is None:
         results = stored(RESULTS if asked.publish else WORK / "results.json", new, _machine())

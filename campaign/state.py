@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 # Flows with state; of each there is a view that computes the same of a batch.
@@ -170,5 +170,5 @@ def rows_that_end(number: int) -> Iterator[dict[str, object]]:
 
 
 def _event(number: int, user: str, moment_s: int, kind: str) -> dict[str, object]:
-    at = datetime(2026, 1, 1, 12, tzinfo=timezone.utc) + timedelta(seconds=moment_s)
+    at = datetime(2026, 1, 1, 12, tzinfo=UTC) + timedelta(seconds=moment_s)
     return {"id": number, "user": user, "at": at.isoformat(), "kind": kind}

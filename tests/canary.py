@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    from typing import Self
 
 MARK = "CANARY"
 LINE = f"{MARK}firstline"

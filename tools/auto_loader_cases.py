@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import json
-import sys
+import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 CASES = Path(__file__).resolve().parent.parent / "tests" / "cases" / "auto_loader"
 _ORDER = ("inference", "hints", "evolution", "rescue")

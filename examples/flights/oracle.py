@@ -9,12 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 import duckdb
 import pyarrow as pa
 from ledger import HISTORIES
-from typing_extensions import Self
 
 GOLD = (
     "delay_by_carrier_hour",

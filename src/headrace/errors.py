@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import shlex
 import string
-import sys
+import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -16,12 +16,6 @@ from importlib.resources import files
 from typing import Any
 
 from headrace.model.location import Location
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
 
 # A detail is a sentence, also when a parameter begins it; a name or a quoted text is left as it is.
 _BEGINS_WITH_WORD = re.compile(r"[a-z]+ ")

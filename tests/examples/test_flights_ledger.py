@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
-from datetime import date, datetime, timezone
+from datetime import UTC, date, datetime
 from importlib import import_module
 from pathlib import Path
 
@@ -21,7 +21,7 @@ ledger = import_module("ledger")
 oracle = import_module("oracle")
 Fault = faults.Fault
 
-NOON = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 FAULTS = {**dict.fromkeys(Fault, 0), Fault.DUPLICATE: 2, Fault.JUNK: 3, Fault.NO_CARRIER: 1}
 TOLD = {"planes": changes.Told(5, 1, 1), "airlines": changes.Told(2)}
 LANDED = landing.Landed(1, date(2013, 1, 1), date(2013, 1, 1), files=1, records=20, faults=FAULTS, changes=TOLD)

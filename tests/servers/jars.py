@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
+import tomllib
 from pathlib import Path
 
 from headrace.connectors.fetch import cache_folder, fetched
 from headrace.connectors.lock import Jar
 from headrace.errors import PipelineError
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 _LOCK = Path(__file__).with_name("kafka.lock.toml")
 

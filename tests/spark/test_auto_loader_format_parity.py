@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from datetime import datetime, time, timezone
+from datetime import UTC, datetime, time
 
 import fastavro
 import pytest
@@ -146,7 +146,7 @@ def comparable(value):
         return {name: comparable(inner) for name, inner in value.items()}
     if isinstance(value, list):
         return [tuple(map(comparable, inner)) if isinstance(inner, tuple) else comparable(inner) for inner in value]
-    return value.astimezone(timezone.utc) if getattr(value, "tzinfo", None) else value
+    return value.astimezone(UTC) if getattr(value, "tzinfo", None) else value
 
 
 def typed(split, kind, **options):
@@ -260,7 +260,7 @@ def test_what_spark_writes_is_read_as_spark_reads_it(headrace_session, tmp_path,
 
 
 def test_unions_and_logical_types_of_other_writers_are_read_as_spark_reads_them(headrace_session, tmp_path):
-    moment = datetime(1900, 1, 1, 0, 0, 0, 1000, timezone.utc)
+    moment = datetime(1900, 1, 1, 0, 0, 0, 1000, UTC)
     shared = {"e": "B", "m": {"k": [1, 2], "l": None}, "t": moment, "k": 5, "x": b"abc"}
     rows = [
         {"u": 1, "w": 1, "f": 0.5, "g": None, **shared},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -12,7 +12,7 @@ from headrace.errors import PipelineError
 
 pytestmark = pytest.mark.spark
 
-START = datetime(2024, 1, 1, tzinfo=timezone.utc)
+START = datetime(2024, 1, 1, tzinfo=UTC)
 HISTORY = "id INT, score INT, __START_AT TIMESTAMP, __END_AT TIMESTAMP"
 
 PROJECT = """
@@ -89,8 +89,7 @@ def test_each_label_is_there_once_with_what_a_search_finds(headrace_session, see
 
     expected = sorted(str((key, time, kind, known(key, time))) for key, time, kind in labels)
     stamped = [
-        (row["id"], row["at"] and row["at"].astimezone(timezone.utc), row["kind"], row["f_score"])
-        for row in found.collect()
+        (row["id"], row["at"] and row["at"].astimezone(UTC), row["kind"], row["f_score"]) for row in found.collect()
     ]
     assert sorted(map(str, stamped)) == expected
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from tests.heard import heard
@@ -30,7 +30,7 @@ def table(decorator="expect"):
 
 
 def row(number, *, hours_ago):
-    at = datetime.now(timezone.utc) - timedelta(hours=hours_ago)
+    at = datetime.now(UTC) - timedelta(hours=hours_ago)
     return {"id": number, "at": at.isoformat()}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 
 import pyarrow as pa
 import pytest
@@ -124,7 +124,7 @@ def test_times_at_the_edges_are_the_same_to_other_readers(updated):
     found = DeltaTable(path).to_pyarrow_table().column("at").to_pylist()
     by_query = pa.table(QueryBuilder().register("t", DeltaTable(path)).execute("SELECT at FROM t").read_all())
 
-    times = [datetime(1, 1, 1, tzinfo=timezone.utc), datetime(9999, 12, 31, 23, 59, 59, 999999, tzinfo=timezone.utc)]
+    times = [datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, 59, 999999, tzinfo=UTC)]
     assert sorted(found) == sorted(by_query.column("at").to_pylist()) == times
 
 

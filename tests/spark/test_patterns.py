@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
 import pytest
@@ -20,7 +20,7 @@ from headrace.patterns import deduplicate, funnel, running_totals, sessionize, s
 pytestmark = pytest.mark.spark
 
 SCHEMA = "user STRING, at TIMESTAMP, page STRING, id INT"
-NOON = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 GAP_MINUTES = 30
 EVENTS = st.lists(
     st.tuples(st.sampled_from("ab"), st.integers(0, 120), st.sampled_from(["view", "cart", "pay", "help"])),

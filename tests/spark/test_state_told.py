@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -90,7 +90,7 @@ class Updates:
 
 @pytest.fixture(scope="module")
 def updates(shared_project):
-    now = datetime.now(timezone.utc)
+    now = datetime.now(UTC)
     far, ahead = ((now + timedelta(hours=hours)).isoformat() for hours in (400 * 24, 30))
     minutes = [[{"id": 1, "at": f"2026-01-01T12:{number:02}:00Z"}] for number in range(7)]
     pipeline = shared_project(EACH)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from campaign.state import LATE_MINUTES, PIPELINE, differing, rows_that_end
@@ -33,7 +33,7 @@ LAW = settings(
     phases=[Phase.explicit, *([Phase.generate, Phase.shrink] if ASKED else [])],
     suppress_health_check=list(HealthCheck),
 )
-NOON = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 MINUTES = st.integers(0, 90)
 EVENT = st.tuples(st.sampled_from("ab"), MINUTES, st.sampled_from(["view", "click"]))
 # Files by updates; each file is a batch of the first table.

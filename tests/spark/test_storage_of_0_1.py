@@ -10,7 +10,7 @@ import tarfile
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -188,7 +188,7 @@ def rows(found, *columns):
 
 
 def plain(value):
-    return value.astimezone(timezone.utc).strftime("%H:%M") if isinstance(value, datetime) else value
+    return value.astimezone(UTC).strftime("%H:%M") if isinstance(value, datetime) else value
 
 
 def amounts(found):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from headrace.autoloader.ddl import InvalidDdl, NamedType, parse_named_types
@@ -197,9 +197,9 @@ class _Reading:
     def _time(self, text: str) -> int:
         """Nanoseconds since 1970; as in Spark, a text without a zone is of the option timeZone, or of the session's."""
         # A zone that is none is a problem of its own.
-        zone = zone_of(self._time_zone) if _is_zone(self._time_zone) else timezone.utc
+        zone = zone_of(self._time_zone) if _is_zone(self._time_zone) else UTC
         try:
-            since = moment(text, zone) - datetime(1970, 1, 1, tzinfo=timezone.utc)
+            since = moment(text, zone) - datetime(1970, 1, 1, tzinfo=UTC)
         except Misfit as error:
             raise ValueError('it is no time, such as "2026-01-31T12:00:00+02:00"') from error
         return since // timedelta(microseconds=1) * 1000

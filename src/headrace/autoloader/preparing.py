@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 
 from headrace.autoloader.ddl import JsonType, nullable, struct_of
@@ -280,7 +280,7 @@ def _bad_records(options: LoaderOptions, place: Place) -> str | None:
     given = options.format_options.get("badRecordsPath")
     if given is None:
         return None
-    made_at = datetime.fromtimestamp(place.now_ns // 1_000_000_000, tz=timezone.utc)
+    made_at = datetime.fromtimestamp(place.now_ns // 1_000_000_000, tz=UTC)
     return str(Path(local_path(given, "badRecordsPath"), made_at.strftime("%Y%m%dT%H%M%S")))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from contextlib import suppress
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -87,8 +87,8 @@ def _newest_in_log(path: str, version: int, column: str) -> int | None:
         text = stats.get("maxValues", {}).get(column)
         if isinstance(text, str):
             with suppress(ValueError):
-                at = datetime.fromisoformat(text.replace("Z", "+00:00"))
-                at = at if at.tzinfo else at.replace(tzinfo=timezone.utc)
+                at = datetime.fromisoformat(text)
+                at = at if at.tzinfo else at.replace(tzinfo=UTC)
                 found = _newest(found, int(at.timestamp() * 1000))
     return found
 

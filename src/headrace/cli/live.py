@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Protocol
 
 from rich.console import Console
@@ -95,7 +95,7 @@ class Lines:
     def on_event(self, event: Event) -> None:
         """Print the event when it is a move."""
         with self._lock:
-            self._replay.apply(event, datetime.now(timezone.utc))
+            self._replay.apply(event, datetime.now(UTC))
             line = self._line(event)
         if line:
             self.say(printable(line))
@@ -130,7 +130,7 @@ class LiveTable:
     def on_event(self, event: Event) -> None:
         """Take in an event; the next redraw shows it. A warning is printed above the table."""
         with self._lock:
-            self._replay.apply(event, datetime.now(timezone.utc))
+            self._replay.apply(event, datetime.now(UTC))
             if isinstance(event, (FlowDefined, FlowMoved, BatchDone)):
                 self._keep_time(event.flow)
         if isinstance(event, Warned):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -10,11 +10,6 @@ from importlib.resources import files
 from typing import Any
 
 from headrace.errors import PipelineError
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 ALWAYS = "delta"
 _PACKAGED = "headrace-storage"

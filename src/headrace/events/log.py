@@ -9,7 +9,7 @@ import logging
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,7 @@ from headrace.events.refusals import REFUSALS, reason_of
 from headrace.events.types import Event, durable
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    from typing import Self
 
 FLUSH_INTERVAL_S = 0.5
 # Above this many files, closing the log puts the small ones together; an update that goes on does so now and then.
@@ -167,8 +167,8 @@ class EventLog:
         self.close()
 
     def _stamp(self) -> Stamp:
-        now = self._clock().astimezone(timezone.utc)
-        since_epoch = now - datetime(1970, 1, 1, tzinfo=timezone.utc)
+        now = self._clock().astimezone(UTC)
+        since_epoch = now - datetime(1970, 1, 1, tzinfo=UTC)
         micros = (since_epoch.days * 86_400 + since_epoch.seconds) * 1_000_000 + since_epoch.microseconds
         self._last_seq_no = max(self._last_seq_no + 1, micros)
         return Stamp(self._last_seq_no, now, self._instance, self._new_id())

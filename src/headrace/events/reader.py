@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -16,7 +16,7 @@ from headrace.events.replay import Replay, Tally
 from headrace.events.types import BatchDone, FlowMoved, Totaled, UpdateCreated, Warned
 from headrace.model.outcome import FlowCounts, Outcome
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # What it takes to rebuild an event.
 _COLUMNS = ("id", "origin", "timestamp", "message", "details", "event_type")
 # What rows are looked at by, before whole rows are read.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from enum import Enum
 
 
@@ -54,7 +54,7 @@ def start_of(text: str) -> Start | None:
 def moment_text(seconds: float) -> str:
     """A time in ISO 8601 and UTC, to the millisecond where it has such."""
     exact = "milliseconds" if round(seconds * 1000) % 1000 else "seconds"
-    moment = datetime.fromtimestamp(round(seconds * 1000) / 1000, tz=timezone.utc)
+    moment = datetime.fromtimestamp(round(seconds * 1000) / 1000, tz=UTC)
     return moment.isoformat(timespec=exact).replace("+00:00", "Z")
 
 
@@ -63,4 +63,4 @@ def _moment(text: str) -> float | None:
         moment = datetime.fromisoformat(f"{text[:-1]}+00:00" if text[-1:] in ("Z", "z") else text)
     except ValueError:
         return None
-    return (moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)).timestamp()
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -12,11 +12,6 @@ from typing import Any
 
 from headrace.lint.program import Program, Span
 from headrace.lint.sql_pieces import Sql
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 
 class Severity(str, Enum):

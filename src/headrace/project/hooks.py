@@ -20,7 +20,7 @@ from headrace.events.types import Event, Maturity, Warned
 from headrace.model.hooks import EventHook
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    from typing import Self
 
 # Above this, hooks are so slow that events are left out; memory is not theirs to fill.
 MOST_WAITING = 10_000

@@ -24,7 +24,7 @@ from headrace.project.holders import Holder, LeaseTerms, Process, is_seen, read_
 from headrace.settings.storage import NO_ROOM
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    from typing import Self
 
 # How long the JVM of a holder that died may take to notice; about 2 s were seen.
 ORPHAN_PATIENCE_S = 5.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 
 from headrace.autoloader.file_states import FileState, committed_number, file_states
@@ -105,4 +105,4 @@ def _roots(layout: StorageLayout) -> Iterator[Path]:
 
 
 def _moment(milliseconds: int | None) -> datetime | None:
-    return None if milliseconds is None else datetime.fromtimestamp(milliseconds / 1000, timezone.utc)
+    return None if milliseconds is None else datetime.fromtimestamp(milliseconds / 1000, UTC)

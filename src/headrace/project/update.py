@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
 
@@ -204,4 +204,4 @@ class _Clock:
 
 def now() -> datetime:
     """The time of day, UTC."""
-    return datetime.now(tz=timezone.utc)
+    return datetime.now(tz=UTC)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Protocol
-
-from typing_extensions import assert_never
+from typing import Any, Protocol, assert_never
 
 from headrace.events.types import Warned
 from headrace.model.outcome import FlowState, UpdateState

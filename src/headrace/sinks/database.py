@@ -13,7 +13,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from headrace.errors import PipelineError
@@ -368,7 +368,7 @@ class TableWriter:
 
 def _in_utc(moment: datetime) -> datetime:
     """A point in time for a database whose times have no zone; one of no zone stays as it is."""
-    return moment if moment.tzinfo is None else moment.astimezone(timezone.utc)
+    return moment if moment.tzinfo is None else moment.astimezone(UTC)
 
 
 def _json_text(value: Any) -> str | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -192,7 +192,7 @@ def _zoned(zone: str) -> Callable[[Any], datetime | None]:
             return None
         if not isinstance(value, datetime):
             raise TypeError(f'"{value}" is no time')
-        return (value if value.tzinfo else value.replace(tzinfo=session)).astimezone(timezone.utc)
+        return (value if value.tzinfo else value.replace(tzinfo=session)).astimezone(UTC)
 
     return convert
 

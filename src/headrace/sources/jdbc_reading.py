@@ -186,7 +186,7 @@ def value_of(column: JdbcColumn, value: Any) -> Any:
     if decimal_of(kind) is not None:
         return Decimal(str(value))
     if kind in ("timestamp", "timestamp_ntz"):
-        moment = datetime.fromisoformat(str(value).strip().replace("Z", "+00:00"))
+        moment = datetime.fromisoformat(str(value).strip())
         if not column.naive and moment.tzinfo is None:
             raise ValueError("it needs an offset, such as Z")
         if column.naive and moment.tzinfo is not None:

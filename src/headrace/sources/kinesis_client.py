@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -188,7 +188,7 @@ def iterator_at(client: KinesisClient, stream: str, shard: str, kind: str, value
 
     more: dict[str, Any] = {}
     if kind == "AT_TIMESTAMP":
-        more["Timestamp"] = datetime.fromtimestamp(int(value) / 1000, timezone.utc)
+        more["Timestamp"] = datetime.fromtimestamp(int(value) / 1000, UTC)
     elif kind == "AFTER_SEQUENCE_NUMBER":
         more["StartingSequenceNumber"] = value
     with told_in_words(stream):
@@ -215,7 +215,7 @@ def fetch(client: KinesisClient, stream: str, iterator: str, most: int) -> Fetch
             sequence=record["SequenceNumber"],
             key=record["PartitionKey"],
             data=bytes(record["Data"]),
-            arrived_at=record["ApproximateArrivalTimestamp"].astimezone(timezone.utc),
+            arrived_at=record["ApproximateArrivalTimestamp"].astimezone(UTC),
         )
         for record in answer["Records"]
     )

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import asdict
-from datetime import datetime, timedelta, timezone, tzinfo
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -184,7 +184,7 @@ def _moment_ms(text: str, pattern: str | None, zone: str) -> int:
         own = _zone(name)
     directives = "".join(_directive(part) for part in letters).strip()
     moment = datetime.strptime(text.strip(), directives)  # noqa: DTZ007 - the zone is put in below
-    since = moment.replace(tzinfo=own) - datetime(1970, 1, 1, tzinfo=timezone.utc)
+    since = moment.replace(tzinfo=own) - datetime(1970, 1, 1, tzinfo=UTC)
     return since // timedelta(milliseconds=1)
 
 
@@ -201,6 +201,6 @@ def _zone(name: str) -> Any:
         minutes = int(name[1:3]) * 60 + int(name[-2:])
         return timezone(timedelta(minutes=minutes if name[0] == "+" else -minutes))
     try:
-        return timezone.utc if name in ("Z", "UTC", "GMT") else ZoneInfo(name)
+        return UTC if name in ("Z", "UTC", "GMT") else ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError):
         raise ValueError(f'the zone "{name}" is not known; write UTC, +hh:mm or a name such as Europe/Paris') from None

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from enum import Enum
 from typing import Any
 
@@ -219,12 +219,12 @@ def time_us(text: str, time_zone: str = "UTC") -> int:
         ValueError: it is something else.
     """
     try:
-        moment = datetime.fromisoformat(text.strip().replace("Z", "+00:00"))
+        moment = datetime.fromisoformat(text.strip())
     except ValueError:
         raise ValueError('it is no time, such as "2026-01-31T12:00:00Z"') from None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=zone_of(time_zone))
-    since = moment - datetime(1970, 1, 1, tzinfo=timezone.utc)
+    since = moment - datetime(1970, 1, 1, tzinfo=UTC)
     return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
 
 

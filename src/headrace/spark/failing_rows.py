@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -259,7 +259,7 @@ class WithoutFailingRows:
 
     def _keep(self, batch_id: int, rows: Sequence[FailingRow], *, whole: bool = False) -> None:
         around, place = self._around, self._place
-        at = datetime.fromtimestamp(around.now(), timezone.utc)
+        at = datetime.fromtimestamp(around.now(), UTC)
         around.at(Point.TO_SET_ASIDE)
         of_batch = OfBatch(place.identity, place.epoch, batch_id, around.update_id, at, whole=whole)
         keep_failing(place.folder, of_batch, rows, around.fence)

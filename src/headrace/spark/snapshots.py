@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -26,7 +26,7 @@ class Snapshot:
 
 def version_of_update(now_s: float) -> datetime:
     """The version of a snapshot that is taken of a dataset."""
-    return datetime.fromtimestamp(now_s, timezone.utc)
+    return datetime.fromtimestamp(now_s, UTC)
 
 
 def asked(flow: Flow, catalog: Catalog, before: Any, reads: set[QualifiedName] | None = None) -> Snapshot | None:

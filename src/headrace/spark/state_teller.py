@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Any
 
 from pyspark.sql.streaming.query import StreamingQuery
@@ -130,7 +130,7 @@ def _watermark(batch: Any) -> str:
 def _seconds(text: str) -> float:
     """Seconds since 1970 of a time as Spark's progress has it."""
     try:
-        return datetime.strptime(text, "%Y-%m-%dT%H:%M:%S.%fZ").replace(tzinfo=timezone.utc).timestamp()
+        return datetime.strptime(text, "%Y-%m-%dT%H:%M:%S.%fZ").replace(tzinfo=UTC).timestamp()
     except ValueError:
         # Beyond the year 9999 there is a sign before it.
         return float("inf") if text.startswith("+") else 0.0

@@ -19,7 +19,7 @@ from headrace.sources.option_reading import Reads
 from headrace.spark.patches import BATCH_READER, PART_VIEW, SPELL_NAME
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    from typing import Self
 
 _TOPICS = (kafka_options.FORMAT, event_hubs_options.FORMAT)
 # Options that say where and how fast a stream reads; a batch reads its part at once.

@@ -14,7 +14,7 @@ from headrace.project.open import Project
 from headrace.testing.result import Result
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    from typing import Self
 
 _LOOK_EVERY_S = 0.1
 

@@ -7,7 +7,7 @@ import json
 import uuid
 import zlib
 from contextlib import suppress
-from datetime import date, datetime, timezone
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
 
@@ -30,7 +30,7 @@ from headrace.errors import PipelineError, Problems
 from headrace.model.schema import type_text
 
 INNER = {"type": "record", "name": "Inner", "fields": [{"name": "x", "type": "int"}]}
-NOON = datetime(2024, 1, 2, 12, tzinfo=timezone.utc)
+NOON = datetime(2024, 1, 2, 12, tzinfo=UTC)
 
 
 def record(**types):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -16,11 +16,6 @@ from headrace.autoloader.reading.plan import MalformedRecord
 from headrace.autoloader.stream import all_work
 from headrace.errors import PipelineError
 from headrace.model.schema import type_text
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 FOLDER = Path(__file__).resolve().parents[2] / "cases" / "auto_loader"
 CASES = {

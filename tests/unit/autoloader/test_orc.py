@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 
 import pyarrow as pa
 import pytest
@@ -70,7 +70,7 @@ def test_times_without_a_zone_are_those_of_a_clock_in_the_readers_zone(write):
     (zoned,) = rows_of(split, "t TIMESTAMP, s STRUCT<t: TIMESTAMP>", rescued_column=None, time_zone="Europe/Berlin")
 
     assert plain["t"] == NOON
-    assert zoned["t"] == zoned["s"]["t"] == datetime(2024, 7, 1, 10, tzinfo=timezone.utc)
+    assert zoned["t"] == zoned["s"]["t"] == datetime(2024, 7, 1, 10, tzinfo=UTC)
 
 
 def test_clocks_are_put_forward_in_summers_after_2037_too(write):
@@ -86,7 +86,7 @@ def test_times_with_a_zone_are_points_in_time_whatever_the_zone(write):
 
     (row,) = rows_of(split, "t TIMESTAMP", time_zone="Europe/Berlin")
 
-    assert row["t"] == NOON.replace(tzinfo=timezone.utc)
+    assert row["t"] == NOON.replace(tzinfo=UTC)
 
 
 def test_a_file_that_is_no_orc_is_one_that_ignore_corrupt_files_knows(tmp_path):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import date, datetime, timezone
+from datetime import UTC, date, datetime
 from decimal import Decimal
 
 import pyarrow as pa
@@ -45,7 +45,7 @@ def rows_of(split, columns, **changes):
         (pa.array([Decimal("1.5")], pa.decimal128(5, 1)), "DECIMAL(10,2)", Decimal("1.50")),
         (pa.array(["x"]).dictionary_encode(), "STRING", "x"),
         (pa.array([date(2024, 1, 2)]), "TIMESTAMP_NTZ", datetime(2024, 1, 2)),  # noqa: DTZ001 - of no zone
-        (pa.array([0], pa.timestamp("ms", "UTC")), "TIMESTAMP", datetime(1970, 1, 1, tzinfo=timezone.utc)),
+        (pa.array([0], pa.timestamp("ms", "UTC")), "TIMESTAMP", datetime(1970, 1, 1, tzinfo=UTC)),
         (pa.array([{"a": 1}]), "STRUCT<a: BIGINT, b: STRING>", {"a": 1, "b": None}),
         (pa.array([[1]], pa.list_(pa.int32())), "ARRAY<BIGINT>", [1]),
         (pa.array([[("k", 1)]], pa.map_(pa.string(), pa.int32())), "MAP<STRING,BIGINT>", [("k", 1)]),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given
@@ -40,7 +40,7 @@ def test_a_text_that_is_not_in_the_pattern_is_none(text):
 def test_what_is_written_in_a_pattern_is_read_back(moment):
     text = f"{moment:%Y}".rjust(4, "0") + f"{moment:%m%d %H:%M:%S.%f}Z"
 
-    assert date_pattern("yyyyMMdd HH:mm:ss.SSSSSSX").read(text) == (moment, timezone.utc)
+    assert date_pattern("yyyyMMdd HH:mm:ss.SSSSSSX").read(text) == (moment, UTC)
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import date, datetime, timezone
+from datetime import UTC, date, datetime
 from decimal import Decimal
 
 import pytest
@@ -68,11 +68,11 @@ def rescued(row):
         ("DATE", '"2024-02-29"', date(2024, 2, 29)),
         ("DATE", '"2024-2-9"', date(2024, 2, 9)),
         ("DATE", '"2024-02-29T10:00:00"', date(2024, 2, 29)),
-        ("TIMESTAMP", '"2024-01-02T03:04:05.678Z"', datetime(2024, 1, 2, 3, 4, 5, 678000, timezone.utc)),
-        ("TIMESTAMP", '"2024-01-02 03:04:05"', datetime(2024, 1, 2, 3, 4, 5, 0, timezone.utc)),
-        ("TIMESTAMP", '"2024-01-02 03:04:05+02:00"', datetime(2024, 1, 2, 1, 4, 5, 0, timezone.utc)),
-        ("TIMESTAMP", '"2024-01-02"', datetime(2024, 1, 2, tzinfo=timezone.utc)),
-        ("TIMESTAMP", "60", datetime(1970, 1, 1, 0, 1, tzinfo=timezone.utc)),
+        ("TIMESTAMP", '"2024-01-02T03:04:05.678Z"', datetime(2024, 1, 2, 3, 4, 5, 678000, UTC)),
+        ("TIMESTAMP", '"2024-01-02 03:04:05"', datetime(2024, 1, 2, 3, 4, 5, 0, UTC)),
+        ("TIMESTAMP", '"2024-01-02 03:04:05+02:00"', datetime(2024, 1, 2, 1, 4, 5, 0, UTC)),
+        ("TIMESTAMP", '"2024-01-02"', datetime(2024, 1, 2, tzinfo=UTC)),
+        ("TIMESTAMP", "60", datetime(1970, 1, 1, 0, 1, tzinfo=UTC)),
         ("TIMESTAMP_NTZ", '"2024-01-02T03:04:05"', datetime(2024, 1, 2, 3, 4, 5)),  # noqa: DTZ001 - of no zone
         ("BINARY", '"aGk="', b"hi"),
         ("ARRAY<INT>", "[1,null,2]", [1, None, 2]),
@@ -117,7 +117,7 @@ def test_what_does_not_fit_is_null_and_rescued_as_it_was_written(kind, written, 
 def test_clocks_are_put_forward_in_summers_that_no_file_of_zones_spells_out(year):
     row = one(f'{{"a":"{year}-07-01T12:00:00"}}', "a TIMESTAMP", time_zone="America/New_York")
 
-    assert row["a"] == datetime(year, 7, 1, 16, tzinfo=timezone.utc)
+    assert row["a"] == datetime(year, 7, 1, 16, tzinfo=UTC)
 
 
 @pytest.mark.parametrize("written", ['{"a":\t-0}', '{"a": -0}', '{"a":-0 }'])
@@ -361,7 +361,7 @@ def test_folders_give_columns_and_files_their_metadata(tmp_path):
     assert row["_metadata"]["file_name"] == "x.json"
     assert row["_metadata"]["file_path"].endswith("/country=a%2520b/x.json")
     assert row["_metadata"]["file_size"] == 7
-    assert row["_metadata"]["file_modification_time"] == datetime(2023, 11, 14, 22, 13, 20, 123000, timezone.utc)
+    assert row["_metadata"]["file_modification_time"] == datetime(2023, 11, 14, 22, 13, 20, 123000, UTC)
 
 
 def test_compressed_files_and_other_encodings_are_read(tmp_path):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import date, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
 
 import pytest
@@ -53,7 +53,7 @@ def test_a_version_is_later_than_those_that_are_less(version, before, later):
         (None, None),
         ([1], None),
         ("2", 1),
-        (datetime(2026, 1, 1), datetime(2026, 1, 1, tzinfo=timezone.utc)),  # noqa: DTZ001 - one without a zone
+        (datetime(2026, 1, 1), datetime(2026, 1, 1, tzinfo=UTC)),  # noqa: DTZ001 - one without a zone
     ],
 )
 def test_what_cannot_be_ordered_is_no_version(version, before):

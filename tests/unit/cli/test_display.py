@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import io
 import re
-from datetime import date, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 
 import pytest
@@ -42,7 +42,7 @@ def test_live_table_has_rates_and_the_time_a_flow_took() -> None:
 @pytest.mark.parametrize("flows", [0, 1, 5, 10, 40])
 def test_failed_update_fits_on_a_screen(flows: int) -> None:
     error = {"code": "X.Y", "message": "no", "detail": "line\n" * 99, "hint": "h", "location": {"file": "a", "line": 1}}
-    began = datetime(2026, 11, 20, tzinfo=timezone.utc)
+    began = datetime(2026, 11, 20, tzinfo=UTC)
     outcomes = [FlowOutcome(f"f{n}", "t", FlowState.COMPLETED, "why") for n in range(flows)]
     outcomes += [FlowOutcome("bad", "t", FlowState.FAILED, "why")]
 
@@ -84,7 +84,7 @@ class Point(tuple[int, int]):
         (Decimal("1E+3"), "1000"),
         (Decimal("1.10"), "1.10"),
         (date(2026, 1, 2), "2026-01-02"),
-        (datetime(2026, 1, 2, 3, 4, 5, 6, timezone.utc), "2026-01-02T03:04:05.000006+00:00"),
+        (datetime(2026, 1, 2, 3, 4, 5, 6, UTC), "2026-01-02T03:04:05.000006+00:00"),
         (timedelta(days=-1, microseconds=-5), "-P1DT0.000005S"),
         (b"\x00\xff", "AP8="),
         ([1, None], [1, None]),
@@ -108,7 +108,7 @@ def test_every_column_is_in_every_row_when_names_repeat() -> None:
 def test_the_end_of_an_update_tells_of_many_events_that_put_null_over_a_value(
     blanks: int | None, told: list[str]
 ) -> None:
-    at = datetime(2026, 11, 20, tzinfo=timezone.utc)
+    at = datetime(2026, 11, 20, tzinfo=UTC)
     counts = FlowCounts(20, changes=ChangeCounts(null_overwrites=blanks))
     flow = FlowOutcome("feed", "users", FlowState.COMPLETED, counts=counts)
 
@@ -133,7 +133,7 @@ def test_batches_in_which_other_columns_change_alone_name_none_together() -> Non
 def test_the_end_of_an_update_tells_of_a_column_that_begins_most_versions_alone(
     lone: int | None, told: list[str]
 ) -> None:
-    at = datetime(2026, 11, 20, tzinfo=timezone.utc)
+    at = datetime(2026, 11, 20, tzinfo=UTC)
     changes = ChangeCounts(new_versions=20, lone_changes=lone, lone_column="read_at")
     flow = FlowOutcome("feed", "users", FlowState.COMPLETED, counts=FlowCounts(20, changes=changes))
 
@@ -143,7 +143,7 @@ def test_the_end_of_an_update_tells_of_a_column_that_begins_most_versions_alone(
 
 
 def test_the_end_of_an_update_tells_of_events_that_tie_or_may_be_late() -> None:
-    at = datetime(2026, 11, 20, tzinfo=timezone.utc)
+    at = datetime(2026, 11, 20, tzinfo=UTC)
     counts = FlowCounts(9, changes=ChangeCounts(tied=1, late=2))
     flow = FlowOutcome("feed", "users", FlowState.COMPLETED, counts=counts)
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 
 from headrace.cli.summary import outcome_text
 from headrace.events.replay import Replay
 from headrace.events.types import FlowBehind, FlowMoved, UpdateCreated
 from headrace.model.outcome import FilesBacklog, FlowState, PartitionLag
 
-NOW = datetime(2026, 11, 20, tzinfo=timezone.utc)
+NOW = datetime(2026, 11, 20, tzinfo=UTC)
 
 
 def told(*lag, backlog=()):

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -49,7 +49,7 @@ def open_log(project: Path, update: str = "u1") -> EventLog:
     return EventLog(
         str(project / "storage/system/events"),
         origin=Origin("p1", "shop", update),
-        clock=lambda: datetime(2026, 11, 20, tzinfo=timezone.utc) + timedelta(seconds=next(ticks)),
+        clock=lambda: datetime(2026, 11, 20, tzinfo=UTC) + timedelta(seconds=next(ticks)),
         new_id=lambda: f"id{next(_ids)}",
     )
 

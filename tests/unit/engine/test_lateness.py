@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,7 +15,7 @@ from headrace.checkpoints.lateness import measured
 from headrace.errors import PipelineError
 from headrace.model.lateness import Lateness, duration
 
-NOON = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 SCHEMA = pa.schema([("id", pa.int64()), ("at", pa.timestamp("us", "UTC")), ("day", pa.string())])
 
 
@@ -109,7 +109,7 @@ def test_times_are_those_that_spark_writes(tmp_path):
     commit(tmp_path / "t", 0)
     commit(tmp_path / "t", 0)
     (last,) = DeltaTable(tmp_path / "t").get_add_actions().to_struct_array().to_pylist()[:1]
-    far = datetime(9999, 12, 31, tzinfo=timezone.utc)
+    far = datetime(9999, 12, 31, tzinfo=UTC)
     rows = pa.Table.from_pylist([{"id": 1, "at": far, "day": "d"}], schema=SCHEMA)
     pq.write_table(rows, tmp_path / "t" / last["path"], use_deprecated_int96_timestamps=True)
 

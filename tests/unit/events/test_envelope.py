@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 
 import pyarrow as pa
 from hypothesis import given, settings
@@ -25,7 +25,7 @@ from headrace.model.expectations import Action, ExpectationCount
 from headrace.model.outcome import ChangeCounts, FilesBacklog, FlowCounts, FlowState, PartitionLag, UpdateState
 
 ORIGIN = Origin(pipeline_id="p1", pipeline_name="flights", update_id="u1", host="here")
-STAMP = Stamp(7, datetime(2026, 11, 20, 10, 0, tzinfo=timezone.utc), "log-1", "unique")
+STAMP = Stamp(7, datetime(2026, 11, 20, 10, 0, tzinfo=UTC), "log-1", "unique")
 
 texts = st.text(st.characters(codec="utf-8"), max_size=20)
 numbers = st.integers(0, 2**60)

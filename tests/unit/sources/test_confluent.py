@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from datetime import date, datetime, timezone
+from datetime import UTC, date, datetime
 from decimal import Decimal
 
 import pytest
@@ -258,7 +258,7 @@ def test_values_are_those_of_sparks_types(registry):
     number = registry.register("orders-value", TYPES)
     value = {
         "day": date(2026, 1, 2),
-        "at": datetime(2026, 1, 2, 3, tzinfo=timezone.utc),
+        "at": datetime(2026, 1, 2, 3, tzinfo=UTC),
         "time": 5,
         "price": Decimal("12.50"),
         "tags": {"a": [1]},

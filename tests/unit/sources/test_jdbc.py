@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 import sqlite3
-from datetime import date, datetime, timezone
+from datetime import UTC, date, datetime
 from decimal import Decimal
 
 import pytest
@@ -221,7 +221,7 @@ def test_types_of_postgresql_are_spark_types(postgres):
 
     (first, empty), _ = reader.rest(reader.initial())[0][0], None
 
-    moment = datetime(2026, 1, 31, 10, tzinfo=timezone.utc)
+    moment = datetime(2026, 1, 31, 10, tzinfo=UTC)
     assert first == {
         "id": 1,
         "small": 1,
@@ -237,7 +237,7 @@ def test_types_of_postgresql_are_spark_types(postgres):
         "born": date(2026, 1, 31),
         "at": moment,
         # A time without a zone is one of the session's, as in Spark's own source.
-        "naive": datetime(2026, 1, 31, 11, 0, 0, 123456, tzinfo=timezone.utc),
+        "naive": datetime(2026, 1, 31, 11, 0, 0, 123456, tzinfo=UTC),
         "clock": "12:30:00",
         "doc": '{"a": [1,  2]}',
         "docb": '{"a": 1}',
@@ -245,7 +245,7 @@ def test_types_of_postgresql_are_spark_types(postgres):
         "raw": b"\x00\xff",
         "numbers": [1, None, 3],
         "names": ["a", "b"],
-        "times": [datetime(2026, 1, 31, 12, tzinfo=timezone.utc)],
+        "times": [datetime(2026, 1, 31, 12, tzinfo=UTC)],
         "address": "10.0.0.1/32",
         "took": "1 day",
     }
@@ -338,7 +338,7 @@ def test_a_query_of_postgresql_has_its_columns_types(postgres):
     assert batches[0] == [
         {
             "id": 1,
-            "When": datetime(2026, 1, 1, tzinfo=timezone.utc),
+            "When": datetime(2026, 1, 1, tzinfo=UTC),
             "tags": ["x"],
             "price": Decimal("1.500000000000000000"),
             "note": "a:b %",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
 import pyarrow as pa
@@ -23,7 +23,7 @@ EVERY_TYPE = (
     "o MAP<STRING, DATE>, p STRUCT<x: INT, y: ARRAY<STRUCT<z: STRING>>>, q DECIMAL(38,4), r MAP<BOOLEAN, INT>"
 )
 MESSY = {"lateShare": 0.1, "duplicateShare": 0.2, "nullShare": 0.3, "skew": 1.1, "keys": 50}
-START = datetime(2026, 1, 1, tzinfo=timezone.utc)
+START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def events_of(options, *, schema=None, streams=True):

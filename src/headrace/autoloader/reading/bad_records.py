@@ -18,7 +18,7 @@ from headrace.autoloader.reading.plan import ReadPlan
 from headrace.autoloader.reading.splits import Split
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    from typing import Self
 
 RECORDS, FILES = "bad_records", "bad_files"
 

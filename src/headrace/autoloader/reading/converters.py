@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import date, datetime, timezone, tzinfo
+from datetime import UTC, date, datetime, tzinfo
 from typing import Any
 
 from headrace.autoloader.ddl import JsonType
@@ -67,7 +67,7 @@ class Times:
             return moment(text, self.zone)
         local, named = pattern.read(text)
         try:
-            return local.replace(tzinfo=named or self.zone).astimezone(timezone.utc)
+            return local.replace(tzinfo=named or self.zone).astimezone(UTC)
         except (OverflowError, ValueError) as error:
             raise Misfit(text) from error
 

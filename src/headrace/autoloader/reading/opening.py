@@ -20,7 +20,7 @@ from headrace.autoloader.stores.paths import store_of
 
 if TYPE_CHECKING:
     # Of the worker's start it would be a tenth.
-    from typing_extensions import Self
+    from typing import Self
 
 _CODECS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
 _DEFAULT = Limits()

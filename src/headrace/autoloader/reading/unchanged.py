@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 
 from headrace.autoloader.reading.splits import Split
 from headrace.autoloader.stores.paths import store_of
@@ -50,5 +50,5 @@ def check_unchanged(split: Split) -> None:
 
 
 def _said(size: int, mtime_ns: int) -> str:
-    moment = datetime.fromtimestamp(mtime_ns / _NS, timezone.utc)
+    moment = datetime.fromtimestamp(mtime_ns / _NS, UTC)
     return f"{size} bytes of {moment:%Y-%m-%d %H:%M:%S.%f} UTC"

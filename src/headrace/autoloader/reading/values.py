@@ -11,7 +11,7 @@ import binascii
 import math
 import re
 from collections.abc import Mapping
-from datetime import date, datetime, timedelta, timezone, tzinfo
+from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from decimal import ROUND_HALF_UP, Decimal, InvalidOperation, localcontext
 from functools import cache
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -32,7 +32,7 @@ _TIME = re.compile(
     r"(?:[ T](\d{1,2})(?::(\d{1,2})(?::(\d{1,2})(?:\.(\d*))?)?)?\s*(\S.*)?)?)?)?"
 )
 _OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d{2}))?(?::?(\d{2}))?")
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 # The old names that Spark's zones have too (java.time.ZoneId.SHORT_IDS).
@@ -160,7 +160,7 @@ def moment(text: str, zone: tzinfo) -> datetime:
     """
     local, named = _clock_face(text)
     try:
-        return local.replace(tzinfo=zone_of(named) if named else zone).astimezone(timezone.utc)
+        return local.replace(tzinfo=zone_of(named) if named else zone).astimezone(UTC)
     except (OverflowError, ValueError) as error:
         raise Misfit(text) from error
 
@@ -215,7 +215,7 @@ def zone_of(name: str) -> tzinfo:
     """
     text = zone_name(name)
     if text in ("Z", "UTC", "GMT", "UT"):
-        return timezone.utc
+        return UTC
     match = _OFFSET.fullmatch(text)
     if match:
         hours, minutes, rest = (int(part or 0) for part in match.group(2, 3, 4))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from threading import Lock
 
@@ -150,5 +150,5 @@ class SettingBatchesAside:
 
     def _of(self, batch: Batch) -> OfBatch:
         place = self._place
-        at = datetime.fromtimestamp(place.now(), timezone.utc)
+        at = datetime.fromtimestamp(place.now(), UTC)
         return OfBatch(place.identity, batch.epoch, batch.number, place.update_id, at, self._name, whole=True)

@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -85,7 +85,7 @@ class JdbcSink:
         for one in refused:
             self._refuse(batch, one)
         self.guard.before(Point.STAGED)
-        now = datetime.fromtimestamp(self.now(), timezone.utc)
+        now = datetime.fromtimestamp(self.now(), UTC)
 
         def then() -> None:
             if batch.refusals is not None:

@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from threading import Lock
@@ -202,7 +202,7 @@ class SinkTarget:
         place = self._place
         if not refused and not refused_of_batch(place.folder, epoch, batch_id):
             return
-        at = datetime.fromtimestamp(self._now(), timezone.utc)
+        at = datetime.fromtimestamp(self._now(), UTC)
         with place.storing:
             self._refused[name, epoch, batch_id] = len(refused)
             total = sum(self._refused.values())
