@@ -62,7 +62,9 @@ def signed():
 
 @dp.table
 def planned():
-    return spark.readStream.table("landing").select(F.raise_error(F.concat(F.lit(token), F.lit(key), "a")).alias("s"))
+    return spark.readStream.table("landing").select(
+        F.raise_error(F.concat(F.lit(token), F.lit(key), "a")).cast("string").alias("s")
+    )
 
 
 @dp.append_flow(target="posted")

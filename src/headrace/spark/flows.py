@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 from collections.abc import Iterable, Sequence
 
 from headrace.plan.steps import FlowStep, TableStep
@@ -16,6 +17,8 @@ from headrace.spark.surroundings import Surroundings
 
 # How long the end of an update waits for a flow that was told to stop.
 _CLOSE_PATIENCE_S = 15.0
+# Between the report of a flow's end and the end of its work.
+_MOMENT_S = 0.5
 
 
 class ThreadedFlows:
@@ -54,9 +57,9 @@ class ThreadedFlows:
 
         def run() -> None:
             running.run()
-            close_idle_connections(self._around.session)
             # The thread itself takes a while to end: py4j closes its connection then.
             ended.set()
+            close_idle_connections(self._around.session)
 
         thread = threading.Thread(target=run, name=f"flow {step.flow.name} #{attempt}", daemon=True)
         self._threads[step.flow.name], self._ended[step.flow.name] = thread, ended
@@ -108,7 +111,7 @@ class ThreadedFlows:
     def close(self) -> None:
         """Leave nothing running: called when the update is over, however it ended."""
         # Flows first: one that still runs may ask for maintenance, and must not go on while that is waited for.
-        if not all(ended.is_set() for ended in self._ended.values()):
+        if not self._all_ended():
             self.abandon()
             self._interrupt()
             for thread in self._threads.values():
@@ -117,6 +120,11 @@ class ThreadedFlows:
         # Those of the flows that ended last were used since the last call.
         for _ in range(2):
             close_idle_connections(self._around.session)
+
+    def _all_ended(self) -> bool:
+        """Whether no flow runs any more; one whose end was reported takes a moment to say so."""
+        deadline = time.monotonic() + _MOMENT_S
+        return all(ended.wait(max(deadline - time.monotonic(), 0.0)) for ended in self._ended.values())
 
     def _interrupt(self) -> None:
         for flow, thread in self._threads.items():
