@@ -49,6 +49,12 @@ query.awaitTermination()
 """
 
 
+@pytest.mark.long(
+    guard=(
+        "tests/unit/scripts/test_checkpoints.py::test_it_goes_on_with_its_own_when_a_stream_is_started_again",
+        "tests/spark/test_script_files.py::test_streams_that_read_each_other_are_ended_when_none_has_anything_left",
+    )
+)
 def test_a_script_goes_on_with_its_tables_and_streams_when_it_runs_again(tmp_path):
     (tmp_path / "script.py").write_text(SCRIPT)
     (tmp_path / "factors.py").write_text("def factor():\n    return 10\n")
@@ -73,6 +79,12 @@ def test_the_users_traceback_and_one_error_are_shown_when_a_query_fails(tmp_path
     assert 'broken.py", line 2, in deliver' in done.stderr
 
 
+@pytest.mark.long(
+    guard=(
+        "tests/spark/test_script_files.py::test_streams_without_end_are_ended_after_the_time_that_was_given",
+        "tests/unit/cli/test_signals.py::test_sigterm_is_an_interrupt_from_the_first_line_on",
+    )
+)
 def test_streams_without_end_are_done_when_a_service_manager_ends_them(tmp_path):
     (tmp_path / "endless.py").write_text(ENDLESS)
     command = (PROGRAM, "--output", "json", "exec", "endless.py")

@@ -42,7 +42,7 @@ def can_mount() -> bool:
     ("left_kib", "code"),
     [
         (0, "STORAGE.FULL"),
-        (150, "EVENTS.NOT_WRITTEN"),
+        pytest.param(150, "EVENTS.NOT_WRITTEN", marks=pytest.mark.long(guard="its other cases")),
         pytest.param(300, "EVENTS.NOT_WRITTEN", marks=pytest.mark.long(guard="its other cases")),
     ],
 )

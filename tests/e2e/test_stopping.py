@@ -106,6 +106,12 @@ def test_given_sigterm_when_a_continuous_update_runs_then_it_ends_well_and_nothi
     assert totals(shop) == WHOLE
 
 
+@pytest.mark.long(
+    guard=(
+        "tests/unit/engine/test_lease.py::test_a_second_holder_is_refused_and_the_first_named_when_the_lease_is_held",
+        "tests/unit/cli/test_verbs.py::test_exit_code_says_what_went_wrong",
+    )
+)
 def test_given_an_update_that_runs_when_another_starts_then_it_exits_3_and_names_the_holder(shop: Path) -> None:
     update = started(shop, "--continuous")
     wait_until_in(shop, "revenue_by_day", FlowState.IDLE)
