@@ -31,7 +31,7 @@ Row = Mapping[str, Any]
 
 
 def status(context: typer.Context) -> None:
-    """Show the last update, its flows, what was set aside, and what is inactive; exits with 1 unless it is well."""
+    """Show the last update, its flows, quarantined rows and inactive tables; exits with 1 if it failed or was lost."""
     invocation = invocation_of(context)
     reader = invocation.place.reader()
     lease = Path(invocation.place.settings().layout.lease)
