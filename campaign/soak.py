@@ -160,9 +160,9 @@ is what the system counts for the process. A measure is flat when the last quart
 than the second one, or, of threads and files, up to 5 more.
 
 Threads are in pools with bounds. Spark has two of up to 100 threads for its blocks, which end after a minute without
-work. delta-rs, which reads tables in the Python process, takes a thread for each commit behind a table's last
-checkpoint, of which there are up to 100, and ends it after 10 seconds. There are more and more of them until the
-tables have their first checkpoint.
+work. delta-rs, which reads tables in the Python process, starts a thread for each commit after a table's last
+checkpoint (at most 100 commits) and ends it after 10 seconds. Their number grows until the tables have their first
+checkpoint.
 
 This run took **{minutes} minutes** on a machine of {cores} cores, which other work shared.
 """
