@@ -108,7 +108,7 @@ class Ledger:
         return ledger
 
     def _check_id(self, *, writes: bool) -> None:
-        """Refuse another ledger under this one's name; one of version 0.1 does not say which it is, and is told."""
+        """Refuse another ledger under this one's name. A ledger of version 0.1 has no id, and gets one."""
         said = self.about(_ID)
         if said is None and writes:
             self.note(_ID, self.id)

@@ -78,7 +78,7 @@ def check_whole(connection: sqlite3.Connection, file: Path) -> set[str]:
     Raises:
         PipelineError: ``AUTO_LOADER.LEDGER_DAMAGED``: it is empty, was cut off, or is something else.
     """
-    # Reads the first page, and compares what it says of the file with what is there.
+    # Reads the first page and compares its page count with the size of the file.
     names = {name for (name,) in connection.execute("select name from sqlite_master where type = 'table'")}
     missing = {"about", "folders", "files", "commits"} - names
     if missing:

@@ -84,7 +84,9 @@ def _committed(stores: FlowStores) -> int | None:
         return None
     query_id = query_id_of(stores.checkpoint)
     known = [table.transaction_version(name) for name in (stores.transaction, query_id) if name is not None]
-    return max(newest_seeded(stores.checkpoint), *(NONE if version is None else version for version in known))
+    newest = max(newest_seeded(stores.checkpoint), *(NONE if version is None else version for version in known))
+    # Where the record does not name the pipeline, it may have had another name, and its transactions another id.
+    return None if newest == NONE and not stores.record.pipeline else newest
 
 
 def _own_tables(stores: FlowStores) -> list[KnownTable]:

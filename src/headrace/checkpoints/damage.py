@@ -14,7 +14,6 @@ from pathlib import Path
 
 from headrace.checkpoints.offsets import newest_batches
 
-_FOLDERS = ("offsets", "commits")
 # Hadoop's sums: a magic number, how many bytes each sum is of, the sums.
 _MAGIC, _NUMBER_BYTES = b"crc\0", 4
 

@@ -61,7 +61,8 @@ class StoredRecords:
         """A flow's record, or a fresh one where it is lost or unreadable, in the epoch that the event log knows."""
         record = self.record(flow)
         if record is None or record.unreadable:
-            record = self._first_record(flow)[0]
+            first, ran = self._first_record(flow)
+            record = first if ran else replace(first, pipeline=self._pipeline_id)
         named = replace(record, flow=flow.name, dataset=str(flow.target), mode=flow.mode.value)
         return replace(named, identity=record.identity or record.flow or flow.name)
 
@@ -72,7 +73,7 @@ class StoredRecords:
 
     def transaction(self, record: FlowRecord) -> str:
         """The application id that a flow commits under in the epoch of its record."""
-        return transaction_id(self._pipeline_id, record.identity, record.epoch)
+        return transaction_id(record.pipeline or self._pipeline_id, record.identity, record.epoch)
 
     def checkpoint(self, flow: GraphFlow, epoch: int) -> Path:
         """Where a flow's checkpoint of an epoch lies."""

@@ -128,7 +128,7 @@ def _stores(
         record=record,
         file=flow.file,
         tables=tables_of(layout, naming, flow.dataset),
-        transaction=transaction_id(pipeline_id, record.identity, record.epoch),
+        transaction=transaction_id(record.pipeline or pipeline_id, record.identity, record.epoch),
         logged=known,
         ran=flow.ran or known is not None,
     )

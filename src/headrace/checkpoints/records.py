@@ -43,7 +43,8 @@ class FlowRecord:
     epoch, by a name that nothing else in the world has; empty before the first batch. ``left`` are the versions in
     which the flow left its own tables when it last ended, each by what it is: the target, its quarantine, its memory.
     Later an earlier version is a restored copy. ``unreadable`` says what is wrong with a file that is no record:
-    nothing is known of the flow then, and it does not run.
+    nothing is known of the flow then, and it does not run. ``pipeline`` is the pipeline's id in the flow's
+    transactions, which a new name of the pipeline does not change; empty in records of version 0.1.
     """
 
     epoch: int = 0
@@ -69,6 +70,7 @@ class FlowRecord:
     delivery: str = ""
     left: Mapping[str, TableVersion] = field(default_factory=dict)
     unreadable: str = ""
+    pipeline: str = ""
 
     def cleared(self, epoch: int, *, cut: bool) -> FlowRecord:
         """The record of a flow whose table was cleared: nothing is read yet in the new epoch.
@@ -89,6 +91,7 @@ class FlowRecord:
             mode=self.mode,
             identity=self.identity,
             formerly=self.formerly,
+            pipeline=self.pipeline,
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -117,6 +120,7 @@ class FlowRecord:
             "snapshot": None if self.snapshot is None else self.snapshot.to_json(),
             "delivery": self.delivery,
             "left": _versions_json(self.left),
+            "pipeline": self.pipeline,
         }
 
 
@@ -169,6 +173,7 @@ def _from_json(raw: Any) -> FlowRecord:
         snapshot=Begun.from_json(raw["snapshot"]) if raw.get("snapshot") else None,
         delivery=str(raw.get("delivery", "")),
         left=_versions_from(raw.get("left", {})),
+        pipeline=str(raw.get("pipeline", "")),
     )
 
 

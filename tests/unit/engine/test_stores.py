@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from shutil import copytree, rmtree
 
@@ -113,6 +114,35 @@ def test_the_transaction_may_be_that_of_either_sink(stream):
     without(stream, "offsets/2", "commits/2")
 
     assert (agrees, stream.code) == (None, "FLOW.CHECKPOINT_OLD")
+
+
+def test_a_pipeline_that_gets_another_name_goes_on(tmp_path, make):
+    """A pipeline's id follows from its name."""
+
+    def named(pipeline):
+        return StoredState(StorageLayout(str(tmp_path)), Naming(), pipeline, lambda: 0.0, lambda *_: None)
+
+    stream = Stream(tmp_path, make)
+    write_record(stream.file, replace(named("p").progress_of(stream.flow), started_at=1.0))
+    stream.plans(0)
+    stream.commits(0, transaction_id("p", "s", 0))
+    renamed = named("other")
+    goes_on = renamed.contradiction(stream.flow)
+    rmtree(stream.table)
+    stream.commits(0, "somebody's")
+
+    assert goes_on is None
+    assert renamed.transaction(renamed.progress_of(stream.flow)) == transaction_id("p", "s", 0)
+    assert renamed.contradiction(stream.flow).code == "FLOW.TABLE_OLD"
+
+
+def test_a_record_that_does_not_name_its_pipeline_may_be_of_one_with_another_name(tmp_path, make):
+    stream = Stream(tmp_path, make)
+    stream.record()
+    stream.plans(0)
+    stream.commits(0, transaction_id("earlier", "s", 0))
+
+    assert stream.code is None
 
 
 def test_a_table_that_was_copied_back_is_older_than_the_checkpoint(stream, tmp_path):

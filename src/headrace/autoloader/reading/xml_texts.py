@@ -59,7 +59,7 @@ class _Finder:
 
     def __init__(self, tag: str, most: int) -> None:
         self._most = most
-        # Letters that were let go of, and the row that is too long, as far as it is known.
+        # Characters that were discarded, and the known part of the row that is too long.
         self._gone = 0
         self._long: LongRecord | None = None
         name = re.escape(tag)

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from signal import SIGURG
 
-# Of Linux alone. F_SETSIG, which Python's fcntl does not name, is the signal that a broken lease is told by.
+# Linux only. F_SETSIG, which Python's fcntl lacks, sets the signal that reports a broken lease.
 _LEASE, _SET_SIGNAL = getattr(fcntl, "F_SETLEASE", None), 10
 # File systems whose server, and not the kernel, grants leases: these may refuse one although nobody writes.
 _REMOTE = frozenset({"9p", "afs", "ceph", "cifs", "lustre", "nfs", "nfs4", "smb3", "smbfs"})
