@@ -70,7 +70,12 @@ def batches_of(stores: FlowStores) -> KnownBatches:
         planned = done = NONE if record.snapshot is None else record.snapshot.number
     else:
         planned, done = (NONE if newest is None else newest for newest in newest_batches(stores.checkpoint))
+        done = max(done, planned - 1)
     committed = _committed(stores)
+    if stores.mode.streams:
+        # An update may run meanwhile: what is done is read before the table, and what is planned after it.
+        again, _ = newest_batches(stores.checkpoint)
+        planned = planned if again is None else max(planned, again)
     if stores.mode is Mode.SNAPSHOT and committed is not None:
         # A snapshot that changes nothing is no commit.
         committed = max(committed, done)

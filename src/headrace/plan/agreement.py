@@ -25,7 +25,7 @@ class KnownBatches:
         epoch: in which the flow's record says that it is.
         newest_epoch: in which the event log has a batch of it.
         planned: whose positions the checkpoint has.
-        done: that the checkpoint says is done.
+        done: that is done; every batch before the newest planned one is, as Spark goes on from there.
         committed: that is in the table; None where nothing can be told, as for a sink.
         told: by others, each by its name: a sink's note, the event log.
     """
@@ -90,11 +90,10 @@ def contradiction(batches: KnownBatches, tables: Iterable[KnownTable] = ()) -> C
         return Contradiction(
             "FLOW.CHECKPOINT_OLD", {"ahead": f"{store} has batch {newest}", "planned": _batch(batches.planned)}
         )
-    needed = batches.planned if batches.done == batches.planned else batches.planned - 1
-    if batches.committed is not None and batches.committed < needed:
+    if batches.committed is not None and batches.committed < batches.done:
         said = {
             "known": f"the target has {_batch(batches.committed)} of it",
-            "needed": f"the checkpoint is at batch {needed}",
+            "needed": f"the checkpoint is at batch {batches.done}",
         }
         return Contradiction("FLOW.TABLE_OLD", said)
     for table in tables:

@@ -56,7 +56,7 @@ class Stores:
 
     def contradiction(self):
         return contradiction(
-            KnownBatches(0, 0, self.planned, self.done, self.table[0], {"the event log": self.logged}),
+            KnownBatches(0, 0, self.planned, max(self.done, self.planned - 1), self.table[0], {"the log": self.logged}),
         )
 
 

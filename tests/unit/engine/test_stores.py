@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
+from headrace.checkpoints import agreement
 from headrace.checkpoints.damage import damage_of
 from headrace.checkpoints.flow_records import transaction_id
 from headrace.checkpoints.freshness import StoredState
@@ -338,3 +339,16 @@ def test_a_record_that_cannot_be_read_is_set_aside_and_the_checkpoints_tell_the_
     repair(stream.health(), "now")
 
     assert (stream.state.record(stream.flow), stream.state.progress_of(stream.flow).epoch) == (None, 3)
+
+
+def test_a_batch_that_is_planned_and_written_during_the_comparison_is_no_contradiction(stream, monkeypatch):
+    opened = agreement.open_table
+
+    def meanwhile(path):
+        stream.plans(2, done=False)
+        stream.commits(2)
+        return opened(path)
+
+    monkeypatch.setattr(agreement, "open_table", meanwhile)
+
+    assert stream.code is None

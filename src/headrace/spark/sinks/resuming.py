@@ -81,6 +81,7 @@ def _check_notes(
     """
     checkpoint = around.state.checkpoint(flow, record.epoch)
     planned, done = (NONE if newest is None else newest for newest in newest_batches(checkpoint))
+    done = max(done, planned - 1)
     # A batch without rows need not wait, and one that was set aside never comes: then a gap says nothing.
     policy = around.on_failing_rows.with_confs(flow.flow.spark_conf)
     spared = policy.whole_batches or failing_rows_kept(around.state.record_file(flow).parent)
