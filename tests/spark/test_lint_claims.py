@@ -161,6 +161,17 @@ FIXED = [
             "ontinuous",
         ),
         ("continuous-trigger", f"rates.writeStream.foreachBatch(print){CONTINUOUS}.start()", "not supported with cont"),
+        *(
+            ("missing-path", f"{reads}.load()", "'path' is not specified")
+            for reads in (
+                *('spark.readStream.format("delta")', 'spark.readStream.format("text")', 'spark.read.format("delta")'),
+            )
+        ),
+        (
+            "missing-path",
+            'import headrace\nspark.readStream.format("cloudFiles").load()',
+            "path of Auto Loader is None",
+        ),
         ("missing-schema", 'spark.readStream.csv("{folder}/rows")', "Schema must be specified"),
         ("missing-schema", 'spark.readStream.format("parquet").load("{folder}/rows")', "Schema must be specified"),
         ("create-data-frame-column", 'made = [(1, F.now())]\nspark.createDataFrame(made, ["a", "b"])', "PySpark"),

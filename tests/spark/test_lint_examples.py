@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -41,6 +42,7 @@ FAILS = {
     "global-session-in-foreach-batch": "TABLE_OR_VIEW_NOT_FOUND",
     "merge-several-rows": "DELTA_MULTIPLE_SOURCE_ROW_MATCHING_TARGET_ROW_IN_MERGE",
     "changed-source": "DELTA_SOURCE_TABLE_IGNORE_CHANGES",
+    "missing-path": "'path' is not specified",
     "missing-schema": "Schema must be specified when creating a streaming source",
     "create-data-frame-column": "CANNOT_INFER_TYPE_FOR_FIELD",
     "status-keys": "KeyError: 'id'",
@@ -149,6 +151,7 @@ PASSES = {
     "global-session-in-foreach-batch": (lambda ran: ran.names["seen"], [10]),
     "merge-several-rows": (lambda ran: ran.session.table("lint_merged").count(), 5),
     "changed-source": (lambda ran: ran.rows("copy"), [1, 2]),
+    "missing-path": (lambda ran: ran.names["orders"].isStreaming, True),
     "missing-schema": (lambda ran: ran.names["orders"].isStreaming, True),
     "create-data-frame-column": (lambda ran: ran.names["batches"].first().processed_at is not None, True),
     "status-keys": (lambda ran: ran.names["query"].id is not None, True),
@@ -265,16 +268,37 @@ def options_of(frame):
     return frame._jdf.queryExecution().analyzed().relation().jdbcOptions().parameters()
 
 
-def test_a_pipeline_starts_its_streams_itself(project, run, tmp_path):
-    texts = (below(tmp_path, example("stream-started-in-pipeline", kind)) for kind in ("failing", "passing"))
-    failing, passing = (project(text) for text in texts)
+@pytest.mark.parametrize(
+    ("rule_id", "code"),
+    [
+        ("stream-started-in-pipeline", "FLOW.ACTION"),
+        ("changes-into-query", "CDC.NOT_ALONE"),
+        ("statement-in-file", "FILE.SQL_NOT_QUERY"),
+    ],
+)
+def test_what_a_pipeline_refuses_is_named_when_it_is_checked(project, run, tmp_path, rule_id, code):
+    failing, passing = (project(below(tmp_path, example(rule_id, kind))) for kind in ("failing", "passing"))
 
     with pytest.raises(Problems) as raised:
         failing.project.validate()
-    found = passing.project.validate()
+    passing.project.validate()
 
-    assert [error.code for error in raised.value] == ["FLOW.ACTION"]
-    assert "orders" in found.describe()
+    assert [error.code for error in raised.value] == [code]
+
+
+def test_a_client_of_kafka_wants_kerberos_unless_a_mechanism_is_named(run):
+    options = {
+        kind: dict(re.findall(r'option\("kafka\.([a-z.]+)", f?["\'](.+)["\']\)', example("kafka-mechanism", kind)))
+        for kind in ("failing", "passing")
+    }
+    clients = run("pass").session._jvm.org.apache.kafka.clients.admin.AdminClient
+    login = "org.apache.kafka.common.security.plain.PlainLoginModule required username='a' password='b';"
+
+    with pytest.raises(Exception, match="No serviceName defined") as raised:
+        clients.create({**options["failing"], "sasl.jaas.config": login})
+    clients.create({**options["passing"], "sasl.jaas.config": login}).close()
+
+    assert "Failed to create new KafkaAdminClient" in str(raised.value)
 
 
 def test_a_source_of_the_vendor_is_there_once_headrace_brings_it(run, tmp_path):
@@ -296,7 +320,13 @@ def test_a_source_of_the_vendor_is_there_once_headrace_brings_it(run, tmp_path):
 
 def test_every_rule_is_run():
     special = {"foreach-batch-not-idempotent", "missing-broadcast", "secret-in-text"}
-    special |= {"stream-started-in-pipeline", "vendor-source"}
+    special |= {
+        "stream-started-in-pipeline",
+        "changes-into-query",
+        "statement-in-file",
+        "kafka-mechanism",
+        "vendor-source",
+    }
     # This one says nothing about Spark.
     said = {rule.id for rule in RULES} - {"unused-suppression"}
 

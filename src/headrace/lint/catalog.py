@@ -13,6 +13,7 @@ from headrace.lint.families import (
     joins,
     merges,
     operations,
+    pipelines,
     platform,
     precedence,
     sources,
@@ -38,6 +39,7 @@ RULES: tuple[Rule, ...] = (
     *joins.RULES,
     *watching.RULES,
     *precedence.RULES,
+    *pipelines.RULES,
     *platform.RULES,
     SUPPRESSION,
 )

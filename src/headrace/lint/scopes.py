@@ -90,7 +90,7 @@ def imported(statement: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, Valu
 def bound_names(tree: ast.AST, *, within_functions: bool = True) -> frozenset[str]:
     """Every name that a program binds, and those of Python itself; without functions, those of the module alone."""
     found = set(dir(builtins))
-    for node in _walked(tree, within_functions=within_functions):
+    for node in walked(tree, within_functions=within_functions):
         match node:
             case ast.Name(id=name, ctx=ast.Store() | ast.Del()) | ast.arg(arg=name):
                 found.add(name)
@@ -105,7 +105,8 @@ def bound_names(tree: ast.AST, *, within_functions: bool = True) -> frozenset[st
     return frozenset(found)
 
 
-def _walked(tree: ast.AST, *, within_functions: bool) -> Iterator[ast.AST]:
+def walked(tree: ast.AST, *, within_functions: bool) -> Iterator[ast.AST]:
+    """Every part of a tree; without functions, what runs when the module is loaded, but for classes."""
     waiting = [tree]
     while waiting:
         node = waiting.pop()

@@ -6,7 +6,7 @@ import ast
 import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 from headrace.errors import PipelineError
@@ -24,13 +24,17 @@ STANDS_FOR_VALUE = "headrace_value"
 
 @dataclass(frozen=True)
 class Sql:
-    """A statement (``whole``) or an expression; ``within`` is the program that hands it to Spark, by ``call``."""
+    """A statement (``whole``) or an expression.
+
+    ``within`` is the program that hands it to Spark, by ``call``; ``beside`` are all statements of a file of SQL.
+    """
 
     tokens: tuple[Token, ...]
     spans: tuple[Span, ...]
     whole: bool = True
     within: Program | None = None
     call: ast.Call | None = None
+    beside: Sequence[Sql] = field(default=(), compare=False, repr=False)
 
     def at(self, index: int) -> Span:
         """The place of a piece."""
@@ -60,12 +64,13 @@ def statements_of(text: Text, name: str) -> tuple[tuple[Sql, ...], PipelineError
     code = text.code
     starts = [0, *(match.end() for match in re.finditer("\n", code))]
     statements, problem = read_statements(code, name)
-    found = []
+    found: list[Sql] = []
     position = 0
     for statement in statements:
         begin = code.index(statement.text, position)
         position = begin + len(statement.text)
-        found.append(Sql(statement.tokens, tuple(_span(starts, begin, token) for token in statement.tokens)))
+        spans = tuple(_span(starts, begin, token) for token in statement.tokens)
+        found.append(Sql(statement.tokens, spans, beside=found))
     if problem is not None and problem.location is not None:
         problem = PipelineError(problem.code, location=text.place(problem.location.line), **problem.params)
     return tuple(found), problem

@@ -11,6 +11,11 @@ from headrace.lint.catalog import RULES
 from headrace.lint.linting import lint_text
 
 SOURCE = 'orders = spark.readStream.schema("id INT").json("/data/orders")\n'
+LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+SASL = (
+    f"jaas = f'{LOGIN} username={{name}};'\nspark.readStream.format('kafka').option('subscribe', 't')"
+    ".option('kafka.security.protocol', 'SASL_PLAINTEXT').option('kafka.sasl.jaas.config', jaas)"
+)
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
@@ -53,6 +58,15 @@ def test_the_texts_of_a_rule_are_worded_like_the_others(rule):
         ("change-types", "orders.where(orders._change_type.isin('delete', 'upsert'))"),
         ("ignore-changes", "spark.readStream.options(ignoreChanges=True).table('t')"),
         ("missing-schema", "spark.readStream.csv('/x')"),
+        ("missing-path", "import headrace\nspark.readStream.format('cloudFiles').load()"),
+        ("missing-path", "spark.readStream.load(format='text')"),
+        ("missing-path", "spark.read.format('delta').option('versionAsOf', 1).load()"),
+        ("kafka-mechanism", SASL + ".load()"),
+        ("kafka-mechanism", SASL.replace("readStream", "read") + ".load()"),
+        ("changes-into-query", "@dp.table(name='t')\ndef f(): ...\ndlt.apply_changes('T', 's', ['id'], 'id')"),
+        ("changes-into-query", "@dp.materialized_view\ndef t(): ...\ndp.create_auto_cdc_flow(target='t')"),
+        ("statement-in-file", "@dp.table\ndef u(): ...\nspark.sql('INSERT INTO t VALUES (1)')"),
+        ("statement-in-file", "@dp.table\ndef u(): ...\nfor n in (1, 2):\n    spark.sql(f'DROP TABLE t{n}')"),
         ("vendor-source", "spark.readStream.format('eventhubs').load()"),
         ("vendor-source", "spark.readStream.format('pubsub').load()"),
         ("create-data-frame-column", "spark.createDataFrame([{'at': F.current_timestamp()}])"),
@@ -111,6 +125,22 @@ def test_a_rule_finds_its_other_forms_too(found, rule_id, text):
         SOURCE + "orders.join(spark.table('bigger'), 'id').join(spark.table('enlarged'), 'id')",
         "spark.read.option('password', 'password').load()",
         "spark.readStream.text('/x')",
+        "spark.readStream.format('rate').load()",
+        "spark.readStream.format('text').option('path', '/x').load()",
+        "spark.readStream.format('delta').options(**options).load()",
+        "spark.readStream.format(form).load()",
+        "spark.readStream.load()",
+        SASL + ".option('kafka.sasl.mechanism', 'PLAIN').load()",
+        SASL + ".option('kafka.sasl.kerberos.service.name', 'kafka').load()",
+        SASL + ".options(**options).load()",
+        SASL.replace("plain.PlainLoginModule", "kerberos.Krb5LoginModule") + ".load()",
+        SASL.replace(".option('kafka.sasl.jaas.config', jaas)", "") + ".load()",
+        SASL.replace("SASL_PLAINTEXT", "SSL") + ".load()",
+        "dp.create_streaming_table('t')\ndp.create_auto_cdc_flow('t', 's', ['id'], 'id')",
+        "@dp.table\ndef u(): ...\ndp.create_auto_cdc_flow('t', 'u', ['id'], 'id')",
+        "@dp.table\ndef u(): ...\nspark.sql('SELECT 1')",
+        "@dp.table\ndef u(): ...\ndef prepare():\n    spark.sql('DROP TABLE t')",
+        "spark.sql('DROP TABLE t')",
         "spark.readStream.schema(schema).csv('/x')",
         "spark.conf.set('spark.sql.streaming.schemaInference', 'true')\nspark.readStream.json('/x')",
         "spark.conf.set('spark.sql.shuffle.partitions', partitions)",
@@ -284,3 +314,18 @@ def test_every_example_is_python_that_can_be_read():
     for rule in RULES:
         ast.parse(rule.failing)
         ast.parse(rule.passing)
+
+
+@pytest.mark.parametrize(
+    ("made", "lines"),
+    [
+        ("CREATE STREAMING TABLE t AS SELECT * FROM STREAM s", [2]),
+        ("CREATE MATERIALIZED VIEW IF NOT EXISTS t AS SELECT 1", [2]),
+        ("CREATE STREAMING TABLE t", []),
+        ("CREATE STREAMING TABLE u AS SELECT * FROM STREAM s", []),
+    ],
+)
+def test_changes_in_sql_go_into_no_table_that_a_statement_of_the_file_gives_a_query(found, made, lines):
+    flow = "CREATE FLOW f AS AUTO CDC INTO T FROM STREAM s KEYS (id) SEQUENCE BY at"
+
+    assert [line for rule, line in found(f"{made};\n{flow};", ".sql") if rule == "changes-into-query"] == lines

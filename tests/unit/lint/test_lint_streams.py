@@ -215,7 +215,7 @@ def test_the_name_of_a_file_is_a_column_only_where_the_files_are_read(frame, beg
     ("source", "ready"), [("cloudFiles", True), ("kinesis", True), ("pubsub", False), ("pulsar", False)]
 )
 def test_only_what_headrace_brings_is_told_to_come_from_it(source, ready):
-    text = f'spark.readStream.format("{source}").load()'
+    text = f'spark.readStream.format("{source}").load("/x")'
 
     (plain,) = lint_text(text, ".py", "a.py").findings
     within = lint_text(text, ".py", "a.py", in_project=True).findings

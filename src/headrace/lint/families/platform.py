@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from headrace.lint.methods import named
 from headrace.lint.program import Program
 from headrace.lint.rules import Hit, rule
-from headrace.lint.scopes import of_pipelines
 from headrace.lint.secrets import secrets_in
 from headrace.lint.sql_pieces import Sql
 from headrace.lint.values import Bound, Conf, Literal, Step, text_of
@@ -118,26 +117,6 @@ def _secrets(program: Program) -> Iterator[Hit]:
         yield Hit(program.at(secret.node), f'a secret is written into {secret.kind} "{secret.name}"')
 
 
-def _in_pipeline(program: Program) -> Iterator[Hit]:
-    datasets = {
-        function
-        for function in program.nodes
-        if isinstance(function, ast.FunctionDef) and any(_declares(program, node) for node in function.decorator_list)
-    }
-    if not datasets:
-        return
-    for started in program.facts.started:
-        if started.function is None or started.function in datasets:
-            message = "a pipeline starts its streams itself"
-            yield Hit(
-                program.at_name(started.step.node), message, f"return {program.source(started.writer.node.value)}"
-            )
-
-
-def _declares(program: Program, node: ast.expr) -> bool:
-    return bool(of_pipelines(program.value(node.func if isinstance(node, ast.Call) else node)))
-
-
 RULES = (
     rule("vendor-setting", _settings),
     rule("fixed-setting", _fixed),
@@ -145,5 +124,4 @@ RULES = (
     rule("vendor-name", _names),
     rule("vendor-system-table", sql=_system),
     rule("secret-in-text", _secrets),
-    rule("stream-started-in-pipeline", _in_pipeline),
 )

@@ -6,13 +6,26 @@ import ast
 import sys
 from collections.abc import Iterator
 
-from headrace.lint.methods import named
+from headrace.lint.methods import FILES, named
 from headrace.lint.program import Program
 from headrace.lint.rules import Hit, rule
 from headrace.lint.scopes import FUNCTIONS
 from headrace.lint.sql_pieces import Sql, sql_in
 from headrace.lint.sql_streams import name_at
-from headrace.lint.values import Frame, Imported, Reader, Record, Several, Step, Value, opaque, option_of, said, text_of
+from headrace.lint.values import (
+    Frame,
+    Imported,
+    Reader,
+    Record,
+    Several,
+    Step,
+    Value,
+    Writer,
+    opaque,
+    option_of,
+    said,
+    text_of,
+)
 from headrace.sql.lexer import Kind, unquoted
 
 _CHANGE = "_change_type"
@@ -151,6 +164,37 @@ def _no_schema(program: Program) -> Iterator[Hit]:
             yield Hit(program.at_name(step.node), message, '.schema("id BIGINT, at TIMESTAMP")  # before this')
 
 
+def _no_path(program: Program) -> Iterator[Hit]:
+    for step, owner in program.calls("load"):
+        if not isinstance(owner, Reader) or owner.streaming is None:
+            continue
+        steps = (*owner.steps, step)
+        form = (text_of(said(steps, "format", "format")) or "").lower()
+        # A batch of files without a path is one without rows, where it has a schema.
+        wants = form == "delta" or (owner.streaming and form in (*FILES, "cloudfiles"))
+        if wants and step.given(0, "path") is None and option_of(steps, "path") is None and not opaque(steps):
+            yield Hit(program.at_name(step.node), "nothing says where to read from", '.load("/data/orders")')
+
+
+def _no_mechanism(program: Program) -> Iterator[Hit]:
+    # Without a login module in the text, it is in a file of JAAS, which may be one of Kerberos.
+    if not program.says("LoginModule") or program.says("Krb5LoginModule"):
+        return
+    for step, owner in (*program.calls("load"), *program.calls("save", "start")):
+        if not isinstance(owner, Reader | Writer):
+            continue
+        steps = (*owner.steps, step)
+        protocol = text_of(option_of(steps, "kafka.security.protocol")) or ""
+        form = text_of(said(steps, "format", "format"))
+        if form != "kafka" or not protocol.upper().startswith("SASL_") or opaque(steps):
+            continue
+        given = ("kafka.sasl.mechanism", "kafka.sasl.kerberos.service.name")
+        if option_of(steps, "kafka.sasl.jaas.config") is not None and not any(option_of(steps, n) for n in given):
+            message = f'"{protocol}" without a mechanism means Kerberos (GSSAPI)'
+            instead = '.option("kafka.sasl.mechanism", "PLAIN")  # or "SCRAM-SHA-512", as the login module is'
+            yield Hit(program.at_name(step.node), message, instead)
+
+
 # What is not there, and what there is in its place.
 _VENDOR = {
     "cloudfiles": ("Auto Loader", _SESSION),
@@ -213,6 +257,8 @@ RULES = (
     rule("changed-source", _changed),
     rule("ignore-changes", _ignoring),
     rule("missing-schema", _no_schema),
+    rule("missing-path", _no_path),
+    rule("kafka-mechanism", _no_mechanism),
     rule("vendor-source", _vendor),
     rule("create-data-frame-column", _columns),
 )
