@@ -21,9 +21,9 @@ from campaign.arena import ROOT, Arena, CampaignError, environment, forget
 from campaign.kills import Verdict, hit_all
 from campaign.places import Choice, Shot, Spans, chosen, of_merges, of_states
 from campaign.report import Judged, command, entry, page, stored
-from campaign.soak import grown, soak
+from campaign.soak import Sample, grown, read_samples, soak
 from campaign.soak import page as soak_page
-from campaign.soak import stored as stored_samples
+from campaign.soak import stored as stored_sample
 from campaign.strike import Who
 from campaign.workload import Scenario
 from campaign.zombies import race_all, stop_all
@@ -65,8 +65,8 @@ PROPERTIES = {
         "stores of a flow that are restored, deleted or damaged between updates",
     ),
 }
-# The section that runs one update for long, and how long.
-SOAK, SOAK_MINUTES = "soak", 120.0
+# The section that runs one update for long, how long, and how often it gets a file.
+SOAK, SOAK_MINUTES, FEED_EVERY_S = "soak", 120.0, 1.0
 SOAK_PAGE = PAGE.with_name("long-run.md")
 # Sections whose victims run a project of their own, and the places in it.
 OWN_PLACES: Mapping[str, tuple[Scenario, Callable[[Spans], Iterator[Choice]]]] = {
@@ -90,6 +90,8 @@ class Asked:
     goes_on: bool
     publish: bool
     minutes: float = SOAK_MINUTES
+    feed_every_s: float = FEED_EVERY_S
+    samples: Path | None = None
 
     def count(self, section: str) -> int:
         """How many points of a section there are."""
@@ -106,7 +108,8 @@ class Asked:
         words += ["--point", str(self.point)] if self.point else []
         words += ["--examples", str(self.examples)] if self.examples else []
         words += ["--go-on"] if self.goes_on else []
-        words += ["--minutes", str(self.minutes)]
+        words += ["--minutes", str(self.minutes), "--feed-every", str(self.feed_every_s)]
+        words += ["--samples", str(self.samples)] if self.samples else []
         return [*words, *(["--publish"] if self.publish else [])]
 
 
@@ -153,6 +156,8 @@ def _asked(words: Sequence[str]) -> Asked:
     parser.add_argument("--master", action="append", help=f"may be repeated (default: {' and '.join(MASTERS)})")
     parser.add_argument("--go-on", action="store_true", help="leave out the points that an earlier call has judged")
     parser.add_argument("--minutes", type=float, default=SOAK_MINUTES, help="of the soak (default: 120)")
+    parser.add_argument("--feed-every", type=float, default=FEED_EVERY_S, help="seconds, of the soak (default: 1)")
+    parser.add_argument("--samples", type=Path, help="of a soak that has run, or still runs: judge these, run none")
     parser.add_argument("--publish", action="store_true", help=f"write the results into {PAGE.relative_to(ROOT)}")
     given = parser.parse_args(words)
     sections = tuple(given.only.split(",")) if given.only else tuple(SECTIONS)
@@ -160,7 +165,7 @@ def _asked(words: Sequence[str]) -> Asked:
         parser.error(f"there is no section {', '.join(unknown)}")
     masters = tuple(given.master or MASTERS)
     which = (given.points, given.point, given.examples, given.go_on, given.publish, given.minutes)
-    return Asked(sections, given.seed, masters, *which)
+    return Asked(sections, given.seed, masters, *which, given.feed_every, given.samples)
 
 
 def _section(arena: Arena, section: str, asked: Asked) -> int:
@@ -221,18 +226,26 @@ def _property(section: str, asked: Asked) -> int:
 
 def _soak(asked: Asked) -> int:
     """A long run; how many measures grow."""
-    print(f"\nsoak, {asked.minutes:g} minutes", flush=True)
-    samples = []
-    for sample in soak(WORK / SOAK, asked.minutes, environment()):
-        samples.append(sample)
-        print(f"  {sample}", flush=True)
-    (WORK / f"{SOAK}.jsonl").write_text(stored_samples(samples), encoding="utf-8")
+    samples = _soaked(asked) if asked.samples is None else read_samples(asked.samples)
     if asked.publish:
-        SOAK_PAGE.write_text(soak_page(samples, asked.minutes, os.cpu_count() or 1), encoding="utf-8")
+        SOAK_PAGE.write_text(soak_page(samples, asked.feed_every_s, os.cpu_count() or 1), encoding="utf-8")
     over = grown(samples)
     told = [f"  {name} grows: {before:g}, then {after:g}" for name, (before, after) in over.items()]
     print("\n".join(told) or "  flat")
     return len(over)
+
+
+def _soaked(asked: Asked) -> list[Sample]:
+    """The samples of a long run, which are written to a file as it goes on."""
+    print(f"\nsoak, {asked.minutes:g} minutes", flush=True)
+    samples = []
+    with (WORK / f"{SOAK}.jsonl").open("w", encoding="utf-8") as file:
+        for sample in soak(WORK / SOAK, asked.minutes, environment(), asked.feed_every_s):
+            samples.append(sample)
+            print(f"  {sample}", flush=True)
+            file.write(stored_sample(sample))
+            file.flush()
+    return samples
 
 
 def _store(

@@ -25,12 +25,12 @@ ALLOWED = 1.10
 _FEW = 5.0
 _SAMPLES, _SHORTEST_S = 240, 10.0
 _PATIENCE_S = 300.0
-_FEED_EVERY_S, _ROWS, _KEPT_FILES = 1.0, 200, 50
+_ROWS, _KEPT_FILES = 200, 50
 _TOTAL = re.compile(r"^Total +\d+ +(\d+)", re.MULTILINE)
 SETTINGS = """\
 name: soak
 configuration:
-  pipelines.trigger.interval: 1 second
+  pipelines.trigger.interval: {every_s:g} seconds
 """
 # A table that Delta's own sink writes, one with rules, and one that keeps state.
 TABLES = """\
@@ -100,13 +100,19 @@ def grown(samples: Sequence[Sample]) -> dict[str, tuple[float, float]]:
     }
 
 
-def soak(folder: Path, minutes: float, environ: Mapping[str, str]) -> Iterator[Sample]:
-    """Run the update in *folder*, which is replaced, and look at it as it goes on.
+def soak(folder: Path, minutes: float, environ: Mapping[str, str], feed_every_s: float) -> Iterator[Sample]:
+    """Run the update in *folder*, which is replaced, and sample it as it runs.
+
+    Args:
+        folder: of the project and its storage.
+        minutes: how long it runs.
+        environ: of the update's process.
+        feed_every_s: how often a new file comes, which is also the interval of the flows.
 
     Raises:
         CampaignError: it did not start, or ended by itself.
     """
-    landing = _project(folder)
+    landing = _project(folder, feed_every_s)
     with (folder / "soak.log").open("wb") as log:
         call = [sys.executable, "-m", "headrace", "run", "--continuous"]
         update = subprocess.Popen(call, cwd=folder, env=dict(environ), stdout=log, stderr=log, start_new_session=True)
@@ -117,12 +123,13 @@ def soak(folder: Path, minutes: float, environ: Mapping[str, str]) -> Iterator[S
         while (passed_s := time.monotonic() - began) < minutes * 60:
             if update.poll() is not None:
                 raise CampaignError(f"the update has ended with {update.returncode}, see {folder}/soak.log")
-            fed += 1
-            _feed(landing, fed)
+            if passed_s >= fed * feed_every_s:
+                fed += 1
+                _feed(landing, fed)
             if passed_s >= looked * every_s:
                 looked += 1
                 yield _sample(folder, psutil.Process(update.pid), java, passed_s / 60)
-            time.sleep(_FEED_EVERY_S)
+            time.sleep(min(feed_every_s, 1.0))
     finally:
         update.send_signal(signal.SIGTERM)
         try:
@@ -131,7 +138,7 @@ def soak(folder: Path, minutes: float, environ: Mapping[str, str]) -> Iterator[S
             update.kill()
 
 
-def page(samples: Sequence[Sample], minutes: float, cores: int) -> str:
+def page(samples: Sequence[Sample], feed_every_s: float, cores: int) -> str:
     """The results as a page of Markdown."""
     rows = ["| measure | second quarter | last quarter | ratio | |", "| --- | --- | --- | --- | --- |"]
     over = grown(samples)
@@ -142,27 +149,41 @@ def page(samples: Sequence[Sample], minutes: float, cores: int) -> str:
     curve = [f"| {' | '.join(map(_words, names))} |", f"|{' --- |' * len(names)}"]
     shown = samples[:: max(len(samples) // 20, 1)]
     curve += [f"| {' | '.join(f'{getattr(sample, name):.6g}' for name in names)} |" for sample in shown]
-    return "\n".join((_HEAD.format(minutes=f"{minutes:g}", cores=cores), *rows, "", _CURVE, *curve, ""))
+    return "\n".join(
+        (
+            _HEAD.format(minutes=f"{samples[-1].minute:.0f}", every_s=f"{feed_every_s:g}", cores=cores),
+            *rows,
+            "",
+            _CURVE,
+            *curve,
+            "",
+        )
+    )
 
 
-def stored(samples: Sequence[Sample]) -> str:
-    """The results as JSON, a sample a line."""
-    return "".join(json.dumps(asdict(sample)) + "\n" for sample in samples)
+def stored(sample: Sample) -> str:
+    """A sample as a line of JSON."""
+    return json.dumps(asdict(sample)) + "\n"
+
+
+def read_samples(file: Path) -> list[Sample]:
+    """The samples that a file has, a line each."""
+    return [Sample(**json.loads(line)) for line in file.read_text(encoding="utf-8").splitlines()]
 
 
 _HEAD = """\
 # A long run
 
-Written by `make campaign ARGS="--only soak --minutes N --publish"` (120 minutes unless told otherwise). One continuous
-update of three flows that look for input each second: files into a table, a table with rules and quarantine, and an
-aggregation with a watermark. A file of 200 rows comes each second. The heap is what a forced collection leaves; memory
-is what the system counts for the process. A measure is flat when the last quarter of the run has at most 10 % more
-than the second one, or, of threads and files, up to 5 more.
+Written by `make campaign ARGS="--only soak --minutes N --feed-every S --publish"` (defaults: 120 minutes, 1 second).
+One continuous update of three flows: files into a table, a table with rules and quarantine, and an aggregation with a
+watermark. A file of 200 rows comes every {every_s} s, and the flows have the same trigger interval. The heap is what a
+forced collection leaves; memory is what the system counts for the process. A measure is flat when the last quarter of
+the run has at most 10 % more than the second one, or, of threads and files, up to 5 more.
 
 Threads are in pools with bounds. Spark has two of up to 100 threads for its blocks, which end after a minute without
-work. delta-rs, which reads tables in the Python process, starts a thread for each commit after a table's last
-checkpoint (at most 100 commits) and ends it after 10 seconds. Their number grows until the tables have their first
-checkpoint.
+work. delta-rs, which reads and writes tables in the Python process, starts a thread for each commit after the last
+checkpoint of a table that it opens. While an update goes on it opens the event log alone, whose checkpoints are at most
+25 appends apart.
 
 This run took **{minutes} minutes** on a machine of {cores} cores, which other work shared.
 """
@@ -184,12 +205,12 @@ def _cost(samples: Sequence[Sample]) -> float:
     return (samples[-1].cpu_s - samples[0].cpu_s) / max(batches, 1)
 
 
-def _project(folder: Path) -> Path:
+def _project(folder: Path, every_s: float) -> Path:
     shutil.rmtree(folder, ignore_errors=True)
     landing = folder / "landing"
     landing.mkdir(parents=True)
     (folder / "transformations").mkdir()
-    (folder / "pipeline.yml").write_text(SETTINGS, encoding="utf-8")
+    (folder / "pipeline.yml").write_text(SETTINGS.format(every_s=every_s), encoding="utf-8")
     text = TABLES.replace("{landing}", str(landing))
     (folder / "transformations" / "tables.py").write_text(text, encoding="utf-8")
     _feed(landing, 0)

@@ -13,8 +13,9 @@ from campaign.kills import Verdict
 from campaign.oracle import Picture, differences
 from campaign.places import File, Moment, Pass, Span, chosen, of_merges, of_states
 from campaign.report import Judged, entry, page, stored
-from campaign.soak import Sample, grown
+from campaign.soak import Sample, grown, read_samples
 from campaign.soak import page as soak_page
+from campaign.soak import stored as stored_sample
 from campaign.state import EVENTS, KEEPING, differing, rows_of_slice
 from campaign.strike import Who
 from campaign.victim import Order, Trap
@@ -226,4 +227,15 @@ def test_a_batch_that_costs_more_and_more_is_growth() -> None:
     samples = [replace(sample, cpu_s=float(number**2)) for number, sample in enumerate(soaked())]
 
     assert set(grown(samples)) == {"cpu_s_per_batch"}
-    assert "| cpu s per batch |" in soak_page(samples, 15, 2)
+    assert "| cpu s per batch |" in soak_page(samples, 1, 2)
+
+
+def test_the_page_of_a_long_run_says_how_long_it_took_when_it_is_made_of_stored_samples(tmp_path) -> None:
+    file = tmp_path / "soak.jsonl"
+    file.write_text("".join(map(stored_sample, soaked())), encoding="utf-8")
+
+    page = soak_page(read_samples(file), 12.5, 2)
+
+    assert read_samples(file) == soaked()
+    assert "A file of 200 rows comes every 12.5 s" in page
+    assert "**15 minutes**" in page

@@ -100,10 +100,7 @@ def open_table(path: str, version: int | None = None) -> DeltaTable | None:
     except DeltaError as error:
         reason = str(error).strip().splitlines()[0].rstrip(".")
         raise PipelineError("STORAGE.TABLE_UNREADABLE", path=path, reason=reason) from error
-    newest = commit_file(Path(path), table.version())
-    if newest.is_file() and newest.stat().st_size == 0:
-        # Delta takes it for a commit of nothing, and whatever it held would be missing from then on.
-        raise PipelineError("STORAGE.EMPTY_COMMIT", file=newest)
+    _check_not_empty(commit_file(Path(path), table.version()))
     return table
 
 
@@ -120,11 +117,21 @@ def table_version(path: str) -> TableVersion | None:
 def newest_version(path: str) -> int:
     """The newest version of a table; -1 where there is none.
 
+    Finds it by the names of the commits after the last checkpoint. To open the table, delta-rs would read each of them
+    in a thread of its own.
+
     Raises:
-        PipelineError: STORAGE.TABLE_UNREADABLE.
+        PipelineError: STORAGE.TABLE_UNREADABLE, STORAGE.EMPTY_COMMIT.
     """
-    table = open_table(path)
-    return -1 if table is None else table.version()
+    version = _last_checkpoint(path) or 0
+    if not commit_file(Path(path), version).is_file():
+        # The log has lost commits, or begins with a checkpoint.
+        table = open_table(path)
+        return -1 if table is None else table.version()
+    while commit_file(Path(path), version + 1).is_file():
+        version += 1
+    _check_not_empty(commit_file(Path(path), version))
+    return version
 
 
 def rows_in(table: DeltaTable) -> int:
@@ -207,6 +214,21 @@ def commit_actions(path: str, version: int) -> list[dict[str, Any]] | None:
     except FileNotFoundError:
         return None
     return [json.loads(line) for line in text.split("\n") if line.strip()]
+
+
+def _last_checkpoint(path: str) -> int | None:
+    """The version of the last checkpoint, as the log says; None where it says nothing that can be read."""
+    try:
+        text = (Path(path) / "_delta_log" / "_last_checkpoint").read_text(encoding="utf-8")
+        return int(json.loads(text)["version"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _check_not_empty(commit: Path) -> None:
+    if commit.is_file() and commit.stat().st_size == 0:
+        # Delta takes it for a commit of nothing, and whatever it held would be missing from then on.
+        raise PipelineError("STORAGE.EMPTY_COMMIT", file=commit)
 
 
 def _changes_data(actions: list[dict[str, Any]] | None) -> bool:

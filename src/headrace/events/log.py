@@ -28,8 +28,9 @@ FLUSH_INTERVAL_S = 0.5
 # Above this many files, closing the log puts the small ones together; an update that goes on does so now and then.
 COMPACT_ABOVE_FILES = 64
 COMPACT_EVERY_APPENDS = 500
-# A reader that opens the log reads the commits behind the last checkpoint one by one.
-CHECKPOINT_EVERY_APPENDS = 100
+# Whoever opens the log reads the commits behind the last checkpoint, with delta-rs each in a thread of its own. These
+# threads stay while there is work for some of them.
+CHECKPOINT_EVERY_APPENDS = 25
 
 # Statistics on two columns only: ids are in time order and so skip files for every question, and statistics on all
 # leaves doubled the time of an append. A file that reached the target size is not rewritten by the next compaction.

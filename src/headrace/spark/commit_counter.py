@@ -7,7 +7,7 @@ from typing import Any
 
 from pyspark.sql.streaming.query import StreamingQuery
 
-from headrace.checkpoints.delta_log import commit_file, table_state
+from headrace.checkpoints.delta_log import commit_file, newest_version
 from headrace.events.types import BatchDone
 from headrace.graph.resolved import ResolvedFlow
 from headrace.model.outcome import FlowCounts
@@ -52,14 +52,14 @@ class CommitCounter:
         # After a start, older commits may be gone from the log; from then on the next one has its file.
         if not self._first and not commit_file(Path(path), self.counted_version + 1).exists():
             return
-        state = table_state(path)
-        if state is None or state.version <= self.counted_version:
+        newest = newest_version(path)
+        if newest <= self.counted_version:
             self._first = False
             return
         # Asked before what took how long: of a query that has ended, nothing more will be told.
         ended = self._query is None or not self._query.isActive
         column = rescued_column(self._flow)
-        commits = tuple(stream_commits(path, self._query_id, self.counted_version + 1, state.version, column))
+        commits = tuple(stream_commits(path, self._query_id, self.counted_version + 1, newest, column))
         took_ms = _durations_ms(self._query, commits[0].batch_id) if self._query is not None and commits else {}
         for commit in commits:
             if not ended and commit.batch_id not in took_ms:
@@ -68,7 +68,7 @@ class CommitCounter:
             self._record(commit, took_ms.get(commit.batch_id))
             self.counted_version = commit.version
         self._first = False
-        self.counted_version = state.version
+        self.counted_version = newest
 
     def _record(self, commit: StreamCommit, duration_ms: int | None) -> None:
         # Before a crash, the last batches may have been recorded without the record of this having been stored.

@@ -10,7 +10,7 @@ from typing import Any
 
 from headrace.cdc.feed import MergePath
 from headrace.cdc.merged import WritePath, merged_of
-from headrace.checkpoints.delta_log import commit_actions, literal, open_table, queried
+from headrace.checkpoints.delta_log import commit_actions, literal, newest_version, open_table, queried
 from headrace.model.outcome import ChangeCounts
 from headrace.spark.rescued import rows_with
 
@@ -66,10 +66,7 @@ def version_of_transaction(path: str, app_id: str, txn_version: int) -> int | No
 
 
 def _commit_of(path: str, app_id: str, txn_version: int) -> tuple[int, list[dict[str, Any]]] | None:
-    table = open_table(path)
-    if table is None:
-        return None
-    for version in range(table.version(), -1, -1):
+    for version in range(newest_version(path), -1, -1):
         actions = commit_actions(path, version)
         if actions is None:
             return None
