@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from datetime import date
 from decimal import Decimal
 
 import pytest
 
+from headrace.autoloader.discovery import SETTLED_S
 from headrace.runtime.seam import Point, walk_past
+from headrace.settings.load import load_settings
 from headrace.testing import Crashed, assert_rows, difference
 from headrace.testing.crash import Fuse
+from headrace.testing.folder import ProjectFolder
 from headrace.testing.plugin import pytest_assertrepr_compare
 from headrace.testing.rows import SortedRows
 
@@ -118,3 +122,12 @@ def test_the_plugin_loads_neither_spark_nor_the_engine():
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, encoding="utf-8", check=True)
 
     assert shown.stdout.strip() == "[]"
+
+
+def test_a_file_that_lands_has_settled_so_that_no_update_waits_for_it(tmp_path):
+    (tmp_path / "pipeline.yml").write_text("name: shop\n")
+    folder = ProjectFolder(load_settings(tmp_path / "pipeline.yml", environ={}), copied=False)
+
+    file = folder.land("landing/1.json", [{"id": 1}])
+
+    assert time.time() - file.stat().st_mtime > SETTLED_S

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from headrace.autoloader.discovery import SETTLED_S
 from headrace.model.rows import json_value
 from headrace.settings.settings import Settings
 from headrace.testing.result import rows_at, table_path
 from headrace.testing.rows import SortedRows
+
+# How long ago a file was written that lands in a test: it has settled, and no update waits for it.
+_LANDED_AGO_NS = int(2 * SETTLED_S * 1_000_000_000)
 
 
 class ProjectFolder:
@@ -35,6 +40,8 @@ class ProjectFolder:
     def land(self, path: str, rows: Iterable[Mapping[str, Any] | str]) -> Path:
         """Write a file of JSON lines, whole at once, for sources that read files.
 
+        Its time of change is two seconds ago, so Auto Loader does not wait for it to settle.
+
         Args:
             path: relative to the project. The first file of a test in a folder replaces what the project has there.
             rows: dictionaries, or lines as they are.
@@ -47,6 +54,8 @@ class ProjectFolder:
         lines = [row if isinstance(row, str) else json.dumps(json_value(dict(row))) for row in rows]
         draft = file.with_name(f".{file.name}")
         draft.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        times = draft.stat()
+        os.utime(draft, ns=(times.st_atime_ns, times.st_mtime_ns - _LANDED_AGO_NS))
         draft.replace(file)
         return file
 
