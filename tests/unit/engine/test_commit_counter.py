@@ -1,0 +1,101 @@
+"""The batches that Spark's own Delta sink commits: each is recorded with its own duration."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+
+from headrace.checkpoints.delta_log import commit_file
+from headrace.graph.resolved import Mode
+from headrace.spark.commit_counter import CommitCounter
+
+QUERY_ID = "0b6a3a9c"
+
+
+class Query:
+    """Tells of batches as Spark does: the number of each, and how long it took."""
+
+    def __init__(self):
+        self.isActive = True
+        self.told = []
+        self._jsq = self
+
+    def tell(self, batch_id, duration_ms):
+        self.told.append(SimpleNamespace(batchId=lambda: batch_id, batchDuration=lambda: duration_ms))
+
+    def recentProgress(self):  # noqa: N802 - Spark's name
+        return self.told
+
+
+class Around:
+    """Keeps the events; nothing was counted before."""
+
+    def __init__(self, path):
+        self.events = []
+        self.emit = self.events.append
+        self._path = path
+
+    def table_path(self, _target):
+        return self._path
+
+    def known_counts(self, _flow, _epoch, _batch_id):
+        return None
+
+
+@pytest.fixture
+def made(make, tmp_path):
+    """A counter with its query, a function that commits batches, and one that gives what was recorded of each."""
+    path, query = str(tmp_path / "orders"), Query()
+    around = Around(path)
+    write_deltalake(path, pa.table({"id": pa.array([], pa.int32())}))
+    counter = CommitCounter(around, make.flow("orders", "~raw", mode=Mode.APPEND), 0, QUERY_ID, 0, query)
+
+    def commit(batch_id):
+        info = {"operationParameters": {"queryId": QUERY_ID, "epochId": str(batch_id)}}
+        file = commit_file(Path(path), batch_id + 1)
+        file.write_text(json.dumps({"commitInfo": {"operation": "STREAMING UPDATE", **info}}))
+
+    return counter, query, commit, lambda: [(event.batch_id, event.duration_ms) for event in around.events]
+
+
+def test_each_batch_has_the_duration_that_spark_tells_of_it(made):
+    counter, query, commit, recorded = made
+    for batch_id, duration_ms in enumerate((70, 1200)):
+        commit(batch_id)
+        query.tell(batch_id, duration_ms)
+    # Spark looked again, and found nothing new.
+    query.tell(2, 3)
+
+    counter.count()
+
+    assert recorded() == [(0, 70), (1, 1200)]
+
+
+def test_a_batch_that_spark_has_not_told_of_yet_waits_for_its_duration(made):
+    counter, query, commit, recorded = made
+    commit(0)
+    query.tell(0, 70)
+    commit(1)
+
+    counter.count()
+    before = recorded()
+    query.tell(1, 1200)
+    counter.count()
+
+    assert before == [(0, 70)]
+    assert recorded() == [(0, 70), (1, 1200)]
+
+
+def test_the_duration_of_a_batch_is_not_known_when_the_query_ended_before_it_told(made):
+    counter, query, commit, recorded = made
+    commit(0)
+    query.isActive = False
+
+    counter.count()
+
+    assert recorded() == [(0, None)]
