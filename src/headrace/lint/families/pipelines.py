@@ -96,7 +96,7 @@ def _statements(sql: Sql) -> Iterator[Hit]:
     program = sql.within
     if program is None or not program.pipeline or not sql.whole or not sql.tokens[0].is_word(*_STATEMENTS):
         return
-    if sql.call in walked(program.tree, within_functions=False):
+    if any(node is sql.call for node in walked(program.tree, within_functions=False)):
         yield Hit(sql.at(0), f"{sql.tokens[0].text.upper()} is refused while the files of a pipeline are loaded")
 
 
