@@ -9,7 +9,7 @@ import logging
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,8 @@ import pyarrow as pa
 from deltalake import DeltaTable, PostCommitHookProperties, write_deltalake
 
 from headrace.errors import PipelineError
-from headrace.events.envelope import SCHEMA, Origin, Stamp, seq_no_of, to_row
+from headrace.events.envelope import SCHEMA, Origin, Stamp, id_floor, seq_no_of, to_row
+from headrace.events.expiry import remove_expired
 from headrace.events.refusals import REFUSALS, reason_of
 from headrace.events.types import Event, durable
 
@@ -45,6 +46,7 @@ TABLE_PROPERTIES = {
 # Both are done beside the writers, who would wait for them.
 _NO_CHECKPOINT = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LOGGER = logging.getLogger(__name__)
 
 
@@ -65,6 +67,9 @@ class EventLog:
         redact: takes secrets out of a text.
         told: gets each row.
         upkeep: of the table at a path; *compacts* says whether small files are put together.
+        retain_s: how old events of other updates may be when the log is compacted; older ones are removed, for which
+            writers wait. None keeps them for ever.
+        compact_every_appends: how often a log that stays open is compacted.
     """
 
     def __init__(
@@ -77,6 +82,8 @@ class EventLog:
         redact: Callable[[str], str] = str,
         told: Callable[[Mapping[str, Any]], None] = lambda _row: None,
         upkeep: Callable[[str, bool], None] | None = None,
+        retain_s: float | None = None,
+        compact_every_appends: int = COMPACT_EVERY_APPENDS,
     ) -> None:
         self._path = path
         self._origin = origin
@@ -85,6 +92,8 @@ class EventLog:
         self._redact = redact
         self._told = told
         self._upkeep = upkeep or keep_up
+        self._retain_s = retain_s
+        self._compact_every_appends = compact_every_appends
         self._instance = new_id()
         self._table: DeltaTable | None = None
         self._opened = False
@@ -153,6 +162,7 @@ class EventLog:
         self.flush()
         with self._writing:
             if self._table is not None:
+                self._remove_expired()
                 self._upkeep(self._path, True)  # noqa: FBT003 - it compacts
                 self._table = None
 
@@ -169,9 +179,7 @@ class EventLog:
 
     def _stamp(self) -> Stamp:
         now = self._clock().astimezone(UTC)
-        since_epoch = now - datetime(1970, 1, 1, tzinfo=UTC)
-        micros = (since_epoch.days * 86_400 + since_epoch.seconds) * 1_000_000 + since_epoch.microseconds
-        self._last_seq_no = max(self._last_seq_no + 1, micros)
+        self._last_seq_no = max(self._last_seq_no + 1, _seq_no_at(now))
         return Stamp(self._last_seq_no, now, self._instance, self._new_id())
 
     def _open(self) -> None:
@@ -212,13 +220,34 @@ class EventLog:
         if self._keeper is not None and self._keeper.is_alive():
             return
         self._kept_up_at = self._appends
-        compacts = self._appends - self._compacted_at >= COMPACT_EVERY_APPENDS
+        compacts = self._appends - self._compacted_at >= self._compact_every_appends
         if compacts:
             self._compacted_at = self._appends
         self._keeper = threading.Thread(
-            target=self._upkeep, args=(self._path, compacts), name="headrace-events-upkeep", daemon=True
+            target=self._run_upkeep, args=(compacts,), name="headrace-events-upkeep", daemon=True
         )
         self._keeper.start()
+
+    def _run_upkeep(self, compacts: bool) -> None:  # noqa: FBT001 - as the upkeep takes it
+        if compacts:
+            with self._writing:
+                self._remove_expired()
+        self._upkeep(self._path, compacts)
+
+    def _remove_expired(self) -> None:
+        if self._retain_s is None or self._table is None:
+            return
+        oldest = self._clock().astimezone(UTC) - timedelta(seconds=self._retain_s)
+        try:
+            remove_expired(self._table, id_floor(_seq_no_at(oldest)), self._origin.update_id)
+        except REFUSALS as error:
+            # The next compaction tries again.
+            _LOGGER.info("no events were removed from the event log: %s", error)
+
+
+def _seq_no_at(moment: datetime) -> int:
+    """The sequence number of an event that happens at a moment: microseconds since 1970."""
+    return (moment - _EPOCH) // timedelta(microseconds=1)
 
 
 def _last_seq_no(table: DeltaTable) -> int:

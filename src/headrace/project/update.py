@@ -89,6 +89,7 @@ class Update:
             new_id=lambda: str(uuid.uuid4()),
             redact=self.secrets.redact,
             told=lambda row: hooks.tell(row),  # noqa: PLW0108 - there are no hooks before the log
+            retain_s=settings.event_log_retain_s,
         )
         # The outcome is what the log says: the same events, replayed as any other process would.
         replay = Replay(update_id)

@@ -237,10 +237,22 @@ _SERVICE = (
         "no mail is sent yet",
         "Send it from an event hook, @dp.on_event_hook, or act on the exit code of headrace run.",
     ),
-    _used("event_log", _T.SECTION, "What `headrace sql` calls the event log, besides `event_log`.", "none"),
-    _used("event_log.name", _T.TEXT, "The name. Required here."),
+    _used("event_log", _T.SECTION, "Another name of the event log, and how long it keeps events.", "none"),
+    _used(
+        "event_log.name",
+        _T.TEXT,
+        "What `headrace sql` calls the event log, besides `event_log`. Required unless `retain` alone is given.",
+    ),
     _used("event_log.schema", _T.TEXT, "Its schema.", "the pipeline's"),
     _used("event_log.catalog", _T.TEXT, "Its catalog.", "the pipeline's"),
+    _used(
+        "event_log.retain",
+        _T.TEXT,
+        "How long events are kept, such as `90 days`. Older ones are removed when the log is compacted: at the end of "
+        "an update, and now and then in one that goes on. Events of the running update and the newest batch of each "
+        "flow stay.",
+        "for ever",
+    ),
     _used("environment", _T.SECTION, "Python environment of the update."),
     _used(
         "environment.dependencies",

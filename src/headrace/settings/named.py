@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 from headrace.model.location import Location
 from headrace.model.names import InvalidName, Naming, QualifiedName, check_part, quoted
+from headrace.model.triggers import InvalidInterval, parse_interval_s
 from headrace.settings.check import Section
 from headrace.settings.settings import DEFAULT_SCHEMA, Library
 
@@ -43,7 +44,7 @@ def event_log_of(section: Section, report: Report) -> QualifiedName | None:
     name, schema, catalog = (named.text(key) for key in ("name", "schema", "catalog"))
     line = section.line_of("event_log")
     if name is None:
-        if not named.flawed and "event_log" in section.values:
+        if not named.flawed and "event_log" in section.values and named.values.keys() != {"retain"}:
             instead = "Write event_log.name, or leave event_log out."
             report("SETTINGS.WRONG_VALUE", line, key="event_log", reason="it has no name", instead=instead)
         return None
@@ -56,3 +57,21 @@ def event_log_of(section: Section, report: Report) -> QualifiedName | None:
         return None
     naming = Naming(section.text("schema") or DEFAULT_SCHEMA, section.text("catalog"))
     return naming.use(schema=schema, catalog=catalog).canonical(quoted(name))
+
+
+def event_log_retain_s_of(section: Section, report: Report) -> float | None:
+    """How old events become, None when they stay for ever; problems go to *report*."""
+    named = section.section("event_log")
+    written = named.text("retain")
+    try:
+        return None if written is None else parse_interval_s(written)
+    except InvalidInterval as invalid:
+        instead = 'Write it as "90 days", or leave it out to keep all events.'
+        report(
+            "SETTINGS.WRONG_VALUE",
+            named.line_of("retain"),
+            key="event_log.retain",
+            reason=str(invalid),
+            instead=instead,
+        )
+        return None

@@ -80,6 +80,8 @@ class Settings:
     dependencies: tuple[tuple[str, Location], ...] = ()
     # What else ``headrace sql`` calls the event log.
     event_log: QualifiedName | None = None
+    # None keeps events for ever.
+    event_log_retain_s: float | None = None
     profile: str | None = None
     master: str | None = None
     max_parallel_flows: int = DEFAULT_PARALLEL_FLOWS

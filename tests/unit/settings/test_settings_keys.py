@@ -200,5 +200,33 @@ def test_the_event_log_has_the_name_that_is_given(folder, log, expected):
             load(folder)
 
 
+@pytest.mark.parametrize(
+    ("log", "name", "retain_s"),
+    [
+        ({"retain": "90 days"}, None, 90 * 86_400),
+        ({"name": "log", "retain": "1 week"}, QualifiedName("log"), 7 * 86_400),
+        ({"name": "log"}, QualifiedName("log"), None),
+    ],
+)
+def test_the_event_log_keeps_events_as_long_as_is_said(folder, log, name, retain_s):
+    (folder / "pipeline.json").write_text(json.dumps({**document(), "event_log": log}))
+
+    settings = load(folder)
+
+    assert (settings.event_log, settings.event_log_retain_s) == (name, retain_s)
+
+
+@pytest.mark.parametrize(
+    ("log", "key"), [({"retain": "ninety"}, "event_log.retain"), ({"schema": "ops", "retain": "1 day"}, "event_log")]
+)
+def test_an_event_log_without_a_name_or_an_interval_is_refused(folder, log, key):
+    (folder / "pipeline.json").write_text(json.dumps({**document(), "event_log": log}))
+
+    with pytest.raises(Problems) as raised:
+        load(folder)
+
+    assert [(error.code, error.params["key"]) for error in raised.value] == [("SETTINGS.WRONG_VALUE", key)]
+
+
 def document():
     return json.loads(re.sub(r"\s//.*", "", EXAMPLE.read_text()))

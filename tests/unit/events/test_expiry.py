@@ -1,0 +1,102 @@
+"""Which events an event log keeps that does not keep all of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from headrace.events.envelope import Origin
+from headrace.events.log import CHECKPOINT_EVERY_APPENDS, EventLog
+from headrace.events.reader import EventReader
+from headrace.events.types import BatchDone, UpdateCreated
+from headrace.model.outcome import FlowCounts
+
+NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
+COUNTS = FlowCounts(rows_written=8)
+DAY_S = 86_400.0
+
+Opener = Callable[..., EventLog]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    return str(tmp_path / "events")
+
+
+@pytest.fixture
+def open_log(path: str) -> Opener:
+    ids = count()
+
+    def opened(update_id: str, clock: Callable[[], datetime], retain_days: float | None = None, **how: int) -> EventLog:
+        retain_s = None if retain_days is None else retain_days * DAY_S
+        origin = Origin("p1", "flights", update_id)
+        return EventLog(path, origin=origin, clock=clock, new_id=lambda: f"id{next(ids)}", retain_s=retain_s, **how)
+
+    return opened
+
+
+def days_ago(days: float) -> Callable[[], datetime]:
+    return lambda: NOW - timedelta(days=days)
+
+
+def stored(path: str) -> list[tuple[str, str, int | None]]:
+    """Update, flow and batch of each row."""
+    origins = (row["origin"] for row in EventReader(path).events())
+    return [(origin["update_id"], origin["flow_name"], origin["batch_id"]) for origin in origins]
+
+
+def log_update(log: EventLog, *batches: tuple[str, int]) -> None:
+    with log:
+        log.emit(UpdateCreated("USER_ACTION"))
+        for flow, batch in batches:
+            log.emit(BatchDone(flow, "orders", 0, batch, COUNTS))
+
+
+def test_old_events_are_removed_but_for_the_newest_batch_of_each_flow_when_an_update_ends(
+    path: str, open_log: Opener
+) -> None:
+    log_update(open_log("old", days_ago(91)), ("a", 0), ("a", 1), ("b", 0))
+    log_update(open_log("young", days_ago(89)), ("a", 2))
+    batches = EventReader(path).last_batches()
+
+    log_update(open_log("newest", days_ago(0), retain_days=90))
+
+    young = [("young", None, None), ("young", "a", 2)]
+    assert stored(path) == [("old", "a", 1), ("old", "b", 0), *young, ("newest", None, None)]
+    assert EventReader(path).last_batches() == batches
+
+
+def test_all_events_are_kept_when_nothing_is_said(path: str, open_log: Opener) -> None:
+    log_update(open_log("old", days_ago(3650)), ("a", 0), ("a", 1))
+    log_update(open_log("newest", days_ago(0)))
+
+    assert len(stored(path)) == 4
+
+
+def test_events_of_an_update_are_kept_while_it_runs(path: str, open_log: Opener) -> None:
+    moments = iter([days_ago(100)()] * 3)
+    log = open_log("runs", lambda: next(moments, NOW), retain_days=90)
+
+    log_update(log, ("a", 0), ("a", 1))
+
+    assert stored(path) == [("runs", None, None), ("runs", "a", 0), ("runs", "a", 1)]
+
+
+def test_an_update_that_goes_on_removes_old_events_and_writes_on(path: str, open_log: Opener) -> None:
+    log_update(open_log("old", days_ago(91)), ("a", 0))
+    log = open_log("goes on", days_ago(0), retain_days=90, compact_every_appends=CHECKPOINT_EVERY_APPENDS)
+    with log:
+        for batch in range(CHECKPOINT_EVERY_APPENDS):
+            log.emit(BatchDone("a", "orders", 0, batch, COUNTS))
+        deadline = time.monotonic() + 30
+        while len(stored(path)) > CHECKPOINT_EVERY_APPENDS + 1 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        log.emit(BatchDone("a", "orders", 0, CHECKPOINT_EVERY_APPENDS, COUNTS))
+        found = stored(path)
+
+    assert found == [("old", "a", 0), *(("goes on", "a", batch) for batch in range(CHECKPOINT_EVERY_APPENDS + 1))]
