@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from types import ModuleType
+
 import pytest
 
 from headrace.errors import Problems
@@ -44,6 +47,85 @@ STATEMENTS = (
     "USE default",
     "CREATE TEMPORARY VIEW others AS SELECT 1",
 )
+
+# No dependency of ours; a stand-in has its classes, and says which of their methods were called.
+DELTA = """
+called = []
+
+
+def noting(name):
+    return lambda *arguments, **options: called.append(name)
+
+
+class DeltaMergeBuilder:
+    execute = noting("merge")
+
+    def whenMatchedDelete(self):
+        return self
+
+
+class DeltaOptimizeBuilder:
+    executeCompaction = noting("optimize")
+    executeZOrderBy = noting("order")
+
+
+class DeltaTableBuilder:
+    execute = noting("create")
+
+
+class DeltaTable:
+    clone = noting("clone")
+    delete = noting("delete")
+    restoreToVersion = noting("restore")
+    update = noting("update")
+    vacuum = noting("vacuum")
+    upgradeTableProtocol = noting("upgrade")
+
+    @classmethod
+    def forPath(cls, session, path):
+        return cls()
+
+    @classmethod
+    def convertToDelta(cls, session, identifier):
+        called.append("convert")
+
+    @classmethod
+    def create(cls, session):
+        return DeltaTableBuilder()
+
+    def merge(self, source, condition):
+        return DeltaMergeBuilder()
+
+    def optimize(self):
+        return DeltaOptimizeBuilder()
+
+    def detail(self):
+        called.append("detail")
+"""
+DELTA_WRITES = {
+    "DeltaTable.clone": 't.clone("/tmp/nowhere")',
+    "DeltaTable.convertToDelta": 'DeltaTable.convertToDelta(spark, "parquet.`/tmp/nowhere`")',
+    "DeltaTable.delete": 't.delete("id = 1")',
+    "DeltaTable.restoreToVersion": "t.restoreToVersion(0)",
+    "DeltaTable.update": 't.update(set={"id": "1"})',
+    "DeltaTable.vacuum": "t.vacuum()",
+    "DeltaTable.upgradeTableProtocol": "t.upgradeTableProtocol(1, 3)",
+    "DeltaMergeBuilder.execute": 't.merge(spark.range(1), "true").whenMatchedDelete().execute()',
+    "DeltaTableBuilder.execute": "DeltaTable.create(spark).execute()",
+    "DeltaOptimizeBuilder.executeCompaction": "t.optimize().executeCompaction()",
+    "DeltaOptimizeBuilder.executeZOrderBy": 't.optimize().executeZOrderBy("id")',
+}
+
+
+@pytest.fixture
+def delta_tables(monkeypatch):
+    """``delta.tables``, which notes what was called."""
+    package, tables = ModuleType("delta"), ModuleType("delta.tables")
+    exec(DELTA, vars(tables))
+    package.tables = tables
+    monkeypatch.setitem(sys.modules, "delta", package)
+    monkeypatch.setitem(sys.modules, "delta.tables", tables)
+    return tables
 
 
 @pytest.fixture
@@ -92,6 +174,25 @@ def test_queries_do_not_change_the_session_for_others_when_they_are_called(proje
     }
 
 
+def test_tables_of_delta_are_not_written_while_files_are_loaded_and_queries_called(project, delta_tables):
+    head = 'from delta.tables import DeltaTable\n\nt = DeltaTable.forPath(spark, "/tmp/nowhere")\nt.detail()\n'
+    cases = list(DELTA_WRITES.values())
+    functions = "\n".join(
+        f"@dp.materialized_view\ndef v{number:02}():\n    {text}\n    return spark.range(1)\n"
+        for number, text in enumerate(cases)
+    )
+
+    in_queries = problems(project(head + functions))
+    pipeline = project("@dp.materialized_view\ndef one():\n    return spark.range(1)\n")
+    for number, text in enumerate(cases):
+        pipeline.write(f"transformations/f{number:02}.py", f"{head}{text}\n")
+    in_files = problems(pipeline)
+
+    assert {(p.params["what"], p.params["code"]) for p in in_queries} == {(w, "a query function") for w in DELTA_WRITES}
+    assert [p.params["what"] for p in in_files] == list(DELTA_WRITES)
+    assert set(delta_tables.called) == {"detail"}
+
+
 def test_functions_of_files_are_called_by_all_queries_and_gone_with_the_project(project, headrace_session):
     twice = 'spark.udf.register("doubled", lambda n: 2 * n, "int")\n'
     query = (
@@ -110,10 +211,12 @@ def test_functions_of_files_are_called_by_all_queries_and_gone_with_the_project(
 
 
 def test_names_that_became_somebody_elses_stay_when_the_next_project_comes(project, headrace_session):
-    result = project("@dp.materialized_view\ndef soon():\n    return spark.range(1)\n").run()
+    view = "@dp.temporary_view\ndef seen():\n    return spark.range(1)\n"
+    result = project(f"{view}@dp.materialized_view\ndef soon():\n    return spark.table('seen')\n").run()
     headrace_session.sql("DROP TABLE soon")
     headrace_session.range(3).write.saveAsTable("soon")
     headrace_session.range(4).createOrReplaceTempView("flows")
+    headrace_session.range(5).createOrReplaceTempView("seen")
 
     project("@dp.materialized_view\ndef one():\n    return spark.range(1)\n").run()
 
@@ -121,6 +224,8 @@ def test_names_that_became_somebody_elses_stay_when_the_next_project_comes(proje
         assert result.state is UpdateState.COMPLETED
         assert headrace_session.table("soon").count() == 3
         assert headrace_session.table("flows").count() == 4
+        assert headrace_session.table("seen").count() == 5
     finally:
         headrace_session.sql("DROP TABLE IF EXISTS soon")
         headrace_session.catalog.dropTempView("flows")
+        headrace_session.catalog.dropTempView("seen")

@@ -72,6 +72,10 @@ _DELTA: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "DeltaTable": (
             "addFeatureSupport",
+            "clone",
+            "cloneAtTimestamp",
+            "cloneAtVersion",
+            "convertToDelta",
             "delete",
             "dropFeatureSupport",
             "generate",
