@@ -182,8 +182,9 @@ the run has at most 10 % more than the second one, or, of threads and files, up 
 
 Threads are in pools with bounds. Spark has two of up to 100 threads for its blocks, which end after a minute without
 work. delta-rs, which reads and writes tables in the Python process, starts a thread for each commit after the last
-checkpoint of a table that it opens. While an update goes on it opens the event log alone, whose checkpoints are at most
-25 appends apart.
+checkpoint of a table that it opens, and ends it after 10 seconds without work. A running update opens the event log
+every 25 appends, which is also how often that has a checkpoint, and each table every 256 batches, to count its small
+files; tables have a checkpoint every 100 commits.
 
 This run took **{minutes} minutes** on a machine of {cores} cores, which other work shared.
 """

@@ -27,6 +27,7 @@ from headrace.model.outcome import FlowState, Outcome, UpdateState
 from headrace.plan.renames import Rename
 from headrace.plan.steps import Plan
 from headrace.project.ending import Ending
+from headrace.project.garbage import GarbageCollection
 from headrace.project.hooks import Hooks
 from headrace.project.lease import Lease
 from headrace.project.planning import known_counts
@@ -95,6 +96,7 @@ class Update:
         replay = Replay(update_id)
         order = threading.Lock()
         batches = count(1)
+        garbage = GarbageCollection()
         with log, ExitStack() as told:
 
             def emit(event: Event) -> None:
@@ -107,6 +109,8 @@ class Update:
                         log.emit(replay.total())
                 if on_event is not None:
                     on_event(event)
+                if isinstance(event, BatchDone):
+                    garbage.batch_done()
 
             hooks = told.enter_context(Hooks(self.resolved.hooks, emit, lambda: make_active(session)))
             emit(UpdateCreated(_CAUSE, settings_said(settings), selection_said(selection)))
