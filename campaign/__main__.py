@@ -21,7 +21,7 @@ from campaign.arena import ROOT, Arena, CampaignError, environment, forget
 from campaign.kills import Verdict, hit_all
 from campaign.places import Choice, Shot, Spans, chosen, of_merges, of_states
 from campaign.report import Judged, command, entry, page, stored
-from campaign.soak import Sample, grown, read_samples, soak
+from campaign.soak import WHOLE_MINUTES, Sample, grown, read_samples, soak
 from campaign.soak import page as soak_page
 from campaign.soak import stored as stored_sample
 from campaign.strike import Who
@@ -65,8 +65,8 @@ PROPERTIES = {
         "stores of a flow that are restored, deleted or damaged between updates",
     ),
 }
-# The section that runs one update for long, how long, and how often it gets a file.
-SOAK, SOAK_MINUTES, FEED_EVERY_S = "soak", 120.0, 1.0
+# The section that runs one update for long, and how often it gets a file.
+SOAK, FEED_EVERY_S = "soak", 1.0
 SOAK_PAGE = PAGE.with_name("long-run.md")
 # Sections whose victims run a project of their own, and the places in it.
 OWN_PLACES: Mapping[str, tuple[Scenario, Callable[[Spans], Iterator[Choice]]]] = {
@@ -89,7 +89,7 @@ class Asked:
     examples: int | None
     goes_on: bool
     publish: bool
-    minutes: float = SOAK_MINUTES
+    minutes: float = WHOLE_MINUTES
     feed_every_s: float = FEED_EVERY_S
     samples: Path | None = None
 
@@ -155,7 +155,7 @@ def _asked(words: Sequence[str]) -> Asked:
     parser.add_argument("--examples", type=int, help="of each property test (default: its own number)")
     parser.add_argument("--master", action="append", help=f"may be repeated (default: {' and '.join(MASTERS)})")
     parser.add_argument("--go-on", action="store_true", help="leave out the points that an earlier call has judged")
-    parser.add_argument("--minutes", type=float, default=SOAK_MINUTES, help="of the soak (default: 120)")
+    parser.add_argument("--minutes", type=float, default=WHOLE_MINUTES, help="of the soak (default: 120)")
     parser.add_argument("--feed-every", type=float, default=FEED_EVERY_S, help="seconds, of the soak (default: 1)")
     parser.add_argument("--samples", type=Path, help="of a soak that has run, or still runs: judge these, run none")
     parser.add_argument("--publish", action="store_true", help=f"write the results into {PAGE.relative_to(ROOT)}")

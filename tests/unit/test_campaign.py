@@ -239,3 +239,4 @@ def test_the_page_of_a_long_run_says_how_long_it_took_when_it_is_made_of_stored_
     assert read_samples(file) == soaked()
     assert "A file of 200 rows comes every 12.5 s" in page
     assert "**15 minutes**" in page
+    assert "A whole run takes 120." in page
