@@ -121,6 +121,7 @@ def main(words: Sequence[str]) -> int:
         calls = [[sys.executable, "-m", "campaign", *asked.words(master)] for master in asked.masters]
         return max(subprocess.run(call, cwd=ROOT, env=environment(), check=False).returncode for call in calls)
     (master,) = asked.masters
+    WORK.mkdir(exist_ok=True)
     failed = 0
     fought = [section for section in asked.sections if section not in PROPERTIES and section != SOAK]
     if fought:
