@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from shutil import rmtree
 
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 
 from headrace.testing import Crashed, Point
 
@@ -53,6 +55,45 @@ def test_a_view_counts_as_a_part_of_what_reads_it(project, tmp_path):
     assert before["reads_outside"].startswith("recomputed each time")
     assert before["reader"] == "inputs, code and settings are unchanged"
     assert changed.rows("reader") == rows(2)
+
+
+OUTSIDE = """
+    @dp.temporary_view
+    def read():
+        return spark.read.format("delta").load(spark.conf.get("place"))
+
+    @dp.materialized_view
+    def newest():
+        return spark.read.table("read")
+
+    @dp.materialized_view
+    def first():
+        return spark.read.format("delta").option("versionAsOf", 0).load(spark.conf.get("place"))
+    """
+
+
+def test_a_view_over_a_delta_table_outside_is_computed_again_when_that_has_other_rows(project, tmp_path):
+    place = str(tmp_path / "a b")
+    ids = pa.table({"id": pa.array([1, 2], pa.int32()), "name": ["one", "two"]})
+    write_deltalake(place, ids)
+    pipeline = project(OUTSIDE, configuration={"place": place})
+
+    def reasons():
+        return {step.flow.name: step.reason for step in pipeline.plan().flows}
+
+    pipeline.run()
+    same = reasons()
+    write_deltalake(place, ids, mode="append")
+    more = reasons()
+    rows_read = len(pipeline.run().rows("newest"))
+    rmtree(place)
+    write_deltalake(place, ids)
+
+    assert same["newest"] == "inputs, code and settings are unchanged"
+    assert same["first"].startswith("recomputed each time")
+    assert more["newest"] == f'"{place}" changed'
+    assert rows_read == 4
+    assert reasons()["newest"] == f'"{place}" is another table'
 
 
 STREAM = """

@@ -100,6 +100,34 @@ def test_a_checkpoint_is_not_taken_over_by_a_stream_of_another_table(scripts):
     assert "other" in raised.value.detail
 
 
+def test_a_checkpoint_that_was_deleted_under_its_stream_is_refused_until_it_is_deleted_again(scripts):
+    running = """
+        spark.range(2).write.mode("append").saveAsTable("events")
+        def begin():
+            stream = spark.readStream.table("events").writeStream.option("checkpointLocation", "dbfs:/checkpoint")
+            query = stream.trigger(processingTime="0 seconds").toTable("target")
+            query.processAllAvailable()
+            return query
+        query = begin()
+        dbutils.fs.rm("dbfs:/checkpoint", True)
+        spark.range(1).write.mode("append").saveAsTable("events")
+        query.processAllAvailable()
+        query.stop()
+    """
+
+    with pytest.raises(PipelineError) as raised:
+        scripts.run(running + "    begin()\n")
+    again = """
+        dbutils.fs.rm("dbfs:/checkpoint", True)
+        stream = spark.readStream.table("events").writeStream.option("checkpointLocation", "dbfs:/checkpoint")
+        stream.trigger(availableNow=True).toTable("target").awaitTermination()
+    """
+    scripts.run(again)
+
+    assert raised.value.code == "SCRIPT.CHECKPOINT_CUT"
+    assert scripts.rows("SELECT count(*) FROM target") == [(6,)]
+
+
 def test_delta_tables_are_found_by_name_from_python(scripts):
     names = scripts.run("""
         from delta.tables import DeltaTable

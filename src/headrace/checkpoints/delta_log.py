@@ -114,6 +114,14 @@ def table_version(path: str) -> TableVersion | None:
     return None if table is None else TableVersion(str(table.metadata().id), table.version())
 
 
+def version_outside(path: str) -> TableVersion | None:
+    """The same of a table that may have features which delta-rs does not know; None where it cannot be opened."""
+    try:
+        return table_version(path)
+    except PipelineError:
+        return None
+
+
 def newest_version(path: str) -> int:
     """The newest version of a table; -1 where there is none.
 

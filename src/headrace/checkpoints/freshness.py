@@ -14,10 +14,12 @@ from headrace.checkpoints.agreement import BETWEEN_COMMITS, contradiction_of
 from headrace.checkpoints.delta_log import (
     Commit,
     TableState,
+    TableVersion,
     commit_actions,
     committed_transaction,
     data_changed,
     table_state,
+    version_outside,
 )
 from headrace.checkpoints.flow_records import StoredRecords
 from headrace.checkpoints.flow_stores import TABLE
@@ -236,14 +238,24 @@ def _news_of_view(
         return News(started=True, reason="its table is older than the one that it wrote")
     for given in graph.stored_inputs(flow):
         table = table_of(given.name)
-        known = record.inputs.get(str(given.name))
-        if table is None or known is None:
-            return News(started=True, reason=f'"{given.name}" is new to it')
-        if table.table_id != known.table_id or table.version < known.version:
-            return News(started=True, reason=f'"{given.name}" is another table')
-        if data_changed(table.path, known.version + 1, table.version):
-            return News(started=True, reason=f'"{given.name}" changed')
+        reason = _news_of_input(str(given.name), table.path if table else "", table, record)
+        if reason:
+            return News(started=True, reason=reason)
+    for path in flow.analysis.external_tables:
+        reason = _news_of_input(path, path, version_outside(path), record)
+        if reason:
+            return News(started=True, reason=reason)
     return News(started=False, reason="inputs, code and settings are unchanged")
+
+
+def _news_of_input(name: str, path: str, now: TableState | TableVersion | None, record: FlowRecord) -> str | None:
+    """What is new in a table that a view was computed from; None when nothing is."""
+    known = record.inputs.get(name)
+    if now is None or known is None:
+        return f'"{name}" is new to it'
+    if now.table_id != known.table_id or now.version < known.version:
+        return f'"{name}" is another table'
+    return f'"{name}" changed' if data_changed(path, known.version + 1, now.version) else None
 
 
 def _news_of_once(table: str, app_id: str) -> News:

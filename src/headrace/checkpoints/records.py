@@ -26,12 +26,13 @@ class FlowRecord:
     """The state of one flow.
 
     ``counted_version`` is the version of the target up to which the commits of a native stream are in the event log.
-    ``resetting`` is set while a reset is under way, so that a crash in the middle of it is finished by the next
-    update, and ``accepted`` with it once nothing is asked about it any more: the clearing has begun, or rows that it
-    loses were given up. ``epoch`` counts the checkpoints the flow has had. ``inputs`` are the versions of the tables
-    that a materialized view was computed from, ``target_id`` is the table that it was written to. ``confs`` were in
-    force when the checkpoint was made and are applied again (D8). ``sources`` are digests of the sources. ``running``
-    is set from the start of a stream until all that it committed is in the event log.
+    ``resetting`` is set while a reset is under way, so that a crash in the middle of it is finished by the next update,
+    and ``accepted`` with it once nothing is asked about it any more: the clearing has begun, or rows that it loses were
+    given up. ``epoch`` counts the checkpoints the flow has had. ``inputs`` are the versions of the tables that a
+    materialized view was computed from, by their names or, outside of the pipeline, by their paths; ``target_id`` is
+    the table that it was written to. ``confs`` were in force when the checkpoint was made and are applied again (D8).
+    ``sources`` are digests of the sources. ``running`` is set from the start of a stream until all that it committed is
+    in the event log.
 
     ``flow`` and ``dataset`` are the names under which the record was written, ``mode`` is the flow's. ``identity`` is
     the name that the flow's transactions and its rows in quarantine carry: the one it began with, whatever it was

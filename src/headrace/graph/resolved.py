@@ -132,6 +132,8 @@ class Analysis:
     sources: tuple[Source, ...] = ()
     # External things that are read (paths, tables outside of the pipeline), for the reader.
     external: tuple[str, ...] = ()
+    # Paths of those that are Delta tables, read as a batch; their versions tell whether their rows are others now.
+    external_tables: tuple[str, ...] = ()
     # The streaming result cannot be appended: an aggregation without a watermark.
     complete: bool = False
     # Operators that keep state between batches, in Spark's order.

@@ -17,6 +17,8 @@ from headrace.model.names import Naming, QualifiedName
 # Both Hadoop and delta-rs open these; none has been run against the real service.
 _REMOTE_SCHEMES = ("s3a", "abfss", "gs", "hdfs")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
+# A folder may be called so, but a part of delta-rs reads paths as URLs (seen in deltalake 1.6.6).
+_ESCAPE = re.compile(r"%[0-9A-Fa-f]{2}")
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]|^\.")
 _LONGEST_FLOW = 180
 # What the system says where nothing more can be written.
@@ -38,10 +40,10 @@ def resolve_storage(value: str, root: Path, *, location: Location | None = None)
         raise PipelineError("STORAGE.INVALID", location=location, reason="references are not resolved in it")
     match = _SCHEME.match(value)
     if not match:
-        return os.path.normpath(root.absolute() / value)
+        return _whole(str(root.absolute() / value), location)
     scheme = match.group(1).lower()
     if scheme == "file":
-        return _local_path(value, location)
+        return _whole(_local_path(value, location), location)
     code = "STORAGE.NOT_LOCAL" if scheme in _REMOTE_SCHEMES else "STORAGE.UNKNOWN_SCHEME"
     raise PipelineError(code, location=location, scheme=scheme)
 
@@ -61,7 +63,15 @@ def _local_path(uri: str, location: Location | None) -> str:
     if "\x00" in path:
         raise PipelineError("STORAGE.INVALID", location=location, reason="it holds the character NUL")
     # POSIX keeps two slashes at the start of a path apart from one.
-    return os.path.normpath("/" + path.lstrip("/"))
+    return "/" + path.lstrip("/")
+
+
+def _whole(path: str, location: Location | None) -> str:
+    escape = _ESCAPE.search(path)
+    if escape:
+        reason = f'"{path}" holds "{escape[0]}", which delta-rs takes for one character'
+        raise PipelineError("STORAGE.INVALID", location=location, reason=reason)
+    return os.path.normpath(path)
 
 
 @dataclass(frozen=True)

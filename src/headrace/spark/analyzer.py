@@ -218,6 +218,7 @@ class StubAnalyzer:
             inputs=reading.as_inputs,
             sources=tuple(reading.sources) if streaming else (),
             external=tuple(reading.external),
+            external_tables=() if streaming else tuple(reading.tables),
             complete=complete,
             operators=stateful_operators(frame, complete=complete) if keeps_state else (),
             fingerprint=identity.now,
@@ -235,9 +236,10 @@ class StubAnalyzer:
         code = self._code_digest() if reading.python else ""
         beside = (self._parameters, code, *rules, *_sorted(flow.spark_conf))
         views = [self._views.get(name, _Identity("", "")) for name in reading.inputs]
+        tables = () if frame.isStreaming else reading.tables
         plan = plan_identity(frame, str(self._catalog.stubs))
         return _Identity(
-            fingerprint(without_places(plan), reading, *beside, *(view.now for view in views)),
+            fingerprint(without_places(plan), reading, *tables, *beside, *(view.now for view in views)),
             fingerprint(plan, reading, *beside, *(view.former for view in views)),
         )
 

@@ -21,6 +21,7 @@ from headrace.sources.streams import Prepared
 from headrace.spark import cloud_files, python_sources
 from headrace.spark.guarded import unguarded
 from headrace.spark.plan_nodes import items, node_kind
+from headrace.spark.relations import newest_of_table
 
 # Operators of the user's Python code; a plan does not show when that code changes.
 _PYTHON_NODES = ("MapInPandas", "MapInArrow", "FlatMapGroupsInPandas", "FlatMapCoGroupsInPandas", "Python", "InArrow")
@@ -65,6 +66,7 @@ class Reading:
     inputs: dict[QualifiedName, bool] = field(default_factory=dict)
     sources: list[Source] = field(default_factory=list)
     external: list[str] = field(default_factory=list)
+    tables: list[str] = field(default_factory=list)
     keeps_state: bool = False
     rows_in_code: list[str] = field(default_factory=list)
     unrepeatable: str | None = None
@@ -218,6 +220,7 @@ def _read_dataset(node: Any, found: Reading, name_behind: Callable[[str], Qualif
         _walk(child, inner, name_behind)
         found.sources += inner.sources
         found.external += inner.external
+        found.tables += inner.tables
         found.keeps_state = found.keeps_state or inner.keeps_state
         found.rows_in_code += inner.rows_in_code
         found.python = found.python or inner.python
@@ -270,8 +273,18 @@ def _leaf(kind: str, node: Any, found: Reading) -> None:
     elif kind == "LogicalRDD":
         found.unrepeatable = "it is built from rows of the program"
     elif kind in ("LogicalRelation", "DataSourceV2Relation"):
+        _read_at_once(node, found)
+
+
+def _read_at_once(node: Any, found: Reading) -> None:
+    """Take note of what is read as a batch and is none of the pipeline's; only a Delta table tells what is new."""
+    path = newest_of_table(node)
+    if path is None:
         found.external.append(str(node.simpleString(3)).split("[")[0].strip())
         found.unrepeatable = "it reads something outside of the pipeline"
+    else:
+        found.external.append(path)
+        found.tables.append(path)
 
 
 def _stream_source(data_source: Any) -> Source:

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 
 from headrace.autoloader.schema_store import outdate_schemas
 from headrace.cdc.merged_rows import ROWS_PROPERTY
-from headrace.checkpoints.delta_log import TableVersion, is_made, table_state
+from headrace.checkpoints.delta_log import TableVersion, is_made, table_state, version_outside
 from headrace.checkpoints.failing_rows import clear_failing
 from headrace.checkpoints.inventory import flows_of
 from headrace.checkpoints.loads import retire_loads
@@ -198,6 +198,10 @@ class Preparation:
             state = table_state(around.table_path(given.name))
             if state is not None:
                 versions[str(given.name)] = TableVersion(state.table_id, state.version)
+        for path in flow.analysis.external_tables:
+            version = version_outside(path)
+            if version is not None:
+                versions[path] = version
         register_views(around.graph, flow, around.catalog)
         return versions
 

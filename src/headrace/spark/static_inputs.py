@@ -6,17 +6,15 @@ query was started. Source: Delta's ``TahoeLogFileIndex.getSnapshotToScan``, Spar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
 from headrace.errors import PipelineError
-from headrace.spark.plan_nodes import leaves, node_kind
-
-_RELATION, _DELTA_FILES = "LogicalRelation", "TahoeLogFileIndex"
-_FILES = "HadoopFsRelation"
+from headrace.spark.plan_nodes import leaves
+from headrace.spark.relations import delta_index, file_index
 
 
 def pinned(frame: DataFrame, flow: str) -> DataFrame:
@@ -38,7 +36,7 @@ def pinned(frame: DataFrame, flow: str) -> DataFrame:
 def _pinned(plan: Any, jvm: Any) -> Any:
     children = plan.children()
     if not children.size():
-        return _at_this_version(plan) if _location(plan, _DELTA_FILES) is not None else plan
+        return _at_this_version(plan) if delta_index(plan) is not None else plan
     changed = jvm.java.util.ArrayList()
     for number in range(children.size()):
         changed.add(_pinned(children.apply(number), jvm))
@@ -81,26 +79,6 @@ class FolderListings:
             return
         self._listed_at = self._now()
         for leaf in leaves(running.logicalPlan()):
-            location = _location(leaf)
+            location = file_index(leaf)
             if location is not None:
                 location.refresh()
-
-
-def _location(leaf: Any, kind: str | None = None) -> Any:
-    """Where the files of a leaf are, if it reads files without streaming, and is of a kind."""
-    if leaf.isStreaming() or node_kind(leaf) != _RELATION:
-        return None
-    relation = leaf.relation()
-    # Delta's is a class of its own that extends Spark's.
-    if not any(kind.getSimpleName() == _FILES for kind in _kinds(relation)):
-        return None
-    location = relation.location()
-    return location if kind is None or node_kind(location) == kind else None
-
-
-def _kinds(item: Any) -> Iterator[Any]:
-    """The class of an object of Java, and those that it extends."""
-    kind = item.getClass()
-    while kind is not None:
-        yield kind
-        kind = kind.getSuperclass()

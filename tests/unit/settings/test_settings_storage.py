@@ -50,7 +50,9 @@ def test_a_scheme_is_refused_by_name_when_nothing_opens_it(scheme):
     assert (raised.value.code, raised.value.params["scheme"]) == ("STORAGE.UNKNOWN_SCHEME", scheme)
 
 
-@pytest.mark.parametrize("value", ["", "  ", "${env:X}/y", "file:x", "file://host/x", "file://[", "file:///a%00"])
+@pytest.mark.parametrize(
+    "value", ["", "  ", "${env:X}/y", "file:x", "file://host/x", "file://[", "file:///a%00", "a%20b", "file:///a%2520b"]
+)
 def test_storage_is_refused_when_it_is_no_place(value):
     with pytest.raises(PipelineError) as raised:
         resolve_storage(value, ROOT)

@@ -10,6 +10,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
+from headrace.checkpoints.offsets import local_path
 from headrace.errors import PipelineError
 from headrace.settings.storage import StorageLayout, path_safe
 from headrace.spark.cloud_files import SOURCE_OPTION
@@ -157,6 +158,20 @@ def _numbers_behind(first: Path) -> Iterator[int]:
 def _has_begun(folder: Path) -> bool:
     """Whether a query has come so far that the progress is its own."""
     return any((folder / "offsets").glob("*"))
+
+
+def check_beginning(checkpoint: str) -> None:
+    """Refuse a checkpoint that was deleted under a running stream, which has written further batches into it since.
+
+    Args:
+        checkpoint: its folder; one that is on no local disk is not looked at.
+
+    Raises:
+        PipelineError: SCRIPT.CHECKPOINT_CUT. Spark would go on as another query, at positions of the deleted one.
+    """
+    folder = Path(local_path(checkpoint))
+    if checkpoint and _has_begun(folder) and not (folder / "metadata").is_file():
+        raise PipelineError("SCRIPT.CHECKPOINT_CUT", folder=folder)
 
 
 def _recorded(folder: Path) -> dict[str, Any]:

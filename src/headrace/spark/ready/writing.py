@@ -13,7 +13,7 @@ from headrace.spark.distinct_counts import counting_distinct
 from headrace.spark.in_force import with_confs
 from headrace.spark.ready.arguments import with_first
 from headrace.spark.ready.callers import called_from
-from headrace.spark.ready.checkpoints import Identity, sources_of
+from headrace.spark.ready.checkpoints import Identity, check_beginning, sources_of
 from headrace.spark.ready.console import shown
 from headrace.spark.ready.retrying import retried
 from headrace.spark.ready.state import Ready, StartedQuery, ready_for
@@ -278,6 +278,7 @@ def _started(
     confs = _confs_of({**given, **options})
 
     def begin() -> Any:
+        check_beginning(checkpoint)
         state = format_at(ready.session, checkpoint, confs) if checkpoint else {}
         with with_confs(ready.session, {**confs, **state}):
             return start(options)
