@@ -10,7 +10,16 @@ from pathlib import Path
 import pytest
 from conformance.extract import blocks_of
 
-pytestmark = pytest.mark.e2e
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.long(
+        guard=(
+            "tests/unit/test_conformance.py::test_a_block_that_was_not_run_as_it_is_claimed_has_no_kind",
+            "tests/unit/test_conformance.py::test_a_check_has_one_answer",
+            "tests/spark/test_script_files.py::test_streams_that_read_each_other_are_ended_when_none_has_anything_left",
+        )
+    ),
+]
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENT = """\

@@ -37,13 +37,20 @@ def can_mount() -> bool:
     return tried.returncode == 0
 
 
+@pytest.mark.long(
+    guard=(
+        "tests/unit/cli/test_verbs.py::test_a_full_disk_is_told_with_the_way_on",
+        "tests/unit/events/test_log_and_reader.py::test_events_wait_for_the_next_try_when_the_storage_refuses",
+        "tests/spark/test_exactly_once.py::test_no_row_is_lost_or_doubled_when_an_update_dies_within_a_batch",
+    )
+)
 @pytest.mark.skipif(not can_mount(), reason="needs a disk of its own, which this user may not mount")
 @pytest.mark.parametrize(
     ("left_kib", "code"),
     [
         (0, "STORAGE.FULL"),
-        pytest.param(150, "EVENTS.NOT_WRITTEN", marks=pytest.mark.long(guard="its other cases")),
-        pytest.param(300, "EVENTS.NOT_WRITTEN", marks=pytest.mark.long(guard="its other cases")),
+        (150, "EVENTS.NOT_WRITTEN"),
+        (300, "EVENTS.NOT_WRITTEN"),
     ],
 )
 def test_given_a_full_disk_when_an_update_runs_then_it_says_so_and_the_next_one_loses_nothing(

@@ -92,6 +92,13 @@ def without_java(shop: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*HEADRACE, *words], cwd=shop, env=environ, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.long(
+    guard=(
+        "tests/unit/cli/test_signals.py::test_sigterm_is_an_interrupt_from_the_first_line_on",
+        "tests/e2e/test_stopping.py::test_given_an_interrupt_when_an_update_runs_then_the_next_one_makes_it_whole",
+        "tests/spark/test_continuous.py::test_a_person_who_interrupts_an_update_that_waits_for_input_has_canceled_it",
+    )
+)
 def test_given_sigterm_when_a_continuous_update_runs_then_it_ends_well_and_nothing_is_left_to_do(shop: Path) -> None:
     update = started(shop, "--continuous")
     wait_until_in(shop, "revenue_by_day", FlowState.IDLE)

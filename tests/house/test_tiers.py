@@ -69,10 +69,11 @@ def long_tests() -> Iterator[Long]:
                     yield Long(path, ALL_CASES, guards(mark, tree, path))
         for function in functions_that_test(tree):
             test = f"{path}::{function.name}"
-            for decorator in function.decorator_list:
-                cases = ALL_CASES if is_long(decorator) else "some"
+            whole = [decorator for decorator in function.decorator_list if is_long(decorator)]
+            # Where all cases are long, marks of some of them say nothing more.
+            for decorator in whole or function.decorator_list:
                 for mark in filter(is_long, _parts(decorator, tree)):
-                    yield Long(test, cases, guards(mark, tree, test))
+                    yield Long(test, ALL_CASES if whole else "some", guards(mark, tree, test))
 
 
 def _constants(tree: ast.Module) -> dict[str, ast.expr]:

@@ -331,6 +331,7 @@ def test_a_script_meets_a_new_field_once_and_goes_on_where_it_was(headrace_sessi
     assert sorted(map(tuple, rows)) == [("1", None), ("2", "x")]
 
 
+@pytest.mark.long(guard="tests/spark/test_auto_loader_format_parity.py::test_each_format_goes_through_auto_loader")
 def test_csv_and_parquet_are_streams_too(project, data):
     (data / "csv").mkdir()
     (data / "csv" / "a.csv").write_text('name,id\n"a, b",1\nc,x\n')

@@ -110,6 +110,7 @@ def test_a_load_that_died_is_finished_by_the_next_one(tables, points):
     assert tables.project.events().flow_totals()["copy"].rows_written == 3
 
 
+@pytest.mark.long(guard="tests/spark/test_backfill.py::test_a_load_that_died_is_finished_by_the_next_one")
 @pytest.mark.parametrize("points", in_turn_or_alone(ALONE, *UPDATES))
 def test_a_load_that_died_is_finished_by_an_update_too(tables, points):
     first, *others = points

@@ -83,9 +83,9 @@ PARTLY = Kind(
     f'{HIDDEN}, stored_as_scd_type=2, track_history_column_list=["rank"], columns_to_update="sets"',
     Shape(("key",), WITHOUT_SEQUENCE, ScdType.TWO, tracked=("rank",), partial=True),
 )
-KINDS = [CURRENT, VERSIONS, PARTLY]
+KINDS = [CURRENT, VERSIONS]
 if ASKED or EVERYTHING:
-    KINDS.append(KEPT)
+    KINDS += [PARTLY, KEPT]
 
 
 @dataclass(frozen=True)
@@ -222,7 +222,11 @@ def test_the_rows_of_type_1_are_the_open_ones_of_type_2(merged):
     )
 
 
-@pytest.mark.parametrize("kind", [VERSIONS, PARTLY], ids=["versions", "partly"])
+@pytest.mark.parametrize(
+    "kind",
+    [VERSIONS, pytest.param(PARTLY, marks=pytest.mark.long(guard="its other cases"))],
+    ids=["versions", "partly"],
+)
 def test_versions_of_a_key_follow_each_other_and_only_the_last_is_open(merged, kind):
     spans = defaultdict(list)
     for row in merged.rows(kind.name):

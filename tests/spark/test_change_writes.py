@@ -70,7 +70,7 @@ PATHS = {
     "tracked": WritePath.TRACKED,
 }
 # Each write path with one of the two types of tables.
-FEW = ("one_replaced", "two_without_vectors", "one_mapped", "one_feed", "two_tracked")
+FEW = ("one_replaced", "one_feed", "two_tracked")
 REST = tuple(target for kind in ROWS for how in PATHS if (target := f"{kind}_{how}") not in FEW)
 LONG = pytest.mark.long(guard="its other cases")
 
@@ -150,13 +150,13 @@ def test_a_batch_moves_no_rows_beside_those_that_it_changes(few):
 @pytest.fixture(scope="module")
 def doubled(few, headrace_session):
     """One more update, after somebody has added rows with existing keys to two tables; with its events."""
-    one, two = (path_of(few.pipeline, target) for target in ("one_replaced", "two_without_vectors"))
+    one, two = (path_of(few.pipeline, target) for target in ("one_replaced", "two_tracked"))
     row = headrace_session.createDataFrame([(-1, "Rome", 9)], "id BIGINT, city STRING, version INT")
     row.write.format("delta").mode("append").save(one)
     headrace_session.read.format("delta").load(two).write.format("delta").mode("append").save(two)
     land(few.pipeline, len(BATCHES), [(-1, "Ulm", 5), (7, "Kyiv", 5)])
     events = []
-    return few.pipeline.run("one_replaced", "two_without_vectors", on_event=events.append), events
+    return few.pipeline.run("one_replaced", "two_tracked", on_event=events.append), events
 
 
 def test_rows_with_one_key_that_somebody_has_added_are_each_compared(doubled):
@@ -171,5 +171,5 @@ def test_rows_with_one_key_that_somebody_has_added_are_each_compared(doubled):
 def test_rows_of_a_history_that_somebody_has_doubled_are_not_written_twice(doubled):
     result, _ = doubled
 
-    assert result.flow("two_without_vectors").state is FlowState.FAILED
-    assert rows(result, "two_without_vectors") == sorted(ROWS["two"] * 2, key=str)
+    assert result.flow("two_tracked").state is FlowState.FAILED
+    assert rows(result, "two_tracked") == sorted(ROWS["two"] * 2, key=str)

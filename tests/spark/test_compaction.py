@@ -96,6 +96,9 @@ def test_a_table_and_its_quarantine_have_few_files_after_an_update_but_not_one_t
     assert pipeline.plan().empty, pipeline.plan().describe()
 
 
+@pytest.mark.long(
+    guard="tests/spark/test_compaction.py::test_a_table_and_its_quarantine_have_few_files_after_an_update_but_not_one_that_says_no"
+)
 def test_tables_that_changes_are_merged_into_have_few_files_after_an_update(scattered_project):
     pipeline, paths = scattered_project(FEW, text=MERGED, names=("merged", "copied"))
 
@@ -107,6 +110,9 @@ def test_tables_that_changes_are_merged_into_have_few_files_after_an_update(scat
     assert [list(result.rows(name)) for name in ("merged", "copied")] == [every, every]
 
 
+@pytest.mark.long(
+    guard="tests/spark/test_compaction.py::test_a_table_and_its_quarantine_have_few_files_after_an_update_but_not_one_that_says_no"
+)
 def test_a_stop_does_not_wait_until_files_are_put_together(scattered_project, monkeypatch):
     pipeline, paths = scattered_project(MANY)
     stop = Event()

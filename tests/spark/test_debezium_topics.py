@@ -104,6 +104,12 @@ def change(op, file, pos, name):
     return json.dumps({**told, "source": source, "op": op, "ts_ms": 1714000000001})
 
 
+@pytest.mark.long(
+    guard=(
+        "tests/spark/test_debezium.py::test_rows_are_those_of_the_database",
+        "tests/spark/test_kafka.py::test_each_record_is_in_the_table_once_over_updates_limits_and_partitions_that_are_added",
+    )
+)
 def test_topics_lead_to_the_rows_of_the_database(kafka, registry, project):
     customers, orders = kafka.topic(), kafka.topic()
     old, young = "mysql-bin.999999", "mysql-bin.1000000"

@@ -266,6 +266,12 @@ def test_what_is_there_is_upserted_once_by_a_sink_of_a_pipeline(project, tmp_pat
     assert result.flow("deliver").counts.rows_written == 2
 
 
+@pytest.mark.long(
+    guard=(
+        "tests/spark/test_delivery.py::test_what_is_there_is_upserted_once_by_a_sink_of_a_pipeline",
+        "tests/spark/test_delivery.py::test_a_batch_is_appended_once_when_the_function_dies_after_it",
+    )
+)
 def test_a_sink_of_a_pipeline_writes_once_by_a_helper(project, tmp_path):
     pipeline = project(
         f"""

@@ -157,7 +157,7 @@ MINUTES = [[{"id": n, "at": f"2026-01-01T00:0{minute}:{n:02}Z"} for n in range(m
 
 
 @pytest.mark.parametrize("deaths", in_turn_or_alone(ALONE, (Point.WRITTEN, 1), (Point.COUNTED, 1)))
-@pytest.mark.parametrize("name", ["judged", "whole", pytest.param("target", marks=ALONE)])
+@pytest.mark.parametrize("name", ["judged", *(pytest.param(name, marks=ALONE) for name in ("whole", "target"))])
 def test_a_stream_with_state_goes_on_when_an_update_dies_after_one_of_its_batches_was_written(project, name, deaths):
     pipeline = project(KEEPS_STATE).given("source", *MINUTES)
 
@@ -298,6 +298,9 @@ CHAIN = """
     """
 
 
+@pytest.mark.long(
+    guard="tests/spark/test_exactly_once.py::test_a_full_refresh_is_finished_by_the_next_update_when_one_dies_within_it"
+)
 def test_a_full_refresh_of_all_is_finished_by_the_next_update_when_one_dies_between_two_tables(project):
     rule = '@dp.expect_or_quarantine("even", "id % 2 = 0")'
     assert rule in CHAIN

@@ -145,6 +145,12 @@ def test_a_batch_of_a_query_with_other_values_each_time_is_set_aside_too(project
     assert aside(pipeline, "numbers", "numbers") == [(0, 0)]
 
 
+@pytest.mark.long(
+    guard=(
+        "tests/spark/test_failing_batches.py::test_a_batch_that_the_query_fails_with_is_set_aside_with_all_of_its_rows",
+        "tests/spark/test_failing_batches.py::test_a_whole_batch_goes_through_the_corrected_query_once_more",
+    )
+)
 def test_a_flow_that_fails_with_one_batch_after_the_other_goes_on_once_they_are_back(project):
     pipeline = project(QUERY).given("source", *(batch(number, "x") for number in range(2)))
     pipeline.run("numbers")

@@ -310,6 +310,9 @@ def test_a_user_whom_a_database_does_not_let_in_fails_the_flow(project, database
     assert (result.states["deliver"], result.outcome.error["code"]) == (FlowState.FAILED, "JDBC.UNREACHABLE")
 
 
+@pytest.mark.long(
+    guard="tests/spark/test_fallback.py::test_each_row_is_in_a_database_once_that_goes_away_and_comes_back"
+)
 def test_records_wait_for_a_broker_that_is_stopped_and_started_again(project, kafka):
     topic = kafka.topic()
     query = '.selectExpr("CAST(id AS STRING) AS key", "to_json(struct(*)) AS value")'

@@ -48,6 +48,13 @@ def text_below(folder):
     return {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
 
 
+@pytest.mark.long(
+    guard=(
+        "tests/unit/sources/test_jdbc.py::test_every_row_is_read_once_whatever_ties_limits_and_restarts_there_are",
+        "tests/unit/sources/test_jdbc.py::test_no_secret_is_in_what_travels_or_is_shown",
+        "tests/spark/test_synthetic.py::test_a_stream_has_the_rows_of_a_batch_whatever_crashes_between",
+    )
+)
 def test_rows_reach_the_table_once_whatever_crashes_and_no_secret_is_stored(project, postgres, orders):
     orders(1, 2, 3, 4, 5)
     pipeline = project(ORDERS.format(url=postgres.jdbc_url), configuration={"orders.password": postgres.password})

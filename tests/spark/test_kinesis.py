@@ -22,6 +22,13 @@ def values(result):
     return sorted(int(row["data"]) for row in result.rows("clicks"))
 
 
+@pytest.mark.long(
+    guard=(
+        "tests/unit/sources/test_kinesis.py::test_every_record_is_read_once_while_shards_are_split_and_merged_and_readers_restart",
+        "tests/unit/sources/test_kinesis.py::test_a_batch_that_is_made_again_ends_where_it_ended",
+        "tests/spark/test_synthetic.py::test_a_stream_has_the_rows_of_a_batch_whatever_crashes_between",
+    )
+)
 def test_records_reach_the_table_once_over_resharding_and_a_crash(project, kinesis):
     kinesis.make("clicks", shards=2)
     kinesis.put("clicks", *range(20))

@@ -120,7 +120,7 @@ def test_rows_of_two_causes_are_replayed_one_after_the_other(refusing):
 @pytest.mark.parametrize(
     "deaths",
     [
-        (),
+        pytest.param((), marks=ALONE),
         *in_turn_or_alone(ALONE, *(Point.WRITTEN, Point.MARKED)),
     ],
 )

@@ -151,6 +151,9 @@ def of_table(project, old="", new=""):
     return project(text.replace(old, new))
 
 
+@pytest.mark.long(
+    guard="tests/spark/test_replay_from_source.py::test_records_of_a_topic_are_read_again_and_are_in_the_table_once"
+)
 @pytest.mark.parametrize("point", [pytest.param(None, marks=pytest.mark.long(guard="its other cases")), Point.WRITTEN])
 def test_what_is_dropped_or_set_aside_anew_of_what_is_read_again_is_counted_also_after_a_crash(project, point):
     rule = '    @dp.expect_or_drop("no seven", "price <> 7")\n    def prices'

@@ -38,11 +38,12 @@ def deleted_from(session, path, properties, confs):
             *({"delta.checkpointInterval": "4"}, {PART_SIZE: "2"}, "*.*.parquet", range(2, 9)),
             marks=pytest.mark.long(guard="its other cases"),
         ),
-        (
+        pytest.param(
             {"delta.checkpointInterval": "3", "delta.checkpointPolicy": "v2", "delta.enableTypeWidening": "true"},
             {},
             "*",
             range(1, 9),
+            marks=pytest.mark.long(guard="its other cases"),
         ),
     ],
     ids=["commits", "checkpoint", "parts", "v2"],

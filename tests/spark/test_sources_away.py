@@ -182,6 +182,12 @@ def test_a_file_that_the_schema_would_be_inferred_from_fails_its_own_flow(projec
     assert outcome.error["code"] == "AUTO_LOADER.SAMPLE"
 
 
+@pytest.mark.long(
+    guard=(
+        "tests/unit/sources/test_jdbc.py::test_columns_that_are_given_resolve_a_query_while_the_database_is_down_and_no_stream_starts",
+        "tests/spark/test_sources_away.py::test_what_is_away_fails_its_own_flow_and_what_reads_from_it_while_the_others_run",
+    )
+)
 def test_a_database_that_is_down_is_tried_again_when_its_columns_are_given(project, outside):
     pipeline = project(text_of_shop(outside, schema='.schema("id BIGINT, name STRING")'))
     pipeline.run("orders")
@@ -212,6 +218,12 @@ VIEWS = """
 """
 
 
+@pytest.mark.long(
+    guard=(
+        "tests/spark/test_sources_away.py::test_what_is_away_fails_its_own_flow_and_what_reads_from_it_while_the_others_run",
+        "tests/spark/test_surface.py::test_a_persisted_view_answers_when_no_file_is_loaded_and_follows_its_definition",
+    )
+)
 def test_a_persisted_view_whose_source_is_away_fails_by_itself_and_keeps_its_definition(project, outside):
     (outside / "delta").rename(outside / "prices")
     pipeline = project(VIEWS.format(folder=outside))

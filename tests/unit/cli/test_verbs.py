@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import json
 from pathlib import Path
 from typing import Any
@@ -102,6 +103,19 @@ def test_exit_code_says_what_went_wrong(cli: Any, error: Exception, code: int, o
     assert found == code
     assert "Traceback" not in out + err
     assert output == "text" or code == 130 or set(json.loads(out)) == {"error", "problems"}
+
+
+def test_a_full_disk_is_told_with_the_way_on(cli: Any) -> None:
+    cli.project.error = OSError(errno.ENOSPC, "No space left on device", "storage/lease.json")
+
+    code, out, _ = cli("validate", "--output", "json")
+
+    error = json.loads(out)["error"]
+    assert (code, error["code"], error["detail"]) == (
+        1,
+        "STORAGE.FULL",
+        "No space left on device for storage/lease.json.",
+    )
 
 
 def test_defect_is_one_line_and_its_trace_in_a_file(cli: Any) -> None:
