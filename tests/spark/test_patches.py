@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from pyspark.errors import AnalysisException
+from pyspark.sql import functions as F
 
 from headrace.errors import Problems
 
@@ -115,3 +116,13 @@ def test_every_way_to_the_path_of_an_own_table_is_refused(project):
     problems = told(project, *BY_PATH)
 
     assert [problem.code for problem in problems] == ["GRAPH.OWN_TABLE_BY_PATH"] * len(BY_PATH)
+
+
+def test_places_of_expressions_are_noted_for_the_code_of_others_alone(headrace_session):
+    def place(module):
+        names = {"__name__": module, "F": F}
+        exec("ratio = F.lit(1) / F.col('id')", names)
+        return names["ratio"]._jc.node().origin().pysparkErrorContext().isDefined()
+
+    assert headrace_session
+    assert [place("flows"), place("headrace_like.flows"), place("headrace.expectations.compile")] == [True, True, False]

@@ -1,4 +1,4 @@
-"""The additive patches of sessions that Headrace makes (D15); nothing else in PySpark is patched.
+"""The additive patches of sessions that Headrace makes (D15); beside them, ``call_sites.py`` patches one function.
 
 Each but those of formats takes effect only while a query function is called or the project's files load. All are
 documented in docs/reference/patches.md:

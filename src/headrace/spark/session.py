@@ -20,6 +20,7 @@ from headrace.connectors.fetch import jars, storage_jar
 from headrace.connectors.java import check_java
 from headrace.connectors.spark_home import spark_home
 from headrace.spark import patches
+from headrace.spark.call_sites import note_those_of_others
 from headrace.spark.confs import (
     DEFAULT_MASTER,
     check_submitted,
@@ -68,6 +69,7 @@ def open_session(
         PipelineError: CONNECTOR.* when Java or the jars are missing.
     """
     patches.install()
+    note_those_of_others()
     keep_out(redact)
     session = session_there()
     if session is None or session.sparkContext._jsc is None:  # noqa: SLF001 - None once it was stopped
