@@ -82,3 +82,11 @@ def test_modules_that_the_process_imported_stay_when_they_lie_in_the_project(loa
     load(FILE)
 
     assert sys.modules["__main__"] is script
+
+
+@pytest.mark.parametrize("head", ["", "# Databricks notebook source\n"], ids=["file", "notebook"])
+def test_a_call_of_an_assistants_tool_hinders_no_file(load, head):
+    loaded = load(f'{head}mcp__data-knowledge-base__get_document("pipeline", "lakeflow-pipelines")\n{FILE}')
+
+    assert loaded.problems == ()
+    assert [str(dataset.name) for dataset in loaded.definitions.datasets] == ["orders"]

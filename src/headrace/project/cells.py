@@ -15,6 +15,7 @@ from headrace.model.location import Location, cell_name, split_cell
 from headrace.notebooks import JSON_SUFFIX, Cell, Language, Magic, read_notebook
 from headrace.pipelines.registry import Registry
 from headrace.project.loaded import Needs, raised
+from headrace.project.tool_calls import with_tool_calls
 from headrace.sql.load import load_statements
 from headrace.sql.state import FileState
 
@@ -133,7 +134,7 @@ class _Run:
             linecache.cache[place] = (len(cell.text), None, cell.text.splitlines(keepends=True), place)
         try:
             # The future statements of this very module are not the user's.
-            return compile(cell.padded, place, "exec", dont_inherit=True)
+            return compile(with_tool_calls(cell.padded), place, "exec", dont_inherit=True)
         except (SyntaxError, ValueError) as error:
             line = getattr(error, "lineno", None) or cell.line
             self._problem("FILE.SYNTAX", Location(cell.place, line), reason=getattr(error, "msg", None) or error)

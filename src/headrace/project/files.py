@@ -18,6 +18,7 @@ from headrace.errors import PipelineError, Problems
 from headrace.model.location import Location
 from headrace.model.names import Naming
 from headrace.pipelines.registry import Registry, collecting
+from headrace.project import tool_calls
 from headrace.project.cells import Notebooks, is_notebook
 from headrace.project.imports import import_from
 from headrace.project.loaded import Loaded, Needs, raised
@@ -86,6 +87,7 @@ def _module(file: Path, number: int, globals_: Mapping[str, Any]) -> Iterator[ty
     module = types.ModuleType(f"headrace_file_{number}_{file.stem.replace('-', '_')}")
     module.__file__ = str(file)
     module.__dict__.update(globals_)
+    module.__dict__[tool_calls.NAME] = tool_calls.called
     # Dataclasses look their module up while they are made. Afterwards the entry goes, so that functions of the file
     # travel to Python workers by value: workers cannot import it.
     sys.modules[module.__name__] = module
@@ -102,7 +104,9 @@ def _run_python(file: Path, module: types.ModuleType, registry: Registry) -> Non
     name = registry.relative(file)
     try:
         # The future statements of this very module are not the user's.
-        code = compile(file.read_text(encoding="utf-8"), str(file), "exec", dont_inherit=True)
+        code = compile(
+            tool_calls.with_tool_calls(file.read_text(encoding="utf-8")), str(file), "exec", dont_inherit=True
+        )
         exec(code, module.__dict__)  # noqa: S102 - a pipeline file is code (D14)
     except SyntaxError as error:
         place = Location(name, error.lineno or 0)

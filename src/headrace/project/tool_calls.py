@@ -1,4 +1,4 @@
-"""Calls of an assistant's tools in a notebook: names with hyphens, which Python takes for subtractions.
+"""Calls of an assistant's tools in files and notebooks: names with hyphens, which Python takes for subtractions.
 
 Documents show ``mcp__data-knowledge-base__get_document("pipeline", "streaming-tables")`` as a cell. It becomes a call
 of :func:`called`, at the same line.
