@@ -13,6 +13,8 @@ from pathlib import Path
 
 import psutil
 import pytest
+from pyspark.sql import SparkSession
+from tests.command_line import in_process
 
 from headrace.events.reader import EventReader
 from headrace.model.outcome import FlowState
@@ -74,15 +76,18 @@ def totals(shop: Path) -> dict[str, tuple[int, int, int]]:
 WHOLE = {"orders_raw": (500, 0, 0), "orders": (492, 2, 6)}
 
 
-def test_given_an_interrupt_when_an_update_runs_then_the_next_one_makes_it_whole(shop: Path) -> None:
+def test_given_an_interrupt_when_an_update_runs_then_the_next_one_makes_it_whole(
+    shop: Path, headrace_session: SparkSession
+) -> None:
     update = started(shop)
     wait_until_running(shop, "orders_raw")
     os.killpg(update.pid, signal.SIGINT)
     stdout, _ = update.communicate(timeout=DEADLINE_S)
 
+    assert headrace_session
     assert update.returncode == 130
     assert json.loads(stdout)["state"] == "CANCELED"
-    assert finished(shop)["state"] == "COMPLETED"
+    assert in_process(shop, "run").returncode == 0
     assert totals(shop) == WHOLE
 
 

@@ -164,6 +164,12 @@ class FailsOnce(Fuse):
             raise PipelineError("EVENTS.NOT_WRITTEN", path="events", reason="for once")
 
 
+@pytest.mark.long(
+    guard=(
+        "tests/spark/test_backfill.py::test_the_same_range_is_loaded_once_unless_it_is_asked_for_again",
+        "tests/spark/test_backfill.py::test_a_load_that_died_is_finished_by_the_next_one",
+    )
+)
 def test_a_load_is_not_done_again_when_the_stream_behind_it_is_tried_again(project):
     pipeline = project(RETRIED).given("source", *[rows(number) for number in range(7)])
     pipeline.crash_at(Point.WRITTEN)

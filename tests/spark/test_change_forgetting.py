@@ -88,6 +88,12 @@ def expected(events, name):
     return sorted(((*one.row, one.start, one.end) if ends else one.row for one in versions), key=str)
 
 
+@pytest.mark.long(
+    guard=(
+        "tests/spark/test_change_counts.py::test_what_comes_later_than_the_window_is_judged_by_the_rows_alone",
+        "tests/unit/cdc/test_history.py::test_the_rows_are_the_same_in_any_order_and_however_often_events_come",
+    )
+)
 @pytest.mark.parametrize(
     "names",
     [

@@ -251,10 +251,7 @@ def test_events_without_key_or_sequence_are_set_aside(merged, tried):
 
 @pytest.mark.long(
     guard=(
-        (
-            "tests/spark/test_change_forgetting.py"
-            "::test_what_was_forgotten_does_not_matter_for_what_comes_within_the_window"
-        ),
+        "tests/spark/test_change_order.py::test_any_order_and_any_batches_lead_to_the_rows_of_the_set",
         "tests/spark/test_change_feed.py::test_the_documented_events_lead_to_the_documented_rows",
     )
 )

@@ -164,6 +164,12 @@ def test_a_rename_takes_everything_along_and_reads_nothing_twice(code):
     assert {entry.name for entry in tables.iterdir()} == {"raw", "clean", "clean_quarantine", "gold"}
 
 
+@pytest.mark.long(
+    guard=(
+        "tests/spark/test_changed_code.py::test_a_rename_takes_everything_along_and_reads_nothing_twice",
+        "tests/spark/test_change_renames.py::test_a_crash_within_the_rename_leaves_nothing_behind",
+    )
+)
 def test_a_rename_that_dies_halfway_is_finished_by_the_next_update(code):
     code(BRONZE, SILVER).run()
     code(*RENAMED)

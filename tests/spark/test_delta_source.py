@@ -165,6 +165,12 @@ def test_a_changed_table_of_the_pipeline_is_named_as_the_pipeline_names_it(proje
     )
 
 
+@pytest.mark.long(
+    guard=(
+        "tests/spark/test_delta_source.py::test_a_source_that_was_changed_is_named_with_commit_operation_and_the_ways_on",
+        "tests/spark/test_refresh.py::test_a_flow_starts_at_the_version_the_moment_or_the_end_that_is_asked_for",
+    )
+)
 def test_the_ways_on_lead_on(copying, source):
     pipeline = copying()
     pipeline.run()

@@ -491,6 +491,12 @@ def test_a_query_that_gives_other_values_each_time_is_refused(project):
     assert pipeline.run().error == "ROWS.NOT_REPEATABLE"
 
 
+@pytest.mark.long(
+    guard=(
+        "tests/spark/test_failing_rows.py::test_a_flow_fails_when_too_many_rows_do",
+        "tests/unit/test_failing_batches.py::test_many_of_the_last_batches_are_too_many",
+    )
+)
 def test_a_flow_fails_when_few_rows_of_each_of_many_batches_do(project):
     text = CASTS.replace("spark.readStream.table", 'spark.readStream.option("maxFilesPerTrigger", 1).table')
     batches = [[{"id": 10 * batch + row, "text": "x"} for row in range(4)] for batch in range(4)]

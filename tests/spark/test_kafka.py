@@ -281,6 +281,9 @@ def test_a_partition_that_is_assigned_and_not_there_is_named_with_those_that_are
     assert values(pipeline) == ["b"]
 
 
+@pytest.mark.long(
+    guard="tests/spark/test_kafka.py::test_a_topic_that_is_deleted_is_named_and_one_of_the_same_name_is_not_taken_for_it"
+)
 def test_a_topic_that_was_made_anew_is_told_once_by_a_flow_that_goes_on(kafka, project):
     topic = kafka.topic()
     pipeline = project(reading(of(kafka, topic), failOnDataLoss="false"))

@@ -301,6 +301,9 @@ def test_a_client_of_kafka_wants_kerberos_unless_a_mechanism_is_named(run):
     assert "Failed to create new KafkaAdminClient" in str(raised.value)
 
 
+@pytest.mark.long(
+    guard="tests/spark/test_auto_loader.py::test_a_script_meets_a_new_field_once_and_goes_on_where_it_was"
+)
 def test_a_source_of_the_vendor_is_there_once_headrace_brings_it(run, tmp_path):
     # In a process of its own: this one has read Auto Loader's sources already.
     program = "from pyspark.sql import SparkSession\nspark = SparkSession.builder.master('local[1]').getOrCreate()\n"

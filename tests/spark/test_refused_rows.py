@@ -175,6 +175,12 @@ def test_a_replay_that_is_tried_again_settles_the_rows_that_it_began_with(projec
     assert pipeline.project.quarantine_list() == (("deliver_targets", 1, {"sink.refused": 1}),)
 
 
+@pytest.mark.long(
+    guard=(
+        "tests/spark/test_replay.py::test_a_replay_that_died_is_given_up_when_it_is_abandoned",
+        "tests/spark/test_refused_rows.py::test_a_replay_that_is_tried_again_settles_the_rows_that_it_began_with",
+    )
+)
 def test_a_replay_that_a_sink_cannot_take_is_given_up(project, postgres, out_orders):
     with running_receiver() as server:
         pipeline = refused_by_both(project, postgres, server)

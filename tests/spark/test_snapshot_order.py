@@ -107,6 +107,12 @@ def taken(shared_project):
     return result
 
 
+@pytest.mark.long(
+    guard=(
+        "tests/spark/test_snapshots.py::test_the_documented_snapshots_lead_to_the_documented_rows",
+        "tests/unit/cdc/test_history.py::test_the_rows_are_the_same_in_any_order_and_however_often_events_come",
+    )
+)
 @pytest.mark.parametrize("kind", KINDS)
 def test_any_updates_lead_to_the_rows_of_the_series(taken, kind):
     faults = []
@@ -120,6 +126,7 @@ def test_any_updates_lead_to_the_rows_of_the_series(taken, kind):
     assert not faults, min(faults)[1]
 
 
+@pytest.mark.long(guard="tests/unit/cdc/test_history.py::test_the_current_rows_are_those_of_the_open_versions")
 def test_the_rows_of_type_1_are_the_open_ones_of_type_2(taken):
     current, versions = taken.rows("current_0"), taken.rows("tracked_1")
 

@@ -195,6 +195,12 @@ def test_a_snapshot_that_was_given_up_is_asked_for_again_and_one_without_keys_ta
     assert rows(pipeline, "t") == [(1, "a", "b", 1, 2), (2, "a", "b", 2, None)]
 
 
+@pytest.mark.long(
+    guard=(
+        "tests/spark/test_snapshots.py::test_the_documented_snapshots_lead_to_the_documented_rows",
+        "tests/spark/test_change_columns.py::test_columns_that_leave_the_source_are_null_from_then_on_and_those_that_come_are_taken",
+    )
+)
 def test_snapshots_with_more_columns_and_with_less_are_taken_in_the_same_update_as_others(project):
     pipeline = project(ONE)
     land(pipeline, 1, [(1, "a", "b")])
@@ -215,7 +221,7 @@ def test_snapshots_with_more_columns_and_with_less_are_taken_in_the_same_update_
 
 @pytest.mark.long(
     guard=(
-        "tests/spark/test_snapshot_order.py::test_any_updates_lead_to_the_rows_of_the_series",
+        "tests/spark/test_snapshots.py::test_the_counts_of_a_dataset_that_has_changed_since_a_crash_are_those_of_the_commit",
         "tests/spark/test_snapshots.py::test_the_counts_of_a_dataset_that_has_changed_since_a_crash_are_those_of_the_commit",
     )
 )

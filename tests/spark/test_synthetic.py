@@ -39,6 +39,9 @@ def test_a_stream_has_the_rows_of_a_batch_whatever_crashes_between(project):
     assert len(result.rows("events")) == 100
 
 
+@pytest.mark.long(
+    guard="tests/unit/sources/test_synthetic.py::test_a_triggered_query_ends_at_what_was_there_when_it_began_and_that_is_all_of_a_stream_with_an_end"
+)
 def test_a_stream_with_an_end_is_read_to_it_at_once_whatever_its_rate_and_then_adds_nothing(project):
     pipeline = project(EVENTS.replace("seed=7,", "seed=7, rowsPerSecond=1,"))
 
