@@ -222,7 +222,7 @@ def test_snapshots_with_more_columns_and_with_less_are_taken_in_the_same_update_
 @pytest.mark.long(
     guard=(
         "tests/spark/test_snapshots.py::test_the_counts_of_a_dataset_that_has_changed_since_a_crash_are_those_of_the_commit",
-        "tests/spark/test_snapshots.py::test_the_counts_of_a_dataset_that_has_changed_since_a_crash_are_those_of_the_commit",
+        "tests/spark/test_change_crashes.py::test_rows_and_counts_are_as_without_a_crash",
     )
 )
 @pytest.mark.parametrize("point", [Point.TO_WRITE, Point.WRITTEN])
