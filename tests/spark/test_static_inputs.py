@@ -7,6 +7,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
+from tests.tiers import EVERYTHING
 
 from headrace.errors import PipelineError, Problems
 from headrace.model.outcome import FlowState, UpdateState
@@ -58,6 +59,8 @@ CASES = {
     "in_sql_of_the_start": (SQL, START, "old"),
     "files_of_the_start": (FOLDER, {}, None),
 }
+if not EVERYTHING:
+    CASES = {name: CASES[name] for name in ("newest_in_sql", "table_of_the_start", "files_of_the_start")}
 
 
 def test_a_batch_finds_the_newest_rows_of_a_delta_table_or_those_of_the_start(project):
