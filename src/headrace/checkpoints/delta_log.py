@@ -115,7 +115,7 @@ def table_version(path: str) -> TableVersion | None:
 
 
 def version_outside(path: str) -> TableVersion | None:
-    """The same of a table that may have features which delta-rs does not know; None where it cannot be opened."""
+    """The same, and None too where delta-rs cannot open the table, such as one with features that it does not know."""
     try:
         return table_version(path)
     except PipelineError:

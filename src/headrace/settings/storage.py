@@ -69,7 +69,7 @@ def _local_path(uri: str, location: Location | None) -> str:
 def _whole(path: str, location: Location | None) -> str:
     escape = _ESCAPE.search(path)
     if escape:
-        reason = f'"{path}" holds "{escape[0]}", which delta-rs takes for one character'
+        reason = f'"{path}" holds "{escape[0]}", which delta-rs reads as one character; use a folder without it'
         raise PipelineError("STORAGE.INVALID", location=location, reason=reason)
     return os.path.normpath(path)
 
