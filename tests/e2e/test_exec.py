@@ -8,7 +8,7 @@ import subprocess
 import textwrap
 
 import pytest
-from tests.command_line import PROGRAM
+from tests.command_line import PROGRAM, in_process
 from tests.command_line import in_own_process as headrace
 
 pytestmark = pytest.mark.e2e
@@ -67,16 +67,20 @@ def test_a_script_goes_on_with_its_tables_and_streams_when_it_runs_again(tmp_pat
     assert (tmp_path / "storage" / "tables" / "main" / "silver" / "numbers" / "_delta_log").is_dir()
 
 
-def test_the_users_traceback_and_one_error_are_shown_when_a_query_fails(tmp_path):
+def test_the_users_traceback_and_one_error_are_shown_when_a_query_fails(headrace_session, tmp_path):
+    assert headrace_session
     (tmp_path / "broken.py").write_text(textwrap.dedent(BROKEN))
 
-    done = headrace(tmp_path, "--output", "json", "exec", "broken.py")
+    done = in_process(tmp_path, "--output", "json", "exec", str(tmp_path / "broken.py"))
     error = json.loads(done.stdout)["error"]
 
     assert done.returncode == 1
     assert (error["code"], error["location"]["line"]) == ("SCRIPT.QUERY_FAILED", 2)
     assert (error["params"]["what"], error["params"]["reason"]) == ("ValueError", "the service is closed")
     assert 'broken.py", line 2, in deliver' in done.stderr
+    # A remark of ours stands before the user's traceback.
+    assert [line.split()[0] for line in done.stderr.splitlines()[:2]] == ["query", "Traceback"]
+    assert "\tat " not in done.stderr
 
 
 @pytest.mark.long(
@@ -116,6 +120,9 @@ def test_a_script_may_stop_its_session_and_exit_with_a_code_of_its_own(tmp_path)
     assert done.returncode == 7, done.stderr
 
 
+@pytest.mark.long(
+    guard="tests/spark/test_script_files.py::test_a_thread_ends_its_work_and_no_secret_is_in_why_a_script_ends"
+)
 def test_a_thread_ends_its_work_and_no_secret_is_shown_when_a_script_says_why_it_ends(tmp_path):
     script = """\
         import sys, threading, time

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -96,15 +97,15 @@ def project(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def told(project):
+def told(headrace_session, project):
     """What the first update prints for a person."""
-    return in_own_process(project, "run")
+    assert headrace_session
+    return in_process(project, "run")
 
 
 @pytest.fixture(scope="module")
-def document(headrace_session, project, told):
+def document(project, told):
     """What a program is told of that update."""
-    assert headrace_session
     assert told.returncode == 1
     return in_process(project, "status", "--output", "json")
 
@@ -115,6 +116,10 @@ def flows(document: Done) -> dict[str, dict[str, object]]:
 
 def line_with(start: str, lines: Sequence[str]) -> str:
     return next((line for line in lines if line.startswith(start)), "")
+
+
+def log_of(done: Done) -> Path:
+    return Path(line_with("log: ", done.stdout.splitlines()).removeprefix("log: "))
 
 
 def test_failure_is_one_screen_that_begins_with_the_users_line(told):
@@ -130,6 +135,24 @@ def test_failure_is_one_screen_that_begins_with_the_users_line(told):
     assert lines[3].startswith("  hint: ")
 
 
+@pytest.mark.long(
+    guard=(
+        "tests/e2e/test_failing_update.py::test_failure_is_one_screen_that_begins_with_the_users_line",
+        "tests/e2e/test_stopping.py::test_given_an_interrupt_when_an_update_runs_then_the_next_one_makes_it_whole",
+    )
+)
+def test_a_process_of_its_own_prints_the_same_and_nothing_beside_it(told, project, tmp_path):
+    copied = tmp_path / "shop"
+    shutil.copytree(project, copied, ignore=shutil.ignore_patterns("storage"))
+
+    done = in_own_process(copied, "run")
+
+    lines = done.stdout.splitlines()
+    assert (done.returncode, done.stderr) == (1, "")
+    assert (len(lines) <= MOST_LINES, lines[:4]) == (True, told.stdout.splitlines()[:4])
+    assert "\tat org.apache.spark" in log_of(done).read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize("flow", PLACES)
 def test_every_failed_flow_names_the_users_line(told, flow):
     reason = line_with(f"{flow} is FAILED", told.stdout.splitlines())
@@ -138,8 +161,7 @@ def test_every_failed_flow_names_the_users_line(told, flow):
 
 
 def test_the_log_that_is_named_has_the_traces(told):
-    log = Path(line_with("log: ", told.stdout.splitlines()).removeprefix("log: "))
-    text = log.read_text(encoding="utf-8")
+    text = log_of(told).read_text(encoding="utf-8")
 
     assert [flow for flow in PLACES if f"flow {flow}\n" not in text] == []
     assert "ValueError: no price" in text

@@ -16,6 +16,7 @@ import pytest
 from pyspark.sql import SparkSession
 from tests.command_line import in_process
 
+from headrace.cli.main import call
 from headrace.events.reader import EventReader
 from headrace.model.outcome import FlowState
 
@@ -25,8 +26,9 @@ DEADLINE_S = 120.0
 
 
 @pytest.fixture
-def shop(tmp_path: Path) -> Path:
-    subprocess.run([*HEADRACE, "init", "shop"], cwd=tmp_path, check=True, capture_output=True)
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    assert call(["--quiet", "init", "shop"]) == 0
     return tmp_path / "shop"
 
 
@@ -74,20 +76,24 @@ def totals(shop: Path) -> dict[str, tuple[int, int, int]]:
 
 
 WHOLE = {"orders_raw": (500, 0, 0), "orders": (492, 2, 6)}
+# Of what is stopped, the views of gold have no part.
+COUNTED = ("--refresh", "orders_raw,orders")
 
 
 def test_given_an_interrupt_when_an_update_runs_then_the_next_one_makes_it_whole(
     shop: Path, headrace_session: SparkSession
 ) -> None:
-    update = started(shop)
+    update = started(shop, *COUNTED)
     wait_until_running(shop, "orders_raw")
     os.killpg(update.pid, signal.SIGINT)
-    stdout, _ = update.communicate(timeout=DEADLINE_S)
+    stdout, stderr = update.communicate(timeout=DEADLINE_S)
 
     assert headrace_session
     assert update.returncode == 130
+    # What Spark logs is in a file, and on no terminal.
+    assert [word for word in ("Traceback", "\tat ", " WARN ", " ERROR ") if word in stderr] == []
     assert json.loads(stdout)["state"] == "CANCELED"
-    assert in_process(shop, "run").returncode == 0
+    assert in_process(shop, "run", *COUNTED).returncode == 0
     assert totals(shop) == WHOLE
 
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import StreamingQueryException
-from tests.dying import die_in_turn, in_turn_or_alone
+from tests.dying import die_in_turn
 
 from headrace.errors import Problems
 from headrace.spark.failures import whole_text
@@ -64,12 +64,15 @@ def land(data):
 def updated(shared_project, tmp_path_factory):
     """A pipeline after three updates, their results, and its folder of files.
 
-    The second update found nothing new, the third one two files with a new field each.
+    The second update found nothing new, the third one two files with a new field each. An option has no effect,
+    and the folder has the name that it has elsewhere.
     """
     data = tmp_path_factory.mktemp("landing")
     land = landing(data)
     land("a.json", {"id": 1, "name": "x"}, {"id": 2})
-    pipeline = shared_project(BRONZE.format(data=data) + SILVER)
+    bronze = BRONZE.replace(".load(", '.option("cloudFiles.listOnStart", "true").load(')
+    paths = {"dbfs:/": str(data.parent)}
+    pipeline = shared_project(bronze.format(data=f"dbfs:/{data.name}") + SILVER, paths=paths)
     results = [pipeline.run(), pipeline.run()]
     land("b.json", {"id": 3, "extra": "new"})
     land("c.json", {"id": 4, "other": {"deep": 1}})
@@ -105,12 +108,20 @@ def test_new_fields_are_in_the_table_and_downstream_within_one_update(updated):
 def test_a_schema_that_grows_is_one_event_for_each_version(updated):
     pipeline, (_, _, result), _ = updated
 
-    (said,) = pipeline.project.events().warnings(result.outcome.update_id)
+    warned = pipeline.project.events().warnings(result.outcome.update_id)
 
+    (said,) = (one for one in warned if "cloudFiles.listOnStart" not in one.message)
     assert said.code == "AUTO_LOADER.SCHEMA_GREW"
     assert "version 1 of the schema of its files has extra" in said.message
 
 
+@pytest.mark.long(
+    guard=(
+        "tests/unit/autoloader/test_stream.py::test_a_stream_that_begins_behind_files_reads_what_was_changed_or_came_later",
+        "tests/spark/test_refresh.py::test_files_that_are_there_are_left_out_by_a_reset_to_the_end",
+        "tests/spark/test_refresh.py::test_a_flow_starts_at_the_version_the_moment_or_the_end_that_is_asked_for",
+    )
+)
 def test_a_flow_whose_progress_is_dropped_begins_behind_what_is_there_or_reads_it_again(project, data, land):
     land("a.json", {"id": 1})
     pipeline = project(BRONZE.format(data=data))
@@ -154,10 +165,19 @@ def test_a_full_refresh_infers_the_schema_anew(project, data, land):
 
 @pytest.mark.parametrize(
     "points",
-    in_turn_or_alone(
-        ALONE,
-        *(Point.RESET_BEGUN, Point.RESET_CLEARED, Point.RESET_DONE),
-    ),
+    [
+        # The schema of before is still stored then.
+        (Point.RESET_BEGUN,),
+        *(
+            pytest.param(points, marks=ALONE)
+            for points in (
+                (Point.RESET_CLEARED,),
+                (Point.RESET_DONE,),
+                (Point.RESET_BEGUN, Point.RESET_CLEARED, Point.RESET_DONE),
+            )
+        ),
+    ],
+    ids=lambda points: " ".join(point.value for point in points),
 )
 def test_the_update_after_one_that_died_within_a_full_refresh_infers_the_schema_anew(project, data, land, points):
     land("a.json", {"id": 1, "old": "x"})
@@ -176,30 +196,6 @@ def test_the_update_after_one_that_died_within_a_full_refresh_infers_the_schema_
     assert pipeline.plan().empty
     land("a.json", {"id": 2.5})
     assert pipeline.plan().tables == ()
-
-
-def test_what_does_not_fit_is_rescued_and_a_rule_sets_it_aside(project, data, land):
-    land("a.json", {"id": 1})
-    pipeline = project(
-        f"""
-        @dp.table
-        @dp.expect_or_quarantine("clean", "_rescued_data IS NULL")
-        def bronze():
-            return (
-                spark.readStream.format("cloudFiles").option("cloudFiles.format", "json")
-                .option("cloudFiles.schemaHints", "id BIGINT").load("{data}")
-            )
-        """
-    )
-    land("b.json", {"id": "none"}, {"id": 2})
-    (data / "c.json").write_text("{broken\n")
-
-    result = pipeline.run()
-
-    assert (result.written, result.quarantined) == (2, 2)
-    aside = " ".join(row["row"]["_rescued_data"] for row in result.rows("bronze_quarantine"))
-    assert '"id":"none"' in aside
-    assert "{broken" in aside
 
 
 def test_the_metadata_and_the_functions_of_it_say_what_those_of_sparks_own_files_say(
@@ -229,21 +225,12 @@ def test_the_metadata_and_the_functions_of_it_say_what_those_of_sparks_own_files
                 F.input_file_block_start().alias("input_file_block_start"),
                 F.input_file_block_length().alias("input_file_block_length"),
             )
-        """,
-        files={
-            "transformations/files.sql": f"""
-            CREATE OR REFRESH STREAMING TABLE told AS
-            SELECT *, input_file_name() AS file FROM STREAM read_files('{data}', format => 'json');
-            """
-        },
+        """
     )
 
     result = pipeline.run()
 
     assert list(result.rows("bronze")) == [{"id": "1", "_rescued_data": None, **own.first().asDict()}]
-    (told,) = result.rows("told")
-    assert list(told) == ["id", "_rescued_data", "file"]
-    assert told["file"] == own.first()["input_file_name"]
 
 
 def test_a_function_that_would_say_nothing_of_the_file_is_refused_with_the_field_to_write(project, data, land):
@@ -277,23 +264,25 @@ def test_a_check_of_the_project_stores_no_schema(project, data, land):
     assert not list(pipeline.folder.rglob("_schemas"))
 
 
-def test_sql_reads_files_as_streams_and_as_batches(project, data, land):
+def test_sql_reads_files_as_streams_and_as_batches(project, tmp_path, land):
     land("x/a.json", {"id": 1, "name": "x"})
     land("x/b.json", {"id": 2})
     pipeline = project(
         files={
-            "transformations/files.sql": f"""
+            "transformations/files.sql": """
             CREATE OR REFRESH STREAMING TABLE bronze AS
             SELECT id, name, _metadata.file_name AS file
-            FROM STREAM read_files('{data}', format => 'json', maxFilesPerTrigger => 10);
+            FROM STREAM read_files('/mnt/landing', format => 'json', maxFilesPerTrigger => 10);
 
             CREATE OR REFRESH STREAMING TABLE older AS
-            SELECT * FROM STREAM(cloud_files('{data}', 'json', map('cloudFiles.schemaHints', 'id INT')));
+            SELECT *, input_file_name() AS file
+            FROM STREAM(cloud_files('/mnt/landing', 'json', map('cloudFiles.schemaHints', 'id INT')));
 
             CREATE OR REFRESH MATERIALIZED VIEW counted AS
-            SELECT count(*) AS n FROM read_files('{data}', format => 'json', schema => 'id INT');
+            SELECT count(*) AS n FROM read_files('/mnt/landing', format => 'json', schema => 'id INT');
             """
-        }
+        },
+        paths={"/mnt/": str(tmp_path)},
     )
 
     result = pipeline.run()
@@ -301,7 +290,11 @@ def test_sql_reads_files_as_streams_and_as_batches(project, data, land):
     assert [(row["id"], row["name"], row["file"]) for row in result.rows("bronze")] == [
         *((1, "x", "a.json"), (2, None, "b.json"))
     ]
-    assert sorted(row["id"] for row in result.rows("older")) == [1, 2]
+    older = sorted(result.rows("older"), key=lambda row: row["id"])
+    assert list(older[0]) == ["id", "name", "_rescued_data", "file"]
+    assert [(row["id"], row["file"]) for row in older] == [
+        *((1, (tmp_path / "landing/x/a.json").as_uri()), (2, (tmp_path / "landing/x/b.json").as_uri()))
+    ]
     assert list(result.rows("counted")) == [{"n": 2}]
 
 
@@ -359,45 +352,40 @@ def test_csv_and_parquet_are_streams_too(project, data):
 def test_a_stream_of_files_is_recomputed_as_a_batch_over_all_of_them(updated):
     pipeline, results, _ = updated
 
-    recomputed = pipeline.recomputed("bronze")
+    with pytest.warns(UserWarning, match="cloudFiles.listOnStart"):
+        recomputed = pipeline.recomputed("bronze")
 
     assert sorted(row["id"] for row in recomputed) == [1, 2, 3, 4]
     assert_rows(recomputed, results[-1].rows("bronze"))
 
 
-def test_an_option_without_effect_is_said_in_each_update_and_by_a_script(headrace_session, project, data, land):
-    land("a.json", {"id": 1})
-    pipeline = project(BRONZE.format(data=data).replace(".load(", '.option("cloudFiles.listOnStart", "true").load('))
+def test_an_option_without_effect_is_said_in_each_update_and_by_a_script(headrace_session, updated):
+    pipeline, results, data = updated
 
-    result = pipeline.run()
-
-    said = [warned.message for warned in pipeline.project.events().warnings(result.outcome.update_id)]
-    assert [text for text in said if "cloudFiles.listOnStart" in text and "has no effect" in text]
+    for result in results:
+        said = [warned.message for warned in pipeline.project.events().warnings(result.outcome.update_id)]
+        assert [text for text in said if "cloudFiles.listOnStart" in text and "has no effect" in text]
     reader = headrace_session.readStream.format("cloudFiles").schema("id INT").option("cloudFiles.format", "json")
     with pytest.warns(UserWarning, match="cloudFiles.listOnStart"):
         reader.option("cloudFiles.listOnStart", value=True).load(str(data))
 
 
-def test_paths_are_written_as_they_are_called_elsewhere(project, tmp_path, land):
-    land("raw/a.json", {"id": 1})
-    sql = """
-        CREATE STREAMING TABLE sql_bronze AS SELECT id FROM STREAM read_files('/mnt/landing/raw', format => 'json');
-    """
-    pipeline = project(
-        BRONZE.format(data="dbfs:/landing/raw"),
-        {"transformations/bronze.sql": sql},
-        paths={"dbfs:/": str(tmp_path), "/mnt/": str(tmp_path)},
-    )
+def test_paths_are_written_as_they_are_called_elsewhere(updated):
+    pipeline, results, data = updated
 
-    result = pipeline.run()
-
-    assert [result.states[name].value for name in ("bronze", "sql_bronze")] == ["COMPLETED", "COMPLETED"]
-    assert [row["path"] for row in pipeline.project.files("bronze").to_json()] == [str(tmp_path / "landing/raw/a.json")]
+    assert '.load("dbfs:/' in (pipeline.folder / "transformations" / "project.py").read_text()
+    assert results[0].states["bronze"].value == "COMPLETED"
+    assert pipeline.project.files("bronze").to_json()[0]["path"] == str(data / "a.json")
 
 
-def test_rows_with_something_rescued_are_counted_with_rules_and_without(project, data, land):
-    land("a.json", {"id": 1}, {"id": "x"}, {"id": "zzz"})
-    pipeline = project(
+@pytest.fixture(scope="module")
+def rescued(shared_project, tmp_path_factory):
+    """The update of flows that read two records which do not fit."""
+    data = tmp_path_factory.mktemp("misfits")
+    land = landing(data)
+    land("a.json", {"id": 1}, {"id": "none"}, {"id": 2})
+    (data / "b.json").write_text("{broken\n")
+    pipeline = shared_project(
         f"""
         def read():
             reader = spark.readStream.format("cloudFiles").option("cloudFiles.format", "json")
@@ -408,7 +396,7 @@ def test_rows_with_something_rescued_are_counted_with_rules_and_without(project,
             return read()
 
         @dp.table
-        @dp.expect_or_drop("no z", "NOT coalesce(_rescued_data, '') LIKE '%zzz%'")
+        @dp.expect_or_quarantine("no word", "NOT coalesce(_rescued_data, '') LIKE '%none%'")
         def ruled():
             return read()
 
@@ -417,12 +405,29 @@ def test_rows_with_something_rescued_are_counted_with_rules_and_without(project,
             return read().drop("_rescued_data")
         """
     )
-
-    result = pipeline.run()
-
-    assert [result.counts(name).rows_rescued for name in ("plain", "ruled", "without")] == [2, 1, None]
+    return pipeline.run()
 
 
+def test_what_does_not_fit_is_rescued_and_a_rule_sets_it_aside(rescued):
+    counts = rescued.counts("ruled")
+    assert (counts.rows_written, counts.rows_quarantined) == (3, 1)
+    (aside,) = rescued.rows("ruled_quarantine")
+    assert '"id":"none"' in aside["row"]["_rescued_data"]
+    assert "{broken" in " ".join(row["_rescued_data"] or "" for row in rescued.rows("ruled"))
+    assert sorted(row["id"] for row in rescued.rows("plain") if row["id"] is not None) == [1, 2]
+
+
+def test_rows_with_something_rescued_are_counted_with_rules_and_without(rescued):
+    assert [rescued.counts(name).rows_rescued for name in ("plain", "ruled", "without")] == [2, 1, None]
+
+
+@pytest.mark.long(
+    guard=(
+        "tests/unit/autoloader/test_widening.py::test_a_wider_type_ends_the_stream_once_and_reads_the_same_files_after_it",
+        "tests/spark/test_auto_loader.py::test_new_fields_are_in_the_table_and_downstream_within_one_update",
+        "tests/spark/test_schema_change.py::test_wider_types_and_new_columns_reach_every_table_in_one_update",
+    )
+)
 def test_a_wider_type_widens_the_table_within_the_update(project, data):
     def landed(name, kind, value):
         pq.write_table(pa.table({"id": pa.array([value], kind)}), data / name)

@@ -236,11 +236,15 @@ TYPES = (
 )
 
 
+ALSO = pytest.mark.long(guard="its other cases")
+
+
 @pytest.mark.parametrize(
     ("kind", "codec"),
     [
-        *(("avro", codec) for codec in ("uncompressed", "deflate", "snappy", "zstandard", "bzip2", "xz")),
-        *(("orc", codec) for codec in ("snappy", "zstd")),
+        *(("avro", codec) for codec in ("uncompressed", "deflate", "snappy")),
+        *(pytest.param("avro", codec, marks=ALSO) for codec in ("zstandard", "bzip2", "xz")),
+        *(("orc", "snappy"), pytest.param("orc", "zstd", marks=ALSO)),
     ],
 )
 def test_what_spark_writes_is_read_as_spark_reads_it(headrace_session, tmp_path, kind, codec):

@@ -69,7 +69,7 @@ def ours(kind, columns, path, options):
 def test_odd_lines_of_csv_are_read_as_spark_reads_them(headrace_session, tmp_path, case):
     options, letters = CSV[case]
     path = tmp_path / "a.csv"
-    path.write_text("\n".join(csv_lines(options, letters, 3000)), encoding="utf-8", newline="")
+    path.write_text("\n".join(csv_lines(options, letters, examples(few=1000, many=3000))), encoding="utf-8", newline="")
 
     found = ours("csv", CSV_COLUMNS, path, options)
 
@@ -147,7 +147,7 @@ def row_behind_plain_ones(plan, line):
 @pytest.mark.parametrize("case", JSON)
 def test_odd_lines_of_json_are_read_as_spark_reads_them(headrace_session, tmp_path, case):
     columns, options = JSON[case]
-    lines = json_lines(case, examples(few=400, many=1500), options)
+    lines = json_lines(case, examples(few=200, many=1500), options)
     path = tmp_path / "a.json"
     path.write_text("\n".join(["{}", *lines]), encoding="utf-8", newline="")
     plan = ReadPlan("json", parse_struct(columns), "/", format_options=options, corrupt_column="_corrupt_record")

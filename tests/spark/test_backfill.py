@@ -41,13 +41,21 @@ def ids(pipeline, name="copy"):
     return sorted(row["id"] for row in pipeline.rows(name))
 
 
+@pytest.fixture(scope="module")
+def planned_tables(prepared):
+    def set_up(shared_project):
+        pipeline = shared_project(TABLES, {"transformations/twin.sql": SQL})
+        pipeline.given("source", rows(2, 3, -1), rows(4), rows(6, 5))
+        pipeline.plan()
+        return pipeline
+
+    return prepared(set_up)
+
+
 @pytest.fixture
-def tables(project):
+def tables(planned_tables):
     """Versions 0 to 2 of the source add rows."""
-    pipeline = project(TABLES, {"transformations/twin.sql": SQL})
-    pipeline.given("source", rows(2, 3, -1), rows(4), rows(6, 5))
-    pipeline.plan()
-    return pipeline
+    return planned_tables.restored()
 
 
 def test_a_new_stream_begins_behind_the_range_without_gap_or_overlap(tables):
@@ -66,9 +74,13 @@ def test_a_new_stream_begins_behind_the_range_without_gap_or_overlap(tables):
 def test_slices_that_follow_each_other_move_the_beginning_of_the_stream_on(tables, again):
     tables.backfill("twin", end="version:1", again=again)
     tables.backfill("twin", start="version:1", end="version:2")
-    tables.run("twin")
-
+    # A version whose files were put together since is loaded all the same.
+    tables.project.sql("OPTIMIZE source", write=True)
+    tables.backfill("twin", start="version:2")
     assert ids(tables, "twin") == [-1, 2, 3, 4, 5, 6]
+    tables.given("source", rows(8)).run("twin")
+
+    assert ids(tables, "twin") == [-1, 2, 3, 4, 5, 6, 8]
 
 
 def test_the_same_range_is_loaded_once_unless_it_is_asked_for_again(tables):
@@ -92,7 +104,7 @@ LOADS = Point.QUARANTINED, Point.COUNTED, Point.SEEDED
 UPDATES = Point.TO_WRITE, Point.WRITTEN, Point.FENCED
 
 
-@pytest.mark.parametrize("points", in_turn_or_alone(ALONE, *LOADS))
+@pytest.mark.parametrize("points", in_turn_or_alone(ALONE, Point.COUNTED, Point.SEEDED, alone=LOADS))
 def test_a_load_that_died_is_finished_by_the_next_one(tables, points):
     first, *others = points
     with pytest.raises(Crashed):
@@ -195,15 +207,12 @@ def test_what_would_never_be_read_is_refused_unless_the_stream_was_told_to_begin
     assert ids(tables, "twin") == [5, 6]
 
 
-def test_versions_whose_files_were_put_together_are_loaded_all_the_same(tables):
-    tables.backfill("twin", end="version:1")
-    tables.project.sql("OPTIMIZE source", write=True)
-
-    tables.backfill("twin", start="version:1")
-
-    assert ids(tables, "twin") == [-1, 2, 3, 4, 5, 6]
-
-
+@pytest.mark.long(
+    guard=(
+        "tests/spark/test_backfill.py::test_a_new_stream_begins_behind_the_range_without_gap_or_overlap",
+        "tests/spark/test_auto_loader.py::test_a_stream_of_files_is_recomputed_as_a_batch_over_all_of_them",
+    )
+)
 def test_rows_that_were_streamed_are_those_of_the_query_as_a_batch(tables):
     tables.run()
 

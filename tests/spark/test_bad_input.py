@@ -48,14 +48,27 @@ def test_problems_read_as_agreed_and_nothing_is_written_when_input_is_bad(case, 
     write(project, {name: block.replace("<project>", str(project)) for name, block in blocks.items()})
     before = listing(project)
 
-    runs = [run("validate"), run("plan", "--output", "json"), run("run")]
+    runs = [run("run"), run("plan", "--output", "json")]
 
     found = [runs[0][1], pretty(runs[1][2])]
     if os.environ.get("HEADRACE_GOLDEN") == "rewrite":
         case.write_text(rewritten(text, found), encoding="utf-8")
     else:
         assert found == expected
-    assert ([code for code, _, _ in runs], runs[2][1]) == ([WRONG] * 3, found[0])
+    assert [code for code, _, _ in runs] == [WRONG] * 2
+    assert listing(project) == before
+
+
+@pytest.mark.parametrize("case", CASES[::9], ids=lambda case: case.stem)
+def test_validate_says_what_an_update_says(case, told):
+    blocks = dict(BLOCK.findall(case.read_text(encoding="utf-8")))
+    project, run = told
+    write(project, {name: block.replace("<project>", str(project)) for name, block in blocks.items()})
+    before = listing(project)
+
+    code, text, _ = run("validate")
+
+    assert (code, text) == (WRONG, blocks["validate"])
     assert listing(project) == before
 
 

@@ -83,7 +83,7 @@ def test_what_leaves_the_code_is_inactive_and_comes_back_with_its_state(code):
     warned = [row["message"] for row in pipeline.project.events().events() if row["event_type"] == "warning"]
     assert sum('table "silver" is not in the code' in message for message in warned) == 1
 
-    result = code(BRONZE, SILVER, GOLD).run()
+    result = code(BRONZE, SILVER, GOLD).run("silver")
 
     assert (ids(result.rows("silver")), result.counts("silver").rows_written) == ([1, 2], 1)
     assert pipeline.plan().inactive == ()
@@ -104,6 +104,12 @@ def two():
 """
 
 
+@pytest.mark.long(
+    guard=(
+        "tests/unit/engine/test_starts_and_losses.py::test_a_flow_that_is_no_longer_in_the_code_cannot_bring_its_rows_again",
+        "tests/spark/test_changed_code.py::test_what_leaves_the_code_is_inactive_and_comes_back_with_its_state",
+    )
+)
 def test_a_flow_that_left_is_cleared_with_its_table_only_when_its_rows_are_given_up(code):
     code(BRONZE, FED, TWO).run()
     pipeline = code(BRONZE, FED)
@@ -133,6 +139,18 @@ def test_a_table_of_another_kind_is_refused_until_it_is_computed_anew(code):
     pipeline.run(full_refresh=["silver"], accept_data_loss=True)
     assert (ids(pipeline.rows("silver")), pipeline.plan().empty) == ([-1, 1], True)
 
+
+@pytest.mark.long(
+    guard=(
+        "tests/unit/engine/test_starts_and_losses.py::test_a_table_of_another_kind_is_refused_unless_it_is_cleared",
+        "tests/spark/test_changed_code.py::test_a_table_of_another_kind_is_refused_until_it_is_computed_anew",
+    )
+)
+def test_a_view_that_becomes_a_table_is_refused_until_it_is_computed_anew(code):
+    as_view = COPY.replace("@dp.table", "@dp.materialized_view").replace("readStream", "read")
+    pipeline = code(BRONZE, as_view)
+    pipeline.run()
+
     with pytest.raises(Problems) as found:
         code(BRONZE, COPY).run()
     assert [error.code for error in found.value] == ["TABLE.KIND_CHANGED"]
@@ -145,8 +163,8 @@ RENAMED = (BRONZE.replace("bronze", "raw"), SILVER.replace("bronze", "raw").repl
 
 
 def test_a_rename_takes_everything_along_and_reads_nothing_twice(code):
-    code(BRONZE, SILVER, GOLD).run()
-    pipeline = code(*RENAMED, GOLD.replace("silver", "clean"))
+    code(BRONZE, SILVER).run()
+    code(*RENAMED)
     pipeline = code.renames(datasets={"bronze": "raw", "silver": "clean"})
     pipeline.land("landing/2.json", rows(2, -2))
     plan = pipeline.plan()
@@ -157,11 +175,10 @@ def test_a_rename_takes_everything_along_and_reads_nothing_twice(code):
     assert plan.tables == ()
     assert (ids(result.rows("raw")), ids(result.rows("clean"))) == ([-2, -1, 1, 2], [1, 2])
     assert (result.counts("raw").rows_written, result.counts("clean").rows_quarantined) == (2, 1)
-    assert result.rows("gold") == [{"count": 2}]
     assert pipeline.plan().empty
     assert pipeline.plan().inactive == ()
     tables = Path(pipeline.settings.storage) / "tables" / "default"
-    assert {entry.name for entry in tables.iterdir()} == {"raw", "clean", "clean_quarantine", "gold"}
+    assert {entry.name for entry in tables.iterdir()} == {"raw", "clean", "clean_quarantine"}
 
 
 @pytest.mark.long(
@@ -187,6 +204,13 @@ def test_a_rename_that_dies_halfway_is_finished_by_the_next_update(code):
     assert ids(row["row"] for row in result.rows("clean_quarantine")) == [-2, -1]
 
 
+@pytest.mark.long(
+    guard=(
+        "tests/unit/engine/test_renaming.py::test_a_flow_keeps_the_identity_that_it_began_with",
+        "tests/spark/test_exactly_once.py::test_no_row_is_lost_or_doubled_when_an_update_dies_within_a_batch",
+        "tests/spark/test_changed_code.py::test_a_rename_takes_everything_along_and_reads_nothing_twice",
+    )
+)
 def test_a_batch_that_is_committed_under_the_old_name_is_known_under_the_new_one(code):
     code(BRONZE, SILVER).run()
     code.pipeline.land("landing/2.json", rows(2, -2))
@@ -204,6 +228,13 @@ def test_a_batch_that_is_committed_under_the_old_name_is_known_under_the_new_one
     assert sum(totals[name].rows_written for name in ("silver", "clean") if name in totals) == 2
 
 
+@pytest.mark.long(
+    guard=(
+        "tests/unit/engine/test_starts_and_losses.py::test_a_name_that_a_renamed_flow_had_is_new_for_whoever_has_it_now",
+        "tests/unit/engine/test_renaming.py::test_a_flow_keeps_the_identity_that_it_began_with",
+        "tests/spark/test_changed_code.py::test_a_rename_takes_everything_along_and_reads_nothing_twice",
+    )
+)
 def test_a_flow_takes_its_progress_to_its_new_name_and_its_old_one_is_free_again(code):
     code(BRONZE, FED, TWO).run()
     code(BRONZE, FED.replace("def one", "def first"), TWO)
@@ -231,6 +262,12 @@ UNCLEAR = {
 }
 
 
+@pytest.mark.long(
+    guard=(
+        "tests/unit/engine/test_starts_and_losses.py::test_names_that_do_not_lead_from_one_thing_to_one_other_are_refused",
+        "tests/spark/test_changed_code.py::test_a_new_name_that_has_rows_already_is_refused",
+    )
+)
 def test_a_rename_that_is_not_clear_is_refused(code):
     code(BRONZE, SILVER).run()
     found = {}
@@ -256,6 +293,13 @@ def test_a_new_name_that_has_rows_already_is_refused(code):
     assert [error.code for error in found.value] == ["RENAME.TAKEN"]
 
 
+@pytest.mark.long(
+    guard=(
+        "tests/unit/engine/test_renaming.py::test_everything_is_found_after_each_move_and_the_rest_is_moved_later",
+        "tests/unit/engine/test_renaming.py::test_flows_that_wait_for_their_new_names_have_not_left",
+        "tests/spark/test_changed_code.py::test_a_rename_takes_everything_along_and_reads_nothing_twice",
+    )
+)
 def test_a_full_refresh_knows_what_waits_for_its_new_name_and_says_it_before_it_moves(code):
     code(BRONZE, COPY).run()
     code(RENAMED[0], COPY.replace("bronze", "raw").replace("silver", "clean"))
@@ -270,6 +314,12 @@ def test_a_full_refresh_knows_what_waits_for_its_new_name_and_says_it_before_it_
     assert (ids(result.rows("raw")), ids(result.rows("clean")), pipeline.plan().renames) == ([-1, 1], [-1, 1], ())
 
 
+@pytest.mark.long(
+    guard=(
+        "tests/unit/engine/test_starts_and_losses.py::test_rows_that_a_flow_did_not_bring_are_not_replaced_by_its_result",
+        "tests/spark/test_names.py::test_a_dataset_does_not_take_the_place_of_a_table_of_others",
+    )
+)
 def test_a_table_that_no_flow_has_made_is_not_replaced_by_a_view(code):
     code(BRONZE).run()
     path = Path(code.pipeline.settings.storage) / "tables" / "default" / "fresh"

@@ -16,7 +16,7 @@ from headrace.spark.maintenance import small_files
 pytestmark = pytest.mark.spark
 
 # Files are dear to make. A few are enough where it does not matter how long they take to put together.
-FEW = 14
+FEW = 8
 MANY = 80
 TEXT = """
     from pathlib import Path
@@ -87,7 +87,7 @@ def test_a_table_and_its_quarantine_have_few_files_after_an_update_but_not_one_t
 
     result = pipeline.run()
 
-    assert [small_files(path) < 10 for path in paths] == [True, True, False]
+    assert [small_files(path) < FEW for path in paths] == [True, True, False]
     assert [operations(path)["OPTIMIZE"] for path in paths] == [1, 1, 0]
     even, odd = range(0, 2 * FEW + 2, 2), range(1, 2 * FEW + 2, 2)
     assert sorted(row["id"] for row in result.rows("later")) == list(even)
@@ -104,7 +104,7 @@ def test_tables_that_changes_are_merged_into_have_few_files_after_an_update(scat
 
     result = pipeline.run()
 
-    assert [small_files(path) < 10 for path in paths] == [True, True]
+    assert [small_files(path) < FEW for path in paths] == [True, True]
     assert [operations(path)["OPTIMIZE"] for path in paths] == [1, 1]
     every = [{"id": number} for number in range(2 * FEW + 2)]
     assert [list(result.rows(name)) for name in ("merged", "copied")] == [every, every]

@@ -47,6 +47,12 @@ def numbers(spark: SparkSession, first: int, end: int, word: str) -> DataFrame:
     return spark.range(first, end).selectExpr("id", f"'{word}' AS word")
 
 
+@pytest.mark.long(
+    guard=(
+        "tests/spark/test_ready_session.py::test_delta_tables_are_found_by_name_from_python",
+        "tests/spark/test_connectors.py::test_the_history_and_the_change_feed_of_a_delta_table_are_read",
+    )
+)
 def test_a_delta_table_is_written_streamed_and_merged(spark: SparkSession, tmp_path: Path) -> None:
     source, target = str(tmp_path / "source"), str(tmp_path / "target")
     numbers(spark, 0, 3, "old").write.format("delta").save(source)

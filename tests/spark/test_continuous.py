@@ -106,7 +106,7 @@ def test_a_stream_that_is_stopped_with_input_left_has_not_completed(project):
         def slow():
             return spark.readStream.option("maxFilesPerTrigger", 1).table("source")
         """)
-    pipeline.given("source", *[[{"id": number}] for number in range(1, 40)])
+    pipeline.given("source", *[[{"id": number}] for number in range(1, 16)])
     stop = Event()
     pipeline.plan()
 
@@ -116,7 +116,7 @@ def test_a_stream_that_is_stopped_with_input_left_has_not_completed(project):
     file = pipeline.folder / "transformations" / "project.py"
     file.write_text(file.read_text().replace('"maxFilesPerTrigger", 1', '"maxFilesPerTrigger", 100'))
     assert (outcome.state, states["slow"]) == (UpdateState.CANCELED, FlowState.CANCELED)
-    assert len(pipeline.run().rows("slow")) == 39
+    assert len(pipeline.run().rows("slow")) == 15
 
 
 def test_a_flow_that_fails_stops_alone_and_one_that_may_pass_is_tried_again(project, monkeypatch):

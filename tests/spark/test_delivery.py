@@ -241,6 +241,13 @@ def test_who_is_in_no_query_has_to_give_a_name(headrace_session, tmp_path):
     assert rows(tmp_path / "table") == [{"id": 0}]
 
 
+@pytest.mark.long(
+    guard=(
+        "tests/spark/test_delivery.py::test_a_sink_of_a_pipeline_writes_once_by_a_helper",
+        "tests/spark/test_delivery.py::test_rows_take_the_place_of_older_ones_and_are_taken_away",
+        "tests/spark/test_sinks.py::test_rows_that_are_there_are_delivered_once",
+    )
+)
 def test_what_is_there_is_upserted_once_by_a_sink_of_a_pipeline(project, tmp_path):
     pipeline = project(
         f"""
@@ -266,12 +273,6 @@ def test_what_is_there_is_upserted_once_by_a_sink_of_a_pipeline(project, tmp_pat
     assert result.flow("deliver").counts.rows_written == 2
 
 
-@pytest.mark.long(
-    guard=(
-        "tests/spark/test_delivery.py::test_what_is_there_is_upserted_once_by_a_sink_of_a_pipeline",
-        "tests/spark/test_delivery.py::test_a_batch_is_appended_once_when_the_function_dies_after_it",
-    )
-)
 def test_a_sink_of_a_pipeline_writes_once_by_a_helper(project, tmp_path):
     pipeline = project(
         f"""

@@ -97,11 +97,9 @@ def test_an_option_that_delta_would_pass_over_is_refused_with_its_line_and_the_n
     assert all(error.location.file == "transformations/project.py" for error in refused.value)
 
 
-CHANGES = {
-    "DELETE": "DELETE FROM {t} WHERE id = 1",
-    "WRITE (Overwrite)": "INSERT OVERWRITE {t} VALUES (9, 'p9')",
-}
+CHANGES = {"DELETE": "DELETE FROM {t} WHERE id = 1"}
 OTHERS = {
+    "WRITE (Overwrite)": "INSERT OVERWRITE {t} VALUES (9, 'p9')",
     "UPDATE": "UPDATE {t} SET id = 20 WHERE id = 2",
     "MERGE": ("MERGE INTO {t} AS t USING (SELECT 2 AS id) AS s ON t.id = s.id WHEN MATCHED THEN UPDATE SET part = 'q'"),
 }
@@ -199,6 +197,7 @@ def test_a_stream_begins_where_its_options_say(project, source, headrace_session
     assert {name: ids(result, name) for name in ("by_version", "by_time")} == {"by_version": [3], "by_time": [2, 3]}
 
 
+@pytest.mark.long(guard="tests/spark/test_continuous.py::test_flows_with_a_trigger_that_ends_take_what_is_there_once")
 def test_limits_divide_what_is_read_into_batches(project, source):
     limits = {"files": {"maxFilesPerTrigger": "1"}, "bytes": {"maxBytesPerTrigger": "1"}, "none": {}}
     pipeline = project("".join(copy(f"by_{name}", source.path, **options) for name, options in limits.items()))
@@ -211,6 +210,13 @@ def test_limits_divide_what_is_read_into_batches(project, source):
     assert batches == {"files": 3, "bytes": 3, "none": 1}
 
 
+@pytest.mark.long(
+    guard=(
+        "tests/unit/sources/test_delta_options.py::test_what_delta_knows_passes_in_any_case_with_what_is_of_the_file_system_and_the_table",
+        "tests/unit/engine/test_starts_and_losses.py::test_what_a_stream_passes_over_is_not_known_once_the_log_has_lost_it",
+        "tests/spark/test_delta_source.py::test_a_source_that_was_changed_is_named_with_commit_operation_and_the_ways_on",
+    )
+)
 def test_deletes_and_changes_can_be_passed_over_or_read_again(project, source):
     ignoring = {"deletes": {"ignoreDeletes": "true"}, "changes": {"ignoreChanges": "true"}}
     pipeline = project("".join(copy(name, source.path, **options) for name, options in ignoring.items()))
@@ -227,6 +233,9 @@ def test_deletes_and_changes_can_be_passed_over_or_read_again(project, source):
     assert {flow: error["code"] for flow, error in failures(events).items()} == {"deletes": "FLOW.INPUT_CHANGED"}
 
 
+@pytest.mark.long(
+    guard="tests/spark/test_change_inputs.py::test_rows_that_a_commit_changes_moves_or_deletes_are_what_the_table_holds"
+)
 def test_the_feed_of_changes_is_rows_with_what_happened(copying, source):
     pipeline = copying(readChangeFeed="true", startingVersion="0")
     pipeline.run()
@@ -241,6 +250,9 @@ def test_the_feed_of_changes_is_rows_with_what_happened(copying, source):
     ]
 
 
+@pytest.mark.long(
+    guard="tests/spark/test_schema_change.py::test_wider_types_and_new_columns_reach_every_table_in_one_update"
+)
 def test_columns_that_are_added_come_with_the_next_update(copying, source):
     pipeline = copying()
     pipeline.run()

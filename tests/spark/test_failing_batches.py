@@ -93,7 +93,7 @@ def counts_of(pipeline, flow):
     "deaths",
     in_turn_or_alone(
         ALONE,
-        *(Point.TO_SET_ASIDE, Point.QUARANTINED, Point.COUNTED),
+        *(Point.QUARANTINED, Point.COUNTED),
         alone=(Point.TO_SET_ASIDE, Point.QUARANTINED, (Point.COUNTED, 1)),
     ),
 )
@@ -110,30 +110,36 @@ def test_a_batch_that_the_query_fails_with_is_set_aside_with_all_of_its_rows(pro
 
 
 def test_a_whole_batch_goes_through_the_corrected_query_once_more(project):
-    pipeline = project(PYTHON).given("source", batch(0, "1", "x"), batch(2, "3"))
+    pipeline = project(PYTHON).given("source", batch(0, "1", "x"))
     pipeline.run("numbers")
     assert aside(pipeline, "numbers", "numbers") == [(0, 0), (0, 1)]
     mended(pipeline, "int(name)", "len(name)")
 
     pipeline.replay("numbers")
 
-    assert ids(pipeline.rows("numbers")) == [0, 1, 2]
+    assert ids(pipeline.rows("numbers")) == [0, 1]
     assert pipeline.project.quarantine_list() == ()
 
 
 def test_a_batch_with_more_failing_rows_than_are_looked_for_is_set_aside_as_a_whole(project):
     both = '{"headrace.failing_batches": "quarantine", "headrace.failing_rows": "quarantine"}'
     text = QUERY.replace('{"headrace.failing_batches": "quarantine"}', both)
-    few, many = batch(0, "1", "x", "3"), batch(3, *["x"] * 20)
-    pipeline = project(text).given("source", few, many, batch(23, "4"))
+    few, many = batch(0, "1", "x", "3"), batch(3, *["x"] * 10)
+    pipeline = project(text).given("source", few, many, batch(13, "4"))
 
     pipeline.run("numbers")
 
-    assert ids(pipeline.rows("numbers")) == [0, 2, 23]
-    assert aside(pipeline, "numbers", "numbers") == [(1, number) for number in range(3, 23)]
-    assert counts_of(pipeline, "numbers") == (3, 21)
+    assert ids(pipeline.rows("numbers")) == [0, 2, 13]
+    assert aside(pipeline, "numbers", "numbers") == [(1, number) for number in range(3, 13)]
+    assert counts_of(pipeline, "numbers") == (3, 11)
 
 
+@pytest.mark.long(
+    guard=(
+        "tests/spark/test_failing_batches.py::test_a_batch_that_the_query_fails_with_is_set_aside_with_all_of_its_rows",
+        "tests/spark/test_failing_rows.py::test_a_query_that_gives_other_values_each_time_is_refused",
+    )
+)
 def test_a_batch_of_a_query_with_other_values_each_time_is_set_aside_too(project):
     assert CAST in QUERY
     text = QUERY.replace(CAST, f'{CAST}.withColumn("at", F.rand())')
@@ -180,7 +186,8 @@ def test_batches_of_a_flow_that_keeps_state_are_not_left_out(project):
     "deaths",
     in_turn_or_alone(
         ALONE,
-        *(Point.TO_SET_ASIDE, Point.QUARANTINED, Point.NOTED, Point.COUNTED),
+        *(Point.QUARANTINED, Point.NOTED),
+        alone=(Point.TO_SET_ASIDE, Point.QUARANTINED, Point.NOTED, Point.COUNTED),
     ),
 )
 def test_a_batch_that_a_function_raises_for_is_set_aside_and_those_behind_it_are_taken(project, tmp_path, deaths):
@@ -263,6 +270,13 @@ def test_a_flow_is_stopped_too_when_many_of_the_last_batches_were_set_aside(proj
     assert len(aside(pipeline, "numbers", "numbers")) == 10
 
 
+@pytest.mark.long(
+    guard=(
+        "tests/spark/test_failing_batches.py::test_a_whole_batch_goes_through_the_corrected_query_once_more",
+        "tests/spark/test_failing_rows.py::test_rows_go_through_a_query_that_was_mended_and_the_others_stay",
+        "tests/unit/engine/test_halving.py::test_the_search_ends_when_more_rows_fail_than_are_looked_for",
+    )
+)
 def test_rows_of_a_whole_batch_that_pass_go_in_although_many_others_still_fail(project):
     both = '{"headrace.failing_batches": "quarantine", "headrace.failing_rows": "quarantine"}'
     text = QUERY.replace('{"headrace.failing_batches": "quarantine"}', both)
@@ -299,7 +313,18 @@ DELIVER = """
 
 
 @pytest.mark.parametrize(
-    ("forbids", "error"), [("ADD CHECK (id <> 1)", None), ("RENAME TO gone", "JDBC.WRITE")], ids=["a row", "the table"]
+    ("forbids", "error"),
+    [
+        pytest.param("ADD CHECK (id <> 1)", None, id="a row"),
+        pytest.param(
+            "RENAME TO gone",
+            "JDBC.WRITE",
+            id="the table",
+            marks=pytest.mark.long(
+                guard="tests/spark/test_failing_batches.py::test_a_batch_is_not_to_blame_for_what_passes_by_itself"
+            ),
+        ),
+    ],
 )
 def test_a_database_sets_batches_aside_for_their_rows_alone(project, postgres, out_orders, forbids, error):
     postgres.execute(f"ALTER TABLE out_orders {forbids}")
@@ -314,6 +339,13 @@ def test_a_database_sets_batches_aside_for_their_rows_alone(project, postgres, o
     assert result.state is UpdateState.COMPLETED or error is not None
 
 
+@pytest.mark.long(
+    guard=(
+        "tests/spark/test_fallback.py::test_rows_that_are_refused_after_they_waited_are_set_aside",
+        "tests/spark/test_failing_batches.py::test_a_database_sets_batches_aside_for_their_rows_alone",
+        "tests/spark/test_failing_batches.py::test_a_batch_is_not_to_blame_for_what_passes_by_itself",
+    )
+)
 def test_the_error_of_a_batch_that_waited_is_not_that_of_the_one_behind_it(project, postgres, out_orders):
     text = SOURCE + jdbc(postgres, fallback="storage") + DELIVER
     pipeline = project(text).given("source", batch(0, "a"))
@@ -344,6 +376,12 @@ def test_two_sinks_may_fail_with_the_same_batch(project, tmp_path):
     assert pipeline.project.quarantine_list() == (("deliver_targets", 2, {"sink.refused": 2}),)
 
 
+@pytest.mark.long(
+    guard=(
+        "tests/spark/test_refused_rows.py::test_rows_that_a_database_refuses_are_set_aside_and_the_others_are_in_it",
+        "tests/spark/test_failing_batches.py::test_a_database_sets_batches_aside_for_their_rows_alone",
+    )
+)
 def test_rows_that_a_database_has_refused_stay_aside_when_the_batch_comes_again(project, postgres, out_orders):
     both = '{"headrace.failing_batches": "quarantine", "headrace.failing_rows": "quarantine"}'
     postgres.execute("ALTER TABLE out_orders ADD CHECK (name <> 'bad')")
@@ -359,6 +397,9 @@ def test_rows_that_a_database_has_refused_stay_aside_when_the_batch_comes_again(
     assert pipeline.project.quarantine_list() == (("out", 1, {"sink.refused": 1}),)
 
 
+@pytest.mark.long(
+    guard="tests/spark/test_failing_batches.py::test_a_batch_that_passes_when_it_comes_again_is_set_aside_no_longer"
+)
 def test_a_batch_that_is_delivered_is_aside_no_longer_when_the_setting_was_taken_away(project, tmp_path):
     pipeline = project(sink_text(tmp_path)).given("source", batch(0, "a", "poison"))
     with pytest.raises(Crashed):
@@ -370,13 +411,13 @@ def test_a_batch_that_is_delivered_is_aside_no_longer_when_the_setting_was_taken
     assert pipeline.project.quarantine_list() == ()
 
 
+REPLAY_DEATHS = ((Point.WRITTEN, Point.NOTED), (Point.WRITTEN,), (Point.NOTED,), (Point.MARKED,))
+
+
 @pytest.mark.parametrize(
     "deaths",
-    in_turn_or_alone(
-        ALONE,
-        *(Point.WRITTEN, Point.NOTED),
-        alone=(Point.WRITTEN, Point.NOTED, Point.MARKED),
-    ),
+    [(), *(pytest.param(points, marks=ALONE) for points in REPLAY_DEATHS)],
+    ids=lambda points: " ".join(point.value for point in points) or "none",
 )
 def test_a_replay_delivers_the_batches_that_pass_and_the_stream_goes_on(project, tmp_path, deaths):
     cured = batch(0, "poison"), batch(1, "venom"), batch(2, "poison")
@@ -405,6 +446,9 @@ def aside_open(pipeline):
     return sorted(json.loads(one[row])["id"] for one in shown.rows if one[status] == "open")
 
 
+@pytest.mark.long(
+    guard="tests/spark/test_failing_batches.py::test_what_a_function_raised_for_goes_to_it_once_more_with_new_values"
+)
 def test_batches_of_a_flow_of_updates_go_back_too(project, tmp_path):
     text = sink_text(tmp_path).replace("@dp.append_flow(", "@dp.update_flow(")
     pipeline = project(text).given("source", batch(0, "a", "poison"), batch(2, "c"))
@@ -451,6 +495,13 @@ NOTES = """
     """
 
 
+@pytest.mark.long(
+    guard=(
+        "tests/spark/test_failing_batches.py::test_other_sinks_of_the_flow_have_the_batch",
+        "tests/spark/test_failing_batches.py::test_what_a_function_raised_for_goes_to_it_once_more_with_new_values",
+        "tests/spark/test_sinks.py::test_a_source_of_data_in_python_is_a_sink",
+    )
+)
 def test_a_source_of_data_in_python_that_fails_with_a_batch_is_one_of_several_sinks(project, tmp_path):
     (tmp_path / "notes").mkdir()
     text = NOTES.replace("{place!r}", repr(str(tmp_path / "notes"))).replace("{lake!r}", repr(str(tmp_path / "lake")))

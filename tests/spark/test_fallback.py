@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from tests.dying import die_in_turn, in_turn_or_alone
 from tests.heard import heard
-from tests.servers.postgres import running_postgres
 from tests.servers.receiver import running_receiver
 
 from headrace.checkpoints.waiting import waiting_batches
@@ -116,6 +115,7 @@ def test_a_batch_that_was_sent_in_part_is_sent_again_under_the_same_keys(project
     assert ids(server.taken) == [10, 11, 12, 13]
 
 
+@pytest.mark.long(guard="tests/spark/test_fallback.py::test_a_batch_that_has_to_wait_waits_once_when_the_update_dies")
 def test_a_batch_that_waits_reaches_a_server_once_that_is_back_when_the_next_update_begins(project, server):
     pipeline = project(http(server)).given("source", FIRST, SECOND)
     server.answer = down
@@ -133,7 +133,7 @@ def test_a_batch_that_waits_reaches_a_server_once_that_is_back_when_the_next_upd
     "deaths",
     in_turn_or_alone(
         ALONE,
-        *((Point.TO_WRITE, 1), Point.WAITS, Point.NOTED),
+        *(Point.WAITS, Point.NOTED),
         alone=tuple((point, 1) for point in (Point.TO_WRITE, Point.WAITS, Point.NOTED)),
     ),
 )
@@ -164,6 +164,9 @@ def test_what_may_come_again_fails_the_flow(project, server, status, code):
     assert result.outcome.error["code"] == code
 
 
+@pytest.mark.long(
+    guard="tests/spark/test_fallback.py::test_a_batch_that_was_sent_in_part_is_sent_again_under_the_same_keys"
+)
 def test_the_keys_of_requests_are_those_of_the_settings_of_the_flow(project, server):
     query = '.withColumn("at", F.timestamp_seconds("id"))'
     options = {"url": server.url, "rowsPerRequest": 2, "concurrency": 1, "maxAttempts": 1, "fallback": "storage"}
@@ -180,6 +183,12 @@ def test_the_keys_of_requests_are_those_of_the_settings_of_the_flow(project, ser
     assert "+01:00" in server.taken[0]["at"]
 
 
+@pytest.mark.long(
+    guard=(
+        "tests/spark/test_fallback.py::test_batches_wait_while_a_server_is_down_and_reach_it_in_their_order_when_it_is_back",
+        "tests/spark/test_fallback.py::test_what_waits_is_delivered_when_nothing_new_comes",
+    )
+)
 def test_groups_that_a_watermark_has_closed_wait_and_are_delivered_once(project, server):
     query = (
         '.withColumn("at", F.timestamp_seconds(F.col("id") * 10)).withWatermark("at", "5 seconds")'
@@ -210,6 +219,12 @@ def test_rows_that_are_refused_after_they_waited_are_set_aside(project, server):
     assert pipeline.project.quarantine_list() == (("out", 1, {"sink.refused": 1}),)
 
 
+@pytest.mark.long(
+    guard=(
+        "tests/spark/test_fallback.py::test_batches_wait_while_a_server_is_down_and_reach_it_in_their_order_when_it_is_back",
+        "tests/spark/test_fallback.py::test_what_waits_is_delivered_before_everything_is_delivered_again",
+    )
+)
 def test_what_waits_comes_first_when_the_fallback_is_taken_away(project, server):
     pipeline = project(http(server), max_flow_retries=0).given("source", FIRST)
     server.answer = down
@@ -251,58 +266,50 @@ def test_one_of_several_sinks_that_is_down_does_not_keep_the_others_waiting(proj
     assert ids(server.taken) == [10, 11, 12, 13]
 
 
-@pytest.fixture(scope="module")
-def database():
-    with running_postgres() as found:
-        yield found
-
-
-@pytest.fixture
-def orders(database):
-    """What is in a new table."""
-    database.execute(
-        "DROP TABLE IF EXISTS out_orders, headrace_commits", "CREATE TABLE out_orders (id int PRIMARY KEY, name text)"
-    )
-
-    return lambda: sorted(database.rows("out_orders"), key=lambda row: row["id"])
-
-
 @pytest.mark.parametrize(
     "deaths",
     in_turn_or_alone(
         ALONE,
-        *(Point.STAGED, Point.WRITTEN, Point.CAUGHT_UP),
+        *(Point.WRITTEN, Point.CAUGHT_UP),
+        alone=(Point.STAGED, Point.WRITTEN, Point.CAUGHT_UP),
     ),
 )
-def test_each_row_is_in_a_database_once_that_goes_away_and_comes_back(project, database, orders, deaths):
-    options = database.options(dbtable="out_orders", fallback="storage")
+def test_each_row_is_in_a_database_once_that_goes_away_and_comes_back(project, postgres, out_orders, deaths):
+    options = postgres.options(dbtable="out_orders", fallback="storage")
     pipeline = project(text("jdbc", options, ".repartition(2)")).given("source", FIRST)
     pipeline.run()
 
-    with database.away():
+    with postgres.away():
         away, events = heard(pipeline.given("source", SECOND, THIRD))
     die_in_turn(pipeline.run, pipeline, *deaths)
     back = pipeline.run()
 
     assert (away.state, warnings(events)) == (UpdateState.COMPLETED, ["SINK.DOWN"])
     assert back.state is UpdateState.COMPLETED
-    assert ids(orders()) == [*range(10, 22)]
+    assert sorted(ids(out_orders())) == [*range(10, 22)]
     assert pipeline.project.events().flow_totals()["deliver"].rows_written == 12
 
 
-def test_a_flow_fails_whose_database_is_down_and_goes_on_when_it_is_back(project, database, orders):
-    pipeline = project(text("jdbc", database.options(dbtable="out_orders")), max_flow_retries=0).given("source", FIRST)
+@pytest.mark.long(
+    guard=(
+        "tests/spark/test_fallback.py::test_what_may_come_again_fails_the_flow",
+        "tests/spark/test_fallback.py::test_a_user_whom_a_database_does_not_let_in_fails_the_flow",
+        "tests/spark/test_fallback.py::test_each_row_is_in_a_database_once_that_goes_away_and_comes_back",
+    )
+)
+def test_a_flow_fails_whose_database_is_down_and_goes_on_when_it_is_back(project, postgres, out_orders):
+    pipeline = project(text("jdbc", postgres.options(dbtable="out_orders")), max_flow_retries=0).given("source", FIRST)
 
-    with database.away():
+    with postgres.away():
         away = pipeline.run()
     back = pipeline.run()
 
     assert (away.states["deliver"], away.outcome.error["code"]) == (FlowState.FAILED, "JDBC.UNREACHABLE")
-    assert (back.state, ids(orders())) == (UpdateState.COMPLETED, [10, 11, 12, 13])
+    assert (back.state, sorted(ids(out_orders()))) == (UpdateState.COMPLETED, [10, 11, 12, 13])
 
 
-def test_a_user_whom_a_database_does_not_let_in_fails_the_flow(project, database, orders):
-    options = {**database.options(dbtable="out_orders", fallback="storage"), "user": "nobody"}
+def test_a_user_whom_a_database_does_not_let_in_fails_the_flow(project, postgres, out_orders):
+    options = {**postgres.options(dbtable="out_orders", fallback="storage"), "user": "nobody"}
     pipeline = project(text("jdbc", options), max_flow_retries=0).given("source", FIRST)
 
     result = pipeline.run()

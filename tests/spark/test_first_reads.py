@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import pytest
 from deltalake import DeltaTable
-from tests.dying import die_in_turn, in_turn_or_alone
+from tests.dying import die_in_turn
 
 from headrace.model.outcome import UpdateState
 from headrace.testing import Point
 
 pytestmark = pytest.mark.spark
-
-ALONE = pytest.mark.long(guard="its other cases")
 
 TEXT = """
     @dp.table(schema="id INT")
@@ -58,12 +56,19 @@ def test_rows_that_were_deleted_are_not_read_and_a_query_may_say_where_it_begins
     assert ids(pipeline, "twice") == [1, 2, 3, 10, 30]
 
 
+@pytest.mark.long(
+    guard=(
+        "tests/unit/engine/test_first_reads.py::test_a_first_batch_that_a_crash_has_left_is_read_as_it_was_planned",
+        "tests/spark/test_exactly_once.py::test_no_row_is_lost_or_doubled_when_an_update_dies_within_a_batch",
+    )
+)
 @pytest.mark.parametrize(
     "deaths",
-    in_turn_or_alone(
-        ALONE,
-        *(Point.WRITTEN, Point.COUNTED),
-    ),
+    [
+        pytest.param([Point.WRITTEN], id="written"),
+        pytest.param([Point.COUNTED], id="counted"),
+        pytest.param([Point.WRITTEN, Point.COUNTED], id="in turn"),
+    ],
 )
 def test_no_row_is_lost_or_doubled_when_a_crash_comes_in_the_first_batch(pipeline, deaths):
     die_in_turn(lambda: pipeline.run("one_by_one"), pipeline, *deaths)

@@ -126,6 +126,12 @@ def test_a_table_with_several_flows_is_refused(project):
     assert [error.code for error in caught.value] == ["EXPECTATION.FRESH_FLOWS"]
 
 
+@pytest.mark.long(
+    guard=(
+        "tests/spark/test_freshness.py::test_an_update_that_brings_nothing_warns_of_rows_that_have_become_old",
+        "tests/spark/test_freshness.py::test_an_update_fails_where_the_rule_says_so_and_what_it_brought_stays",
+    )
+)
 def test_an_update_without_end_warns_of_rows_that_are_old_and_goes_on(project):
     pipeline = project(table("expect_or_fail"), continuous=True).given("source", [row(1, hours_ago=2)])
 

@@ -115,11 +115,12 @@ def example(rule_id, kind):
 
 
 SLOW_RULES = ("changed-source", "merge-several-rows")
+SLOW_FAILS = (*SLOW_RULES, "started-twice")
 OTHER_CASES = pytest.mark.long(guard="its other cases")
 
 
 @pytest.mark.parametrize(
-    "rule_id", [pytest.param(one, marks=OTHER_CASES if one in SLOW_RULES else ()) for one in FAILS]
+    "rule_id", [pytest.param(one, marks=OTHER_CASES if one in SLOW_FAILS else ()) for one in FAILS]
 )
 def test_the_failing_example_fails_as_its_rule_says(run, rule_id):
     with pytest.raises(Exception) as raised:  # noqa: PT011 - of many kinds; what it says is compared
@@ -168,6 +169,7 @@ PASSES = {
 SLOW_PASSES = (
     *(*SLOW_RULES, "no-watermark", "groups-with-state", "stream-window-function", "stream-cache"),
     *("writer-table", "started-twice", "output-mode", "static-outer-join"),
+    *("stream-distinct-count", "missing-checkpoint", "stream-sample", "stream-sort"),
 )
 
 
@@ -209,12 +211,14 @@ TRAPS = {
 LONG = pytest.mark.long(
     guard=(
         "its other cases",
+        "tests/spark/test_lint_claims.py::test_timers_of_the_clock_keep_a_stream_from_ending",
         "tests/spark/test_ready_session.py::test_options_of_writers_that_are_settings_of_delta_are_in_force",
     )
 )
 SLOW = (
     *("ignore-changes", "setting-without-effect", "duplicates-across-batches", "new-checkpoint"),
     *("limit-in-foreach-batch", "unbounded-state", "change-types"),
+    *("never-ending-timeout", "shared-checkpoint", "once-trigger", "batch-computed-again"),
 )
 
 
@@ -226,7 +230,9 @@ def test_the_failing_example_is_a_trap_and_the_passing_one_is_none(run, rule_id,
     assert found(run(example(rule_id, kind))) == (trapped if kind == "failing" else right)
 
 
-@pytest.mark.parametrize(("kind", "rows"), [("failing", sorted(ALL * 2)), ("passing", ALL)])
+@pytest.mark.parametrize(
+    ("kind", "rows"), [pytest.param("failing", sorted(ALL * 2), marks=OTHER_CASES), ("passing", ALL)]
+)
 def test_a_batch_that_comes_again_after_a_failure_is_appended_again_unless_it_has_a_transaction(run, kind, rows):
     text = example("foreach-batch-not-idempotent", kind)
     ran = run(text)

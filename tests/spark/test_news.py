@@ -50,7 +50,7 @@ def test_a_view_counts_as_a_part_of_what_reads_it(project, tmp_path):
 
     file = pipeline.folder / "transformations" / "project.py"
     file.write_text(file.read_text().replace("id > 0", "id > 1"))
-    changed = pipeline.run()
+    changed = pipeline.run("reader")
 
     assert before["reads_outside"].startswith("recomputed each time")
     assert before["reader"] == "inputs, code and settings are unchanged"
@@ -85,7 +85,7 @@ def test_a_view_over_a_delta_table_outside_is_computed_again_when_that_has_other
     same = reasons()
     write_deltalake(place, ids, mode="append")
     more = reasons()
-    rows_read = len(pipeline.run().rows("newest"))
+    rows_read = len(pipeline.run("newest").rows("newest"))
     rmtree(place)
     write_deltalake(place, ids)
 
@@ -153,6 +153,9 @@ def counted_at_the_end(monkeypatch):
     monkeypatch.setattr("headrace.spark.watch._LOOK_EVERY_S", 300.0)
 
 
+@pytest.mark.long(
+    guard="tests/spark/test_exactly_once.py::test_a_native_stream_is_counted_once_when_an_update_dies_after_it"
+)
 @pytest.mark.usefixtures("counted_at_the_end")
 def test_rows_are_counted_by_the_next_update_when_one_died_after_its_last_batch(stream):
     with pytest.raises(Crashed):
@@ -183,6 +186,12 @@ def test_rows_that_were_committed_before_a_failure_are_counted(project):
     assert result.counts("target").rows_written == len(pipeline.rows("target")) == 2
 
 
+@pytest.mark.long(
+    guard=(
+        "tests/unit/engine/test_checkpoints.py::test_a_view_is_computed_again_when_a_table_was_made_anew",
+        "tests/spark/test_exactly_once.py::test_a_batch_flow_writes_its_rows_once_when_an_update_dies_within_it",
+    )
+)
 def test_a_view_whose_table_was_deleted_is_computed_after_an_update_that_died(project):
     pipeline = project("""
         @dp.materialized_view(schema="id INT")

@@ -64,13 +64,13 @@ def test_every_kind_is_previewed_and_explained_before_and_after_the_first_update
     storage = pipeline.folder / "storage"
     preview = pipeline.project.preview
 
-    before = {name: preview(name) for name in ("bronze", "upper", "silver", "listed")}
+    before = {name: preview(name) for name in ("upper", "silver", "listed")}
     assert not storage.exists()
 
     assert [row["id"] for row in before["silver"].to_json()] == [1, 100]
     assert (before["silver"].counts.rows_written, before["silver"].counts.rows_quarantined) == (2, 2)
     assert before["silver"].sampled == ("bronze",)
-    assert [len(before[name].to_json()) for name in ("bronze", "upper")] == [2, 2]
+    assert len(before["upper"].to_json()) == 2
     assert [sorted(row["places"]) for row in before["listed"].to_json()] == [["A", "OLD"]]
 
     pipeline.run("bronze", "silver", "counted")

@@ -70,6 +70,12 @@ def test_a_stream_without_a_checkpoint_goes_on_in_the_next_run(scripts):
     assert [text for text in scripts.said if "keeps its progress in" in text]
 
 
+@pytest.mark.long(
+    guard=(
+        "tests/unit/scripts/test_checkpoints.py::test_each_has_its_own_when_one_line_starts_streams_that_do_different_things",
+        "tests/spark/test_script_streams.py::test_every_function_gets_all_rows_when_one_line_starts_a_stream_for_each",
+    )
+)
 def test_two_streams_into_one_table_have_a_checkpoint_each(scripts):
     scripts.run("""
         for name in ("one", "two"):
@@ -366,9 +372,8 @@ def test_the_folder_of_checkpoints_that_the_settings_name_has_one_for_each_strea
         spark.range(2).write.mode("append").saveAsTable("one")
         stream = spark.readStream.table("one").writeStream.trigger(availableNow=True)
         stream.table("bronze.copy").awaitTermination()
-        stream.queryName("named").table("bronze.named").awaitTermination()
         """
-    scripts.run(script)
+    scripts.run(script + 'stream.queryName("named").table("bronze.named").awaitTermination()\n')
     scripts.run(script)
 
     folder = scripts.folder / "storage" / "dbfs" / "mnt" / "checkpoints"

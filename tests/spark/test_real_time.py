@@ -46,10 +46,13 @@ def rows_counted(pipeline):
     return 0 if counts is None else counts.rows_written
 
 
-def test_records_are_passed_on_while_their_batch_runs_and_none_is_lost_when_it_is_stopped(kafka, topics, passing_on):
+def test_records_and_keys_are_passed_on_while_their_batch_runs_and_none_is_lost_when_it_is_stopped(
+    kafka, topics, passing_on
+):
     given, taken = topics
     kafka.produce(given, "a")
-    pipeline = passing_on("5 minutes")
+    # Whatever the letters of the columns' names.
+    pipeline = passing_on("5 minutes", columns=("'k' AS Key", "upper(CAST(value AS STRING)) AS Value"))
 
     def values():
         return [record.value().decode() for record in kafka.records(taken)]
@@ -65,6 +68,7 @@ def test_records_are_passed_on_while_their_batch_runs_and_none_is_lost_when_it_i
     assert result.state is UpdateState.COMPLETED
     # What was sent before its batch was noted comes again.
     assert sorted(values()) == ["A", "A", "B", "B", "C"]
+    assert {record.key() for record in kafka.records(taken)} == {b"k"}
 
 
 def test_records_of_a_batch_that_was_noted_do_not_come_again(kafka, topics, passing_on):
@@ -80,6 +84,9 @@ def test_records_of_a_batch_that_was_noted_do_not_come_again(kafka, topics, pass
     assert len(kafka.records(taken)) == 2
 
 
+@pytest.mark.long(
+    guard="tests/spark/test_real_time.py::test_records_and_keys_are_passed_on_while_their_batch_runs_and_none_is_lost_when_it_is_stopped"
+)
 def test_nothing_is_lost_when_a_batch_that_was_left_open_comes_before(kafka, topics, passing_on):
     given, taken = topics
     kafka.produce(given, "a")
@@ -98,17 +105,6 @@ def test_nothing_is_lost_when_a_batch_that_was_left_open_comes_before(kafka, top
     pipeline.run()
 
     assert values() == {"A", "B", "C"}
-
-
-def test_keys_are_sent_whatever_the_letters_of_their_columns(kafka, topics, passing_on):
-    given, taken = topics
-    kafka.produce(given, "a")
-    pipeline = passing_on("5 minutes", columns=("'k' AS Key", "CAST(value AS STRING) AS Value"))
-
-    with pipeline.continuing(patience_s=120) as update:
-        update.wait_until(lambda: len(kafka.records(taken)) == 1)
-
-    assert [record.key() for record in kafka.records(taken)] == [b"k"]
 
 
 @pytest.mark.parametrize(

@@ -29,13 +29,10 @@ def refused(pipeline, sink="out"):
     return sorted((int(json.loads(row["row"])["id"]), row["sink"], row["error"]) for row in rows)
 
 
-@pytest.mark.parametrize(
-    "deaths",
-    in_turn_or_alone(
-        ALONE,
-        *(Point.QUARANTINED, Point.WRITTEN),
-    ),
-)
+DEATHS = in_turn_or_alone(ALONE, Point.QUARANTINED, Point.WRITTEN)
+
+
+@pytest.mark.parametrize("deaths", DEATHS)
 def test_rows_that_a_database_refuses_are_set_aside_and_the_others_are_in_it(project, postgres, out_orders, deaths):
     postgres.execute("ALTER TABLE out_orders ALTER COLUMN name TYPE varchar(5), ADD CHECK (id <> 2)")
     long = {"id": 9, "name": "much too long"}
@@ -55,10 +52,7 @@ def test_rows_that_a_database_refuses_are_set_aside_and_the_others_are_in_it(pro
 
 @pytest.mark.parametrize(
     "deaths",
-    in_turn_or_alone(
-        ALONE,
-        *(Point.QUARANTINED, Point.WRITTEN),
-    ),
+    [pytest.param((), id="none"), *(pytest.param(*one.values, marks=ALONE, id=one.id) for one in DEATHS)],
 )
 def test_rows_that_a_server_refuses_are_set_aside_and_the_others_are_taken(project, tmp_path, deaths):
     with running_receiver() as server:
@@ -159,6 +153,12 @@ def refused_by_both(project, postgres, server):
     return pipeline
 
 
+@pytest.mark.long(
+    guard=(
+        "tests/spark/test_refused_rows.py::test_rows_that_were_refused_go_to_their_sink_once_more",
+        "tests/spark/test_fallback.py::test_a_batch_that_was_sent_in_part_is_sent_again_under_the_same_keys",
+    )
+)
 def test_a_replay_that_is_tried_again_settles_the_rows_that_it_began_with(project, postgres, out_orders, monkeypatch):
     monkeypatch.setattr(retry, "FIRST_DELAY_S", 0.05)
     with running_receiver() as server:
@@ -178,7 +178,7 @@ def test_a_replay_that_is_tried_again_settles_the_rows_that_it_began_with(projec
 @pytest.mark.long(
     guard=(
         "tests/spark/test_replay.py::test_a_replay_that_died_is_given_up_when_it_is_abandoned",
-        "tests/spark/test_refused_rows.py::test_a_replay_that_is_tried_again_settles_the_rows_that_it_began_with",
+        "tests/spark/test_refused_rows.py::test_rows_that_were_refused_go_to_their_sink_once_more",
     )
 )
 def test_a_replay_that_a_sink_cannot_take_is_given_up(project, postgres, out_orders):
@@ -194,6 +194,7 @@ def test_a_replay_that_a_sink_cannot_take_is_given_up(project, postgres, out_ord
     assert {row["name"] for row in server.taken if row["id"] in (2, 3)} == {"mended"}
 
 
+@pytest.mark.long(guard="tests/spark/test_refused_rows.py::test_rows_that_were_refused_go_to_their_sink_once_more")
 def test_refused_rows_of_a_flow_have_its_own_columns_when_they_are_replayed(project):
     with running_receiver() as server:
         server.answer = lambda request, _: 422 if request.rows[0]["id"] == 2 else 200

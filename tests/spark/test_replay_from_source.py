@@ -30,8 +30,8 @@ def of_topic(kafka, topic):
     return QUERY.replace("{records}", TOPIC.replace("{given!r}", repr(given)))
 
 
-def record(offset, value):
-    return {"topic": "t", "partition": 0, "offset": offset, "value": value}
+def record(offset, value, partition=0):
+    return {"topic": "t", "partition": partition, "offset": offset, "value": value}
 
 
 def prices(pipeline):
@@ -123,15 +123,15 @@ REFUSED = {
 
 
 def test_what_would_not_be_exact_is_refused(project):
-    text = ""
-    for name, ((old, new), _, _) in REFUSED.items():
+    text, records = RAW, []
+    # Each table has the records of a partition of its own.
+    for partition, (name, ((old, new), values, _)) in enumerate(REFUSED.items()):
         assert old in QUERY
-        table = RAW + QUERY.replace("{records}", 'spark.readStream.table("raw")').replace(old, new)
-        text += table.replace("raw", f"raw_{name}").replace("prices", name)
-    pipeline = project(text)
-    for name, (_, values, _) in REFUSED.items():
+        table = QUERY.replace("{records}", f'spark.readStream.table("raw").where("partition = {partition}")')
+        text += table.replace(old, new).replace("prices", name)
         offsets = [5] * len(values) if name == "repeated" else range(5, 5 + len(values))
-        pipeline.given(f"raw_{name}", list(map(record, offsets, values)))
+        records += [record(offset, value, partition) for offset, value in zip(offsets, values, strict=True)]
+    pipeline = project(text).given("raw", records)
     pipeline.run()
     assert [row["price"] for row in pipeline.rows("of_parts")] == [9.0]
     changed(pipeline, f"explode({PARTS})", f"{PARTS}[0]")
@@ -175,7 +175,9 @@ def test_what_is_dropped_or_set_aside_anew_of_what_is_read_again_is_counted_also
     assert (counts.rows_written, counts.rows_dropped, counts.rows_quarantined) == (2, 1, 4)
 
 
-@pytest.mark.long(guard="tests/spark/test_replay.py::test_a_replay_that_cannot_succeed_leaves_its_rows_where_they_are")
+@pytest.mark.long(
+    guard="tests/spark/test_failing_rows.py::test_rows_go_through_a_query_that_was_mended_and_the_others_stay"
+)
 def test_a_replay_that_todays_query_fails_with_keeps_no_update_from_what_is_new(project):
     pipeline = of_table(project)
     first = pipeline.given("raw", [record(5, "900"), record(6, "20000")]).run()

@@ -103,13 +103,13 @@ def test_a_file_of_a_pipeline_is_told_from_a_script(execute):
 
 def test_streams_without_end_are_ended_after_the_time_that_was_given(execute):
     script = """
-        stream = spark.readStream.format("rate").option("rowsPerSecond", 100).load()
+        stream = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 100).load()
         query = stream.writeStream.trigger(processingTime="1 second").toTable("bronze.rates")
         query.awaitTermination()
         assert not query.isActive
         """
 
-    end = execute({"rates.py": script}, limits=Limits(for_s=8.0))
+    end = execute({"rates.py": script}, limits=Limits(for_s=5.0))
 
     assert (end.error, end.interrupted) == (None, False)
     assert [(query.name, query.rows_read > 0) for query in end.queries] == [("bronze.rates", True)]
@@ -159,6 +159,28 @@ def test_a_stream_that_the_script_has_seen_fail_does_not_fail_it(execute):
         """
 
     assert execute({"seen.py": script}).error is None
+
+
+def test_a_thread_ends_its_work_and_no_secret_is_in_why_a_script_ends(execute, monkeypatch, capsys):
+    monkeypatch.setenv("HEADRACE_SECRET_DB_PASSWORD", "tiger-7")
+    threaded = """
+        import threading
+        def late():
+            ready.wait()
+            spark.range(3).write.saveAsTable("late")
+            print("rows", spark.table("late").count())
+        ready = threading.Event()
+        threading.Thread(target=late).start()
+        threading.Timer(0.2, ready.set).start()
+        """
+
+    done = execute({"late.py": threaded})
+    left = execute({"left.py": 'import sys\nsys.exit("no login with " + dbutils.secrets.get("db", "password"))\n'})
+
+    said = capsys.readouterr()
+    assert ((done.error, done.exit_code), said.out) == ((None, None), "rows 3\n")
+    assert (left.error, left.exit_code) == (None, 1)
+    assert ("no login with" in said.err, "tiger-7" in said.err) == (True, False)
 
 
 def test_a_script_in_a_project_reads_its_tables_and_writes_beside_them(execute, project, monkeypatch):

@@ -58,7 +58,7 @@ LAYOUTS = {
     "neither": ("partition_cols=['k']", ""),
 }
 if not EVERYTHING:
-    LAYOUTS = {name: LAYOUTS[name] for name in ("clustered", "partitioned", "neither")}
+    LAYOUTS = {name: LAYOUTS[name] for name in ("clustered", "partitioned")}
 LAID_OUT_SO = {
     "partitioned_otherwise": (["later"], []),
     "clustered": ([], ["k"]),

@@ -36,6 +36,12 @@ def files_in(path, suffix):
     return [file for file in found if not any(part.startswith(("_", ".")) for part in file.relative_to(path).parts)]
 
 
+def assert_that_the_second_batch_is_noted_alone(path):
+    (journal,) = (path / "_headrace").rglob("journal.json")
+    assert json.loads(journal.read_text())["batch"] == 1
+    assert list(journal.parent.iterdir()) == [journal]
+
+
 def die_and_restart(pipeline, point, skip=0):
     with pytest.raises(Crashed):
         pipeline.crash_at(point, skip=skip).run()
@@ -229,23 +235,19 @@ def test_no_row_is_lost_or_doubled_in_a_delta_table_when_an_update_dies(project,
     assert pipeline.project.events().flow_totals()["deliver"].rows_written == 8
 
 
+@pytest.mark.long(guard="tests/spark/test_sinks.py::test_files_of_every_format_have_each_row_once_when_an_update_dies")
 @pytest.mark.parametrize(
     ("point", "skip"),
     [
         # Of the second batch, whose note takes the place of the first one's.
         (Point.TO_PUBLISH, 3),
-        *(
-            pytest.param(point, skip, marks=pytest.mark.long(guard="its other cases"))
-            for point, skip in (
-                (Point.WRITTEN, 0),
-                (Point.TO_WRITE, 1),
-                (Point.STAGED, 1),
-                (Point.TO_PUBLISH, 0),
-                (Point.TO_PUBLISH, 1),
-                (Point.PUBLISHED, 1),
-                (Point.COUNTED, 0),
-            )
-        ),
+        (Point.WRITTEN, 0),
+        (Point.TO_WRITE, 1),
+        (Point.STAGED, 1),
+        (Point.TO_PUBLISH, 0),
+        (Point.TO_PUBLISH, 1),
+        (Point.PUBLISHED, 1),
+        (Point.COUNTED, 0),
     ],
 )
 def test_no_row_is_lost_or_doubled_in_files_when_an_update_dies(project, tmp_path, point, skip):
@@ -253,9 +255,7 @@ def test_no_row_is_lost_or_doubled_in_files_when_an_update_dies(project, tmp_pat
 
     die_and_restart(pipeline, point, skip)
 
-    (journal,) = (tmp_path / "out" / "_headrace").rglob("journal.json")
-    assert json.loads(journal.read_text())["batch"] == 1
-    assert list(journal.parent.iterdir()) == [journal]
+    assert_that_the_second_batch_is_noted_alone(tmp_path / "out")
     assert ids(rows_of_json(tmp_path / "out")) == IDS
     assert pipeline.project.events().flow_totals()["deliver"].rows_written == 8
 
@@ -532,6 +532,12 @@ def test_a_row_that_a_database_refuses_leaves_none_of_its_batch(project, postgre
     assert postgres.password not in json.dumps(result.outcome.to_json())
 
 
+@pytest.mark.long(
+    guard=(
+        "tests/spark/test_fallback.py::test_a_batch_that_was_sent_in_part_is_sent_again_under_the_same_keys",
+        "tests/unit/sinks/test_http.py::test_keys_are_the_same_for_a_batch_that_comes_again_and_differ_between_batches",
+    )
+)
 @pytest.mark.parametrize(
     ("point", "repeats"),
     [
@@ -556,16 +562,19 @@ def test_each_row_is_taken_by_a_server_and_repeats_are_told_by_keys_when_an_upda
 
 
 def test_files_of_every_format_have_each_row_once_when_an_update_dies(project, headrace_session, tmp_path):
-    kinds = ["csv", "parquet", "orc", "avro", "text", "xml"]
+    kinds = ["json", "csv", "parquet", "orc", "avro", "text", "xml"]
     options = {kind: {"path": str(tmp_path / kind)} for kind in kinds}
     options["xml"]["writer.rowTag"] = "ROW"
     sinks = "".join(sink(kind, **options[kind]).replace('"out"', repr(kind)) for kind in kinds)
     flow = FLOW.replace('"out"', repr(kinds)).replace("stream()", 'stream().selectExpr("CAST(id AS STRING) AS id")')
     pipeline = project(SOURCE + sinks + flow, connectors=["avro"]).given("source", FIRST, SECOND)
 
-    # Half of them have the first batch then.
-    die_and_restart(pipeline, Point.TO_PUBLISH, skip=3)
+    # Each batch has two files in each of them: the update dies within the second batch, which some of them have then.
+    die_and_restart(pipeline, Point.TO_PUBLISH, skip=2 * len(kinds) + 3)
 
     reader = headrace_session.read.option("rowTag", "ROW")
     found = {kind: reader.format(kind).load(str(tmp_path / kind)).collect() for kind in kinds}
     assert {kind: sorted(int(row[0]) for row in rows) for kind, rows in found.items()} == dict.fromkeys(kinds, IDS)
+    for kind in kinds:
+        assert_that_the_second_batch_is_noted_alone(tmp_path / kind)
+    assert pipeline.project.events().flow_totals()["deliver"].rows_written == 8

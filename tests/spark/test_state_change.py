@@ -51,7 +51,7 @@ def leg(origin, dest, delay, hour):
 
 @pytest.fixture(scope="module")
 def pipeline(shared_project):
-    pipeline = shared_project(TEXT, configuration={"landing": "landing"})
+    pipeline = shared_project(TEXT, configuration={"landing": "landing", "spark.sql.shuffle.partitions": "1"})
     landing = pipeline.folder / "landing"
     settings = pipeline.folder / "pipeline.yml"
     settings.write_text(settings.read_text().replace("landing: landing", f"landing: {landing}"))
@@ -63,13 +63,16 @@ def pipeline(shared_project):
 
 @pytest.fixture
 def changed(pipeline):
-    """The project with one text in place of another, for one test."""
+    """The project with some texts in place of others, as pairs of the old one and the new one, for one test."""
     file = pipeline.folder / "transformations" / "project.py"
     before = file.read_text()
 
-    def change(old, new):
-        assert old in before
-        file.write_text(before.replace(old, new))
+    def change(*pairs):
+        text = before
+        for old, new in pairs:
+            assert old in text
+            text = text.replace(old, new)
+        file.write_text(text)
         return pipeline
 
     yield change
@@ -129,24 +132,31 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("case", REFUSED)
-def test_a_change_of_what_is_kept_is_refused_naming_the_operator(changed, case):
-    old, new, said = REFUSED[case]
+# Changes of different flows, which are refused together.
+TOGETHER = (
+    ("grouping key", "length of the window", "type of a key", "columns kept by a join", "another operator"),
+    ("function", "no operator"),
+    ("order of functions",),
+)
 
+
+@pytest.mark.parametrize("cases", TOGETHER, ids=", ".join)
+def test_a_change_of_what_is_kept_is_refused_naming_the_operator(changed, cases):
     with pytest.raises(Problems) as found:
-        changed(old, new).plan()
+        changed(*(REFUSED[case][:2] for case in cases)).plan()
 
     state = [error for error in found.value if error.code == "FLOW.STATE_CHANGED"]
-    assert [error.params["changes"] for error in state] == [said]
-    flow = state[0].params["flow"]
-    assert f"headrace run --full-refresh {flow}" in state[0].hint
-    # A flow in complete mode has no progress that could be dropped while its table is kept.
-    assert (f"headrace run --reset-checkpoint {flow}" in state[0].hint) is (flow != "totals")
+    assert sorted(error.params["changes"] for error in state) == sorted(REFUSED[case][2] for case in cases)
+    for error in state:
+        flow = error.params["flow"]
+        assert f"headrace run --full-refresh {flow}" in error.hint
+        # A flow in complete mode has no progress that could be dropped while its table is kept.
+        assert (f"headrace run --reset-checkpoint {flow}" in error.hint) is (flow != "totals")
 
 
 def test_a_switch_to_closed_windows_alone_is_refused(changed):
     with pytest.raises(Problems) as found:
-        changed("return timed().groupBy(F.window", 'return spark.readStream.table("legs").groupBy(F.window').plan()
+        changed(("return timed().groupBy(F.window", 'return spark.readStream.table("legs").groupBy(F.window')).plan()
 
     assert [error.params["changes"] for error in found.value] == [
         "a batch was one that adds rows to the table, and is now one that replaces the table"
@@ -154,7 +164,7 @@ def test_a_switch_to_closed_windows_alone_is_refused(changed):
 
 
 def test_what_surrounds_the_state_may_change_and_the_state_is_kept(changed):
-    pipeline = changed('table("legs").groupBy("origin")', 'table("legs").where("delay < 100").groupBy("origin")')
+    pipeline = changed(('table("legs").groupBy("origin")', 'table("legs").where("delay < 100").groupBy("origin")'))
     pipeline.land("landing/2.json", [leg("A", "B", 3, 1), leg("A", "B", 500, 1)])
 
     result = pipeline.run("totals", "legs")
@@ -164,13 +174,18 @@ def test_what_surrounds_the_state_may_change_and_the_state_is_kept(changed):
 
 
 def test_other_changes_that_keep_the_state_are_planned(changed):
-    pipeline = changed('withWatermark("at", "1 hour")', 'withWatermark("at", "2 hours").where("delay < 1000")')
+    pipeline = changed(('withWatermark("at", "1 hour")', 'withWatermark("at", "2 hours").where("delay < 1000")'))
 
     plan = pipeline.plan()
     changed_flows = ("hourly", "firsts", "pairs", "plain")
-    assert {plan.step_for(flow).reason for flow in changed_flows} == {"its code or settings changed"}
+    assert {plan.step_for(flow).reason for flow in changed_flows} == {
+        "its code, its settings or the columns of its inputs changed"
+    }
 
 
+@pytest.mark.long(
+    guard="tests/spark/test_state_change.py::test_a_change_of_what_is_kept_is_refused_naming_the_operator"
+)
 def test_spark_would_mix_the_old_state_with_the_new(pipeline, headrace_session, tmp_path):
     """Why another grouping key of the same type is refused: Spark takes it and the result is neither."""
     shutil.copytree(pipeline.folder / "storage" / "checkpoints" / "default" / "totals" / "totals" / "0", tmp_path / "c")
@@ -187,6 +202,9 @@ def test_spark_would_mix_the_old_state_with_the_new(pipeline, headrace_session, 
     assert sorted(row["dest"] for row in found) == ["A", "B", "Y"]
 
 
+@pytest.mark.long(
+    guard="tests/spark/test_state_change.py::test_a_change_of_what_is_kept_is_refused_naming_the_operator"
+)
 def test_spark_would_fail_on_state_that_was_never_made(pipeline, headrace_session, tmp_path):
     """Why an operator that is added is refused."""
     shutil.copytree(pipeline.folder / "storage" / "checkpoints" / "default" / "plain" / "plain" / "0", tmp_path / "c")

@@ -24,8 +24,8 @@ FORMATS = {
 }
 KINDS = [
     "HDFS, 1",
-    "RocksDB, 2",
     pytest.param("RocksDB, 1", marks=pytest.mark.long(guard="its other cases")),
+    pytest.param("RocksDB, 2", marks=pytest.mark.long(guard="its other cases")),
 ]
 TOTALS = """
     @dp.table
@@ -81,6 +81,12 @@ def test_a_script_goes_on_with_a_checkpoint_that_plain_spark_has_made(scripts, e
     assert in_use(tmp_path / "ck") == FORMATS[kind]
 
 
+@pytest.mark.long(
+    guard=(
+        "tests/spark/test_state_formats.py::test_a_script_goes_on_with_a_checkpoint_that_plain_spark_has_made",
+        "tests/spark/test_state_formats.py::test_a_flow_may_ask_for_another_provider_of_state_and_keeps_it",
+    )
+)
 def test_a_script_may_ask_for_another_provider_of_state(scripts, tmp_path):
     land(tmp_path / "in", "a.json", 1)
 
@@ -145,6 +151,12 @@ def test_a_flow_may_ask_for_another_provider_of_state_and_keeps_it(totals):
     assert in_use(checkpoint_of(pipeline)) == FORMATS["HDFS, 1"]
 
 
+@pytest.mark.long(
+    guard=(
+        "tests/spark/test_ready_session.py::test_settings_of_the_vendor_become_those_of_open_spark",
+        "tests/spark/test_state_formats.py::test_a_flow_keeps_state_in_the_newest_format_and_explains_how_much",
+    )
+)
 def test_the_vendors_provider_of_state_is_the_open_one(totals):
     pipeline = totals(**{PROVIDER: "com.databricks.sql.streaming.state.RocksDBStateStoreProvider"})
 
@@ -152,6 +164,12 @@ def test_the_vendors_provider_of_state_is_the_open_one(totals):
     assert in_use(checkpoint_of(pipeline)) == FORMATS["RocksDB, 2"]
 
 
+@pytest.mark.long(
+    guard=(
+        "tests/spark/test_state_formats.py::test_a_script_goes_on_with_a_checkpoint_that_plain_spark_has_made",
+        "tests/spark/test_state_formats.py::test_a_flow_may_ask_for_another_provider_of_state_and_keeps_it",
+    )
+)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_flow_whose_record_does_not_say_opens_its_checkpoint_as_it_was_made(totals, elsewhere, tmp_path, kind):
     pipeline = totals()

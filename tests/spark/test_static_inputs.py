@@ -80,8 +80,15 @@ def test_a_batch_finds_the_newest_rows_of_a_delta_table_or_those_of_the_start(pr
 
     assert update.result.state is UpdateState.COMPLETED
     assert found() == {name: {1: "old", 2: second} for name, (_, _, second) in CASES.items()}
+    # The next start has rows of its own.
+    pipeline.land("in/3.json", [{"id": 3}])
+    assert pipeline.run("table_of_the_start").state is UpdateState.COMPLETED
+    assert found()["table_of_the_start"] == {1: "old", 2: "old", 3: "new"}
 
 
+@pytest.mark.long(
+    guard="tests/spark/test_static_inputs.py::test_a_batch_finds_the_newest_rows_of_a_delta_table_or_those_of_the_start"
+)
 def test_rows_of_the_start_are_those_of_the_next_start_when_it_comes(joined):
     pipeline = joined(TABLE, **START)
     pipeline.run()

@@ -17,7 +17,7 @@ EVENTS = """
     def events():
         return (
             spark.readStream.format("synthetic")
-            .options(seed=7, numRows=100, rowsPerBatch=40, duplicateShare=0.2, nullShare=0.1)
+            .options(seed=7, numRows=100, rowsPerBatch=50, duplicateShare=0.2, nullShare=0.1)
             .load()
         )
 

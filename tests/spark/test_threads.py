@@ -21,7 +21,7 @@ FLOWS = """
         def table():
             return spark.readStream.schema("id INT").json("{landing}")
 
-    for number in range(6):
+    for number in range(4):
         make(number)
 
     @dp.table

@@ -145,7 +145,7 @@ class StoredState(StoredRecords):
         if rebuilt is not None:
             return News(started=True, reason=rebuilt)
         if record.fingerprint not in (flow.analysis.fingerprint, flow.analysis.former_fingerprint):
-            return News(started=True, reason="its code or settings changed")
+            return News(started=True, reason="its code, its settings or the columns of its inputs changed")
         if not flow.mode.streams:
             return _news_of_view(graph, flow, record, self.table)
         return self._news_of_stream(flow, record)

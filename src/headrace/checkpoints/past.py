@@ -193,7 +193,7 @@ class StoredPast:
             return reach_of_table(flow.name, number, source, name, table, read, cut=cut, same=same)
         if lost is not None:
             gone = f"which of it was read is not known, because {lost.checkpoint} is missing"
-            return SourceReach(flow.name, described(source), gone=gone)
+            return SourceReach(flow.name, described(source), gone=gone, checkpoint_lost=read[-1].lost)
         if source.kind is SourceKind.FILES:
             return reach_of_files(flow.name, number, source, read)
         if source.kind is SourceKind.AUTO_LOADER:

@@ -61,7 +61,7 @@ def clearing(
             changed[name] = replace(step, cut=name in cut, accepted=accepted)
         losses.append(found)
         if found.gone and not accepted:
-            problems.append(_problem(found, dataset.dataset.location, _otherwise(graph, name, due)))
+            problems.append(_problem(found, dataset.dataset.location, _otherwise(graph, found, due)))
     return Clearing(tuple(losses), changed, tuple(problems))
 
 
@@ -89,13 +89,17 @@ def _after(source: SourceReach, cut: frozenset[QualifiedName]) -> SourceReach:
     return replace(source, gone="it is cleared in the same update and loses rows itself")
 
 
-def _otherwise(graph: ResolvedGraph, name: QualifiedName, due: Unfinished) -> str:
+def _otherwise(graph: ResolvedGraph, loss: Loss, due: Unfinished) -> str:
     """What can be done in the place of clearing a table, as a hint."""
+    name = loss.dataset
     if name in due.lost:
         return "Put the table back."
-    if name not in due.interrupted:
+    lost = {source.flow for source in loss.sources if source.checkpoint_lost}
+    if name not in due.interrupted and not lost:
         return f"Refresh it without clearing it: headrace run --refresh {shlex.quote(str(name))}."
-    starts = [(flow.name, start_to_go_on(flow)) for flow in graph.flows_into(name)]
+    # Without its checkpoint a flow is refused; those beside it go on.
+    stuck = [flow for flow in graph.flows_into(name) if name in due.interrupted or flow.name in lost]
+    starts = [(flow.name, start_to_go_on(flow)) for flow in stuck]
     known = [f"{flow}={start.value}" for flow, start in starts if start is not None]
     if len(known) < len(starts):
         return "Put back what is gone."

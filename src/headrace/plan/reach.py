@@ -14,7 +14,8 @@ class SourceReach:
     """One source of a flow whose table would be cleared.
 
     ``oldest`` is the oldest position that is still there, ``gone`` says what of the rows in the table cannot be read
-    again, and is empty when everything can. ``dataset`` is set for a table of the pipeline.
+    again, and is empty when everything can. ``dataset`` is set for a table of the pipeline. ``checkpoint_lost`` is true
+    when the checkpoint is missing from which the flow would go on.
     """
 
     flow: str
@@ -22,6 +23,7 @@ class SourceReach:
     oldest: str = ""
     gone: str = ""
     dataset: QualifiedName | None = None
+    checkpoint_lost: bool = False
 
     def describe(self) -> str:
         """One line for the reader."""

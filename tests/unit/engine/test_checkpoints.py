@@ -289,7 +289,7 @@ def test_a_view_is_computed_again_when_something_it_depends_on_changed(view, mak
         '"a" changed',
         "recomputed each time: it is random",
         '"a" is new to it',
-        "its code or settings changed",
+        "its code, its settings or the columns of its inputs changed",
     ]
 
 

@@ -139,6 +139,17 @@ def test_a_reset_that_clears_already_or_may_lose_rows_is_not_asked_about_again(m
     assert cleared(graph, past(reaches={"s": (GONE,)}), "s", interrupted=["s"]).tables[QualifiedName("s")].cut
 
 
+def test_a_flow_whose_checkpoint_is_missing_is_not_told_to_go_on_from_it(make, past):
+    graph = make.graph(make.flow("s", mode=Mode.APPEND), make.flow("a=b", target="s", mode=Mode.APPEND))
+    missing = replace(GONE, flow="a=b", checkpoint_lost=True)
+
+    (problem,) = cleared(graph, past(held={"s": (3, 0)}, reaches={"a=b": (missing,)}), "s").problems
+
+    assert problem.hint.startswith(
+        "Keep it, and drop the progress of its flows: headrace run --reset-checkpoint a=b=latest. "
+    )
+
+
 def test_rows_in_quarantine_of_a_table_that_somebody_deleted_are_not_cleared_unasked(make, past):
     graph = make.graph(make.flow("s", mode=Mode.APPEND))
 

@@ -200,6 +200,7 @@ def test_names_are_quoted_and_values_are_bound(sqlite):
     assert batches[0][0]['say "hi"'] == "y"
 
 
+ALSO = pytest.mark.long(guard="its other cases")
 EVERY_TYPE = """
 CREATE TABLE types (
     id bigserial PRIMARY KEY, small smallint, whole integer, real4 real, real8 double precision, yes boolean,
@@ -266,7 +267,7 @@ def test_types_of_postgresql_are_spark_types(postgres):
         ("at uuid", "'0b0e7c4e-0000-4000-8000-000000000001'", "'0b0e7c4e-0000-4000-8000-000000000002'"),
     ],
 )
-@pytest.mark.parametrize("parts", [1, 3])
+@pytest.mark.parametrize("parts", [pytest.param(1, marks=ALSO), 3])
 def test_positions_of_each_ordered_type_are_exact(postgres, column, first, second, parts):
     postgres.execute(
         "DROP TABLE IF EXISTS ordered",
@@ -295,7 +296,7 @@ def test_positions_of_each_ordered_type_are_exact(postgres, column, first, secon
         ("at grade", ("'A'", "'B'", "'C'"), "at STRING"),
     ],
 )
-@pytest.mark.parametrize("what", ["dbtable", "query"])
+@pytest.mark.parametrize("what", ["dbtable", pytest.param("query", marks=ALSO)])
 def test_rows_follow_the_databases_own_order_whatever_type_they_are_read_as(postgres, column, values, given, what):
     first, second, third = values
     postgres.execute(
