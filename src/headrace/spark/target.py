@@ -167,7 +167,7 @@ class Target:
         judged = self._judging.judged(frame)
         rows = judged.observe(observation, *self._judging.counters)
         self._commit(kept(rows, self._judging.rules), batch_id, rows)
-        if not completed(observation):
+        if not completed(observation, frame.sparkSession):
             # Delta skipped the write: another process has committed this very batch meanwhile.
             return self._recounting.counts(frame, batch_id)
         counts = counts_from(observation.get, self._judging.rules)

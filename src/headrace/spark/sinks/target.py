@@ -232,7 +232,7 @@ class SinkTarget:
         count = sink.deliver(observed, self._batch(name, batch_id))
         self._note(name, batch_id)
         if count is None:
-            count = observed_number(observation, _ROWS)
+            count = observed_number(observation, frame.sparkSession, _ROWS)
         if count is not None:
             return FlowCounts(rows_written=count)
         # The sink has had it before, or has looked at none of its rows.

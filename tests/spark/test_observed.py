@@ -1,0 +1,42 @@
+"""Whether rows that were given to a write were computed is known without waiting for a time."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql import Observation
+from pyspark.sql import functions as F
+
+from headrace.spark.observed import completed, observed_number
+
+pytestmark = pytest.mark.spark
+
+FOR_EVER_S = 1e9
+
+
+@pytest.fixture
+def observed(headrace_session):
+    """Three rows, and what is observed of them."""
+    observation = Observation()
+    return headrace_session.range(3).observe(observation, F.count(F.lit(1)).alias("rows")), observation
+
+
+def test_rows_that_a_write_has_computed_are_counted(headrace_session, observed):
+    rows, observation = observed
+    rows.write.format("noop").mode("overwrite").save()
+
+    assert observed_number(observation, headrace_session, "rows") == 3
+
+
+def test_that_no_row_was_computed_is_known_however_long_one_would_wait(headrace_session, observed):
+    _, observation = observed
+
+    assert not completed(observation, headrace_session, FOR_EVER_S)
+
+
+def test_rows_that_another_session_has_computed_are_waited_for_no_longer(headrace_session, observed):
+    rows, observation = observed
+    own = headrace_session._jsparkSession.cloneSession()
+    jvm = headrace_session._jvm
+    jvm.org.apache.spark.sql.classic.Dataset.ofRows(own, rows._jdf.logicalPlan()).count()
+
+    assert not completed(observation, headrace_session, FOR_EVER_S)
