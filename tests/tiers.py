@@ -6,6 +6,8 @@ import os
 
 # How many examples of a law a campaign asks for.
 ASKED = os.environ.get("HEADRACE_EXAMPLES")
+# The longest that a law may take, in seconds; a campaign takes as long as its examples need.
+LONGEST_S = 900 if ASKED is None else 0
 EVERYTHING = os.environ.get("HEADRACE_TESTS") == "all"
 
 

@@ -17,14 +17,14 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 from tests.drawn import ASKED, EXAMPLES, drawn
-from tests.tiers import EVERYTHING
+from tests.tiers import EVERYTHING, LONGEST_S
 
 from headrace.cdc.events import Change, Event
 from headrace.cdc.history import table
 from headrace.cdc.shape import END_AT, START_AT, ScdType, Shape
 from headrace.testing import difference
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(LONGEST_S)]
 
 TOGETHER = 25  # examples in one project
 BATCHINGS, BATCHES = (8, 5) if ASKED else (8, 3) if EVERYTHING else (4, 2)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 import pytest
 from deltalake import DeltaTable
 from pyspark.errors import SparkRuntimeException
+from pyspark.errors.exceptions import captured
 from pyspark.sql import functions as F
 
 from headrace.spark.conflicts import tried_again
@@ -41,10 +44,21 @@ def meeting(headrace_session, table):
     return commit
 
 
+@pytest.fixture(params=["of PySpark", "of Delta"])
+def classes(request, headrace_session, monkeypatch):
+    """Whose Python classes conflicts have: those of Delta once somebody has imported ``delta.tables``."""
+    if request.param == "of Delta":
+        for jar in headrace_session.conf.get("spark.jars").split(","):
+            monkeypatch.syspath_prepend(jar.removeprefix("file:"))
+        monkeypatch.setattr(captured, "convert_exception", captured.convert_exception)
+        import_module("delta.exceptions.captured")._patch_convert_exception()
+
+
 def rows_in(table):
     return sorted(DeltaTable(table).to_pyarrow_table()["id"].to_pylist())
 
 
+@pytest.mark.usefixtures("classes")
 def test_a_commit_that_meets_another_is_made_again_after_the_fence_was_asked(table, meeting):
     asked = []
 

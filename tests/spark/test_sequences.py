@@ -15,13 +15,13 @@ import pytest
 from campaign.oracle import picture
 from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
-from tests.tiers import ASKED, EVERYTHING, examples
+from tests.tiers import ASKED, EVERYTHING, LONGEST_S, examples
 
 from headrace.events.types import BatchDone
 from headrace.model.outcome import UpdateState
 from headrace.testing import Crashed, Point
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(LONGEST_S)]
 
 # Without a number from outside: the same few each time, and no time for making a failing one smaller. Each example runs
 # some ten updates, so `make test` has only those that are written below.

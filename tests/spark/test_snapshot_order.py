@@ -11,11 +11,11 @@ from random import Random
 import pytest
 from hypothesis import strategies as st
 from tests.drawn import ASKED, EXAMPLES, drawn
-from tests.tiers import EVERYTHING
+from tests.tiers import EVERYTHING, LONGEST_S
 
 from headrace.testing import Crashed, Point, difference
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(LONGEST_S)]
 
 SNAPSHOTS, UPDATES = 5 if ASKED else 4 if EVERYTHING else 3, 3
 BATCHINGS = 3 if ASKED else 2

@@ -14,14 +14,14 @@ import pytest
 from campaign.state import LATE_MINUTES, PIPELINE, differing, rows_that_end
 from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
-from tests.tiers import ASKED, EVERYTHING
+from tests.tiers import ASKED, EVERYTHING, LONGEST_S
 
 from headrace.events.envelope import from_row
 from headrace.events.types import Warned
 from headrace.model.outcome import UpdateState
 from headrace.testing import Crashed, Point
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(LONGEST_S)]
 
 THOROUGH = EVERYTHING or ASKED is not None
 # Without a number from outside: the one below, for each takes a minute or two.

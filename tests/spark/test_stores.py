@@ -15,12 +15,12 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
-from tests.tiers import ASKED, examples
+from tests.tiers import ASKED, LONGEST_S, examples
 
 from headrace.errors import PipelineError, Problems
 from headrace.model.outcome import UpdateState
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(LONGEST_S)]
 
 LAW = settings(
     max_examples=examples(few=10, many=60),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -9,6 +10,9 @@ from typing import Any
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.errors.exceptions.captured import CapturedException
+
+# How a message begins that has a condition.
+_CONDITION = re.compile(r"\[([A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\] ")
 
 
 @dataclass(frozen=True)
@@ -27,7 +31,7 @@ def chain(error: BaseException) -> Iterator[Cause]:
     """The error and its causes, outermost first, through Python and then through Java."""
     java = _java_of(error)
     if isinstance(error, PySparkException):
-        yield Cause(error.getCondition(), error.getSqlState(), str(error), type(error).__name__)
+        yield Cause(_condition(error), error.getSqlState(), str(error), type(error).__name__)
     elif java is None:
         yield Cause(None, None, str(error), type(error).__name__)
     seen = 0
@@ -41,6 +45,19 @@ def chain(error: BaseException) -> Iterator[Cause]:
             str(java.getClass().getName()),
         )
         java = java.getCause()
+
+
+def _condition(error: PySparkException) -> str | None:
+    """The condition of an error.
+
+    Once somebody has imported ``delta.tables``, conflicts of Delta have Python classes of Delta's, which are made of
+    the text of the error and know no condition (``delta.exceptions.captured``).
+    """
+    known = error.getCondition()
+    if known is not None or _java_of(error) is not None:
+        return known
+    found = _CONDITION.match(str(error))
+    return found.group(1) if found else None
 
 
 def _java_of(error: BaseException) -> Any:
