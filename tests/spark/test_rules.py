@@ -64,7 +64,7 @@ PROJECT = '''
     def many():
         return spark.range(71).selectExpr("CAST(id AS INT) AS id")
 
-    @dp.materialized_view
+    @dp.materialized_view(spark_conf={"headrace.broken_rows.samples": "0"})
     @dp.expect_or_drop("column", F.col("id") > 1)
     @dp.expect_or_quarantine("two columns", (F.col("id") % 2 == 0) | F.col("id").isNull())
     def columns():
@@ -107,20 +107,26 @@ MORE = '@dp.expect_or_quarantine("set aside", "id <> 2")'
 
 @pytest.fixture(scope="module")
 def pipeline(shared_project):
+    return shared_project(PROJECT + SAMPLED.format(name="sampled", most=2, more=""))
+
+
+@pytest.fixture(scope="module")
+def result(pipeline):
+    return pipeline.run()
+
+
+@pytest.fixture(scope="module")
+def rest(shared_project):
+    """A pipeline of what only the long tests look at."""
     bits = f"""
     @dp.materialized_view
     @dp.expect_all({BITS})
     def bits():
         return spark.range(0, 3 * 2**13, 1, 7)
     """
-    sampled = (("sampled", 2, ""), ("sampled_and_quarantined", 2, MORE), ("unsampled", 0, ""))
-    texts = (SAMPLED.format(name=name, most=most, more=more) for name, most, more in sampled)
-    return shared_project(PROJECT + bits + "".join(texts))
-
-
-@pytest.fixture(scope="module")
-def result(pipeline):
-    return pipeline.run()
+    pipeline = shared_project(bits + SAMPLED.format(name="sampled_and_quarantined", most=2, more=MORE))
+    pipeline.run()
+    return pipeline
 
 
 def ids(rows):
@@ -182,8 +188,14 @@ def test_more_rules_than_fit_into_one_number_are_counted_each(result):
     assert result.rows("many_quarantine")[0]["broken"] == ["not 69"]
 
 
-def test_every_way_to_break_rules_is_counted_exactly(result):
-    counts = result.counts("bits")
+@pytest.mark.long(
+    guard=(
+        "tests/spark/test_rules.py::test_more_rules_than_fit_into_one_number_are_counted_each",
+        "tests/spark/test_rules.py::test_the_strictest_broken_rule_decides",
+    )
+)
+def test_every_way_to_break_rules_is_counted_exactly(rest):
+    counts = rest.run("bits").counts("bits")
 
     assert {count.name: count.failed for count in counts.expectations} == dict.fromkeys(BITS, 3 * 2**12)
 
@@ -202,7 +214,7 @@ def test_a_fail_rule_of_a_view_fails_those_who_read_it(result):
     assert result.rows("from_guarded") == []
 
 
-REPLACED = """
+SUMS = """
     @dp.table(schema="word STRING, n INT")
     def source():
         return spark.readStream.schema("word STRING, n INT").json("unused")
@@ -219,16 +231,16 @@ REPLACED = """
     """
 
 
-def test_the_quarantine_is_replaced_with_a_table_that_is_replaced(project):
-    pipeline = project(REPLACED).given("source", [{"word": "a", "n": 50}, {"word": "b", "n": 1}])
-    pipeline.run()
+@pytest.mark.parametrize("name", ["complete", pytest.param("view", marks=pytest.mark.long(guard="its other cases"))])
+def test_the_quarantine_is_replaced_with_a_table_that_is_replaced(project, name):
+    pipeline = project(SUMS).given("source", [{"word": "a", "n": 50}, {"word": "b", "n": 1}])
+    pipeline.run(name)
 
-    result = pipeline.given("source", [{"word": "a", "n": -49}, {"word": "b", "n": 60}]).run()
+    result = pipeline.given("source", [{"word": "a", "n": -49}, {"word": "b", "n": 60}]).run(name)
 
-    assert result.rows("view") == result.rows("complete") == [{"word": "a", "total": 1}]
-    for name in ("view", "complete"):
-        assert [row["row"] for row in result.rows(f"{name}_quarantine")] == [{"word": "b", "total": 61}]
-        assert (result.counts(name).rows_written, result.counts(name).rows_quarantined) == (1, 1)
+    assert result.rows(name) == [{"word": "a", "total": 1}]
+    assert [row["row"] for row in result.rows(f"{name}_quarantine")] == [{"word": "b", "total": 61}]
+    assert (result.counts(name).rows_written, result.counts(name).rows_quarantined) == (1, 1)
 
 
 REFUSED = """
@@ -310,8 +322,15 @@ def test_flows_that_quarantine_at_the_same_time_set_every_row_aside(project, tmp
 
 
 @pytest.mark.usefixtures("result")
-@pytest.mark.parametrize("name", ["sampled", "sampled_and_quarantined"])
-def test_some_rows_that_were_kept_or_dropped_can_be_looked_at(pipeline, name):
+@pytest.mark.parametrize(
+    ("of", "name"),
+    [
+        ("pipeline", "sampled"),
+        pytest.param("rest", "sampled_and_quarantined", marks=pytest.mark.long(guard="its other cases")),
+    ],
+)
+def test_some_rows_that_were_kept_or_dropped_can_be_looked_at(of, name, request):
+    pipeline = request.getfixturevalue(of)
     sampled = f"SELECT expectation, row FROM event_log_broken_rows WHERE dataset = '{name}' ORDER BY ALL"
 
     found = pipeline.sql(sampled).to_json()
@@ -328,7 +347,7 @@ def test_some_rows_that_were_kept_or_dropped_can_be_looked_at(pipeline, name):
 def test_no_rows_are_kept_to_be_looked_at_unless_it_is_said(pipeline):
     kept = pipeline.sql("SELECT DISTINCT dataset FROM event_log_broken_rows ORDER BY ALL").to_json()
 
-    assert [row["dataset"] for row in kept] == ["sampled", "sampled_and_quarantined"]
+    assert [row["dataset"] for row in kept] == ["sampled"]
 
 
 def test_a_number_of_samples_that_is_none_fails_the_flow_by_name(project):
