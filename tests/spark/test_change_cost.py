@@ -38,10 +38,10 @@ TEXT = """
     """
 OLD = {"id": 1, "name": "Aß'1", "day": "0700-02-03", "at": "1890-01-02T03:04:05.123456Z"}
 NEW = {"id": 100, "name": "Zoë\\'", "day": "2026-02-03", "at": "2026-01-02T03:04:05.654321Z"}
-FEW = ("versions_by_at",)
+FEW = ("newest_by_at",)
 REST = (
     *("newest_by_id", "rebuilt_by_name", "newest_in_days"),
-    *("newest_by_name", "newest_by_at", "rebuilt_by_id", "rebuilt_by_at", "versions_by_id", "versions_by_name"),
+    *("newest_by_name", "rebuilt_by_id", "rebuilt_by_at", "versions_by_id", "versions_by_name", "versions_by_at"),
     *("newest_by_day", "newest_in_names"),
 )
 

@@ -49,20 +49,22 @@ def source(headrace_session, tmp_path_factory):
     return outside(headrace_session, str(tmp_path_factory.mktemp("change_inputs") / "source"))
 
 
+FIRST = ("INSERT INTO {t} VALUES (1, 10, 1), (2, 20, 1), (3, 30, 1), (4, 40, 1), (5, 45, 1)",)
+LATER = (
+    *("UPDATE {t} SET size = 11 WHERE id = 1", "DELETE FROM {t} WHERE id = 2"),
+    *("UPDATE {t} SET id = 30 WHERE id = 3", "UPDATE {t} SET size = 60 WHERE id = 5"),
+    "INSERT OVERWRITE {t} SELECT id, size + 1 AS size, version FROM {t}",
+)
+
+
 @pytest.fixture(scope="module")
 def changed(shared_project, source):
     """A pipeline that has seen rows, and then what has become of them."""
     pipeline = shared_project(TEXT.format(path=source.path), {"transformations/histories.sql": SQL})
-    source("INSERT INTO {t} VALUES (1, 10, 1), (2, 20, 1), (3, 30, 1), (4, 40, 1), (5, 45, 1)")
-    pipeline.run()
-    source(
-        "UPDATE {t} SET size = 11 WHERE id = 1",
-        "DELETE FROM {t} WHERE id = 2",
-        "UPDATE {t} SET id = 30 WHERE id = 3",
-        "UPDATE {t} SET size = 60 WHERE id = 5",
-        "INSERT OVERWRITE {t} SELECT id, size + 1 AS size, version FROM {t}",
-    )
-    return pipeline, pipeline.run()
+    source(*FIRST)
+    pipeline.run("users", "histories")
+    source(*LATER)
+    return pipeline, pipeline.run("users", "histories")
 
 
 def rows(result, name):
@@ -78,8 +80,20 @@ def test_rows_that_a_commit_changes_moves_or_deletes_are_what_the_table_holds(ch
     assert rows(result, "users") == NOW
 
 
-def test_versions_of_rows_begin_and_end_with_commits(changed):
-    _, result = changed
+@pytest.mark.long(
+    guard=(
+        "tests/spark/test_change_inputs.py::test_a_table_keeps_its_changes_for_a_flow_that_applies_them",
+        "tests/spark/test_change_inputs.py::test_rows_that_a_commit_changes_moves_or_deletes_are_what_the_table_holds",
+    )
+)
+def test_versions_of_rows_begin_and_end_with_commits(project, headrace_session, tmp_path):
+    source = outside(headrace_session, str(tmp_path / "source"))
+    pipeline = project(TEXT.format(path=source.path))
+    source(*FIRST)
+    pipeline.run("versions")
+    source(*LATER)
+
+    result = pipeline.run("versions")
 
     assert sorted(rows(result, "versions"), key=str) == [
         *((1, 10, 1, 2), (1, 11, 2, 6), (1, 12, 6, None), (2, 20, 1, 3), (3, 30, 1, 4), (30, 30, 4, 6)),
@@ -100,25 +114,43 @@ def test_rows_before_an_update_are_no_events(changed):
 def test_a_table_keeps_its_changes_for_a_flow_that_applies_them(changed):
     pipeline, result = changed
 
-    ended = {(row["id"], row["size"]) for row in result.rows("histories") if row["__END_AT"] is not None}
+    histories = [(row["id"], row["size"], row["__END_AT"]) for row in result.rows("histories")]
 
+    ended = {found[:2] for found in histories if found[2] is not None}
+    assert {found[:2] for found in histories if found[2] is None} == {found[:2] for found in NOW}
     assert ended == {(1, 10), (2, 20), (3, 30), (4, 40), (5, 45)}
     assert pipeline.plan("histories").empty
 
 
-def test_a_table_that_is_there_begins_to_keep_its_changes_when_somebody_reads_them(project, source):
+@pytest.fixture
+def newly_read(project, source, changed):
+    """A pipeline with a table that does not keep its changes, and now with a flow that applies them."""
+    assert rows(changed[1], "users") == NOW
     pipeline = project(TEXT.format(path=source.path).partition('    apply("versions"')[0])
     pipeline.run()
     file = pipeline.folder / "transformations" / "project.py"
     file.write_text(file.read_text() + '\napply("copies", "users")\n')
+    return pipeline
 
+
+def test_a_table_that_is_there_is_to_keep_its_changes_when_somebody_reads_them(newly_read):
     with pytest.raises(Problems) as refused:
-        pipeline.plan("copies")
-    planned = pipeline.plan().table_step_for(pipeline.settings.naming.canonical("users"))
-    result = pipeline.run()
+        newly_read.plan("copies")
+    planned = newly_read.plan().table_step_for(newly_read.settings.naming.canonical("users"))
 
     assert [problem.code for problem in refused.value] == ["PLAN.FEED_MISSING"]
     assert planned.reason == 'sets property "delta.enableChangeDataFeed"'
+
+
+@pytest.mark.long(
+    guard=(
+        "tests/spark/test_change_inputs.py::test_a_table_that_is_there_is_to_keep_its_changes_when_somebody_reads_them",
+        "tests/spark/test_change_inputs.py::test_a_table_keeps_its_changes_for_a_flow_that_applies_them",
+    )
+)
+def test_a_table_that_is_there_begins_to_keep_its_changes_in_the_next_update(newly_read):
+    result = newly_read.run()
+
     assert rows(result, "copies") == rows(result, "users") == NOW
 
 
@@ -137,16 +169,14 @@ PARTS = """
     """
 
 
+@pytest.mark.long(
+    guard=(
+        "tests/unit/cdc/test_history.py::test_the_shape_says_which_of_a_delete_and_an_upsert_with_one_sequence_counts",
+        "tests/spark/test_change_inputs.py::test_rows_that_a_commit_changes_moves_or_deletes_are_what_the_table_holds",
+    )
+)
 @pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("told", [(1, 11, 2)]),
-        pytest.param(
-            "versions",
-            [(1, 10, 1, 2), (1, 11, 2, None)],
-            marks=pytest.mark.long(guard="its other cases"),
-        ),
-    ],
+    ("name", "expected"), [("told", [(1, 11, 2)]), ("versions", [(1, 10, 1, 2), (1, 11, 2, None)])]
 )
 def test_a_commit_whose_files_come_in_two_batches_is_an_update_all_the_same(
     project, headrace_session, tmp_path, name, expected

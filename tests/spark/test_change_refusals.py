@@ -126,21 +126,16 @@ def test_the_line_that_declares_a_target_is_in_the_hint(declared):
     assert 'dp.create_streaming_table("nowhere")' in "".join(problem.hint for problem in raised.value)
 
 
+@pytest.mark.long(
+    guard=(
+        "tests/spark/test_change_refusals.py::test_a_declaration_that_cannot_be_is_refused_before_anything_runs",
+        "tests/spark/test_snapshots.py::test_a_snapshot_that_cannot_be_taken_leaves_the_table_as_it_was",
+        "tests/unit/cdc/test_snapshot_versions.py::test_what_cannot_be_ordered_is_no_version",
+    )
+)
 @pytest.mark.parametrize(
     ("version", "code"),
-    [
-        ("'one'", "CDC.BAD_VERSION"),
-        pytest.param(
-            *("object()", "CDC.BAD_VERSION"),
-            marks=pytest.mark.long(guard="its other cases"),
-        ),
-        pytest.param(
-            *("1", "CDC.SNAPSHOT_ORDER"),
-            marks=pytest.mark.long(
-                guard="tests/spark/test_snapshots.py::test_a_snapshot_that_cannot_be_taken_leaves_the_table_as_it_was"
-            ),
-        ),
-    ],
+    [("'one'", "CDC.BAD_VERSION"), ("object()", "CDC.BAD_VERSION"), ("1", "CDC.SNAPSHOT_ORDER")],
 )
 def test_a_version_that_has_no_place_after_the_last_one_is_refused_and_the_table_stays(declared, version, code):
     pipeline = declared(f"compare(lambda latest: rows(1 if latest is None else {version}))")

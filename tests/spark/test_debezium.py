@@ -105,11 +105,20 @@ UNKNOWN = "__debezium_unavailable_value"
 FLATTENED = {"id": 1, "name": "flattened"}
 UNBORN = event("c", 2500, after=row(5, "Zed", born="soon"))
 DAMAGED = '{"before": null, "after": {"id": "one"}, "op": "c"}'
+LONG = pytest.mark.long(guard="its other cases")
 
 
 @pytest.fixture(scope="module")
-def result(shared_project):
-    pipeline = shared_project(TEXT)
+def few(shared_project):
+    return applied(shared_project(TEXT), "current", "partial")
+
+
+@pytest.fixture(scope="module")
+def rest(shared_project):
+    return applied(shared_project(TEXT), "truncated", "versions")
+
+
+def applied(pipeline, *targets):
     # What happened last comes first.
     land(
         pipeline,
@@ -127,7 +136,7 @@ def result(shared_project):
         event("c", 2050, after=row(3, "Cyd")),
         event("c", 2350, after=EVE),
     )
-    return pipeline.run()
+    return pipeline.run(*targets)
 
 
 def rows(result, name, *columns):
@@ -135,34 +144,45 @@ def rows(result, name, *columns):
 
 
 @pytest.mark.parametrize(
-    ("table", "columns", "expected"),
+    ("of", "table", "columns", "expected"),
     [
-        ("current", ("id", "name"), [(1, "Ada"), (3, "Cyd"), (4, "Eve")]),
-        ("partial", ("id", "name", "note"), [(1, "Ada King", "a long note"), (3, "Cyd", None), (4, "Eve", None)]),
-        ("truncated", ("id", "name"), [(4, "Eve")]),
+        ("few", "current", ("id", "name"), [(1, "Ada"), (3, "Cyd"), (4, "Eve")]),
+        (
+            *("few", "partial", ("id", "name", "note")),
+            [(1, "Ada King", "a long note"), (3, "Cyd", None), (4, "Eve", None)],
+        ),
+        pytest.param("rest", "truncated", ("id", "name"), [(4, "Eve")], marks=LONG),
     ],
 )
-def test_rows_are_those_of_the_database(result, table, columns, expected):
+def test_rows_are_those_of_the_database(of, table, columns, expected, request):
+    result = request.getfixturevalue(of)
+
     assert rows(result, table, *columns) == expected
 
 
-def test_versions_follow_the_log_of_the_database(result):
-    found = {(v["id"], v["name"]): (v["__START_AT"], v["__END_AT"]) for v in result.rows("versions")}
+@pytest.mark.long(
+    guard=(
+        "tests/spark/test_debezium.py::test_rows_are_those_of_the_database",
+        "tests/spark/test_change_feed.py::test_the_documented_events_lead_to_the_documented_rows",
+    )
+)
+def test_versions_follow_the_log_of_the_database(rest):
+    found = {(v["id"], v["name"]): (v["__START_AT"], v["__END_AT"]) for v in rest.rows("versions")}
 
     start, end = found[2, "Bob"]
     assert (start["position"], end["position"]) == ("2000".rjust(20, "0"), "2400".rjust(20, "0"))
 
 
-def test_values_have_the_types_of_the_row(result):
-    (eve,) = [found for found in result.rows("current") if found["id"] == 4]
+def test_values_have_the_types_of_the_row(few):
+    (eve,) = [found for found in few.rows("current") if found["id"] == 4]
 
     assert (eve["price"], eve["born"]) == (Decimal("-123.45"), dt.date(2020, 1, 1))
     assert eve["made"].isoformat().startswith("2024-04-25T00:26:40.123456")
     assert eve["seen"].isoformat() == "2024-04-25T00:26:40.123456"
 
 
-def test_messages_that_say_nothing_that_can_be_done_are_set_aside_as_they_were(result):
-    aside = [(found["row"]["_debezium"], found["broken"]) for found in result.rows("current_quarantine")]
+def test_messages_that_say_nothing_that_can_be_done_are_set_aside_as_they_were(few):
+    aside = [(found["row"]["_debezium"], found["broken"]) for found in few.rows("current_quarantine")]
 
     read = {beside["op"]: broken for beside, broken in aside if "cdc.unreadable" not in broken}
     unread = {beside["value"]: beside["error"] for beside, broken in aside if "cdc.unreadable" in broken}

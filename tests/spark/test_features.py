@@ -48,7 +48,7 @@ def test_labels_meet_the_features_that_were_known_at_their_time_whatever_comes_l
     pipeline = project(PROJECT)
     pipeline.given("labels", [{"id": 1, "time": text(n), "bought": True} for n in (0, 1, 2, 3, 5, 6)])
     pipeline.given("changes", [{"id": 1, "at": text(3), "score": 30}, {"id": 1, "at": text(1), "score": 10}])
-    pipeline.run()
+    pipeline.run("features")
     pipeline.given("changes", [{"id": 1, "at": text(5), "gone": True}, {"id": 1, "at": text(6), "score": 60}])
 
     result = pipeline.run()

@@ -67,9 +67,10 @@ SEVERAL = f"""
     """
 ODD = """
     @dp.table
-    @dp.expect_or_drop("rule", dp.primary_key("Odd.`Name"))
+    @dp.expect_or_drop("rule", dp.primary_key("Odd.`Name", "shop"))
     def orders():
-        return spark.readStream.option("maxFilesPerTrigger", 1).table("source").selectExpr("id AS `odd.``name`")
+        rows = spark.readStream.option("maxFilesPerTrigger", 1).table("source")
+        return rows.selectExpr("id AS `odd.``name`", "shop")
     """
 COMPLETE = f"""
     {SOURCE}
@@ -131,7 +132,7 @@ WITH_NULLS = [{"id": 1, "shop": "a"}, {"id": 1}], [{"id": 1}, {"id": 1, "shop": 
 # Each is a pipeline of a table called "orders" and its source, with batches of the source.
 CASES = {
     "unique_with_nulls": (orders('dp.unique("id", "shop")', "drop"), WITH_NULLS),
-    "primary_key_with_nulls": (orders('dp.primary_key("id", "shop")', "drop"), (WITH_NULLS[0] + WITH_NULLS[1],)),
+    "primary_key_with_nulls": (SOURCE + ODD, WITH_NULLS),
     "two_flows": (TWO_FLOWS, (batch(1, 2, 3), batch(3, 4), batch(5, 5))),
     "several": (
         SEVERAL,
@@ -140,7 +141,6 @@ CASES = {
             [{"id": 1, "shop": "b"}, {"id": 2, "shop": "b"}],
         ),
     ),
-    "odd": (SOURCE + ODD, (batch(1, 1), batch(1, 2))),
     "complete": (
         COMPLETE,
         ([{"id": 1, "shop": "a"}], [{"id": 2, "shop": "b"}, {"id": 2, "shop": "c"}]),
@@ -160,19 +160,32 @@ CASES = {
 }
 
 
-@pytest.fixture(scope="module")
-def pipeline(shared_project, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("shops")
+# What only the long tests look at.
+REST = ("complete", "windowed")
+
+
+def made(shared_project, folder, names):
     (folder / "shops").mkdir()
     (folder / "shops" / "1.json").write_text('{"name": "a"}')
     (folder / "in.json").write_text('{"id": 1}\n{"id": 2}\n{"id": 3}')
-    texts = [text.replace("source", f"{name}_source").replace("orders", name) for name, (text, _) in CASES.items()]
+    texts = [CASES[name][0].replace("source", f"{name}_source").replace("orders", name) for name in names]
     text = "".join(texts).replace("{folder}", str(folder)).replace("{file}", str(folder / "in.json"))
     pipeline = shared_project(text)
-    for name, (_, batches) in CASES.items():
-        if batches:
-            pipeline.given(f"{name}_source", *batches)
+    for name in names:
+        if CASES[name][1]:
+            pipeline.given(f"{name}_source", *CASES[name][1])
     return pipeline
+
+
+@pytest.fixture(scope="module")
+def pipeline(shared_project, tmp_path_factory):
+    return made(shared_project, tmp_path_factory.mktemp("shops"), [name for name in CASES if name not in REST])
+
+
+@pytest.fixture(scope="module")
+def rest(shared_project, tmp_path_factory):
+    pipeline = made(shared_project, tmp_path_factory.mktemp("rest"), REST)
+    return pipeline, pipeline.run()
 
 
 @pytest.fixture(scope="module")
@@ -201,10 +214,18 @@ def test_a_row_that_another_rule_keeps_out_does_not_stand_in_the_way_of_its_key(
 
 
 def test_columns_with_odd_names_are_keys_too(result):
-    assert [row["odd.`name"] for row in result.rows("odd")] == [1, 2]
+    assert result.rows("primary_key_with_nulls") == [{"odd.`name": 1, "shop": "a"}]
 
 
-def test_a_table_that_is_replaced_is_judged_by_what_replaces_it(result):
+@pytest.mark.long(
+    guard=(
+        "tests/spark/test_table_rules.py::test_a_key_is_in_a_materialized_view_once_however_often_it_is_computed",
+        "tests/spark/test_rules.py::test_the_quarantine_is_replaced_with_a_table_that_is_replaced",
+    )
+)
+def test_a_table_that_is_replaced_is_judged_by_what_replaces_it(rest):
+    _, result = rest
+
     assert sorted(row["most"] for row in result.rows("complete")) == [1, 2]
     assert result.failed("complete") == {"rule": 1, "few": 1}
 
@@ -220,7 +241,12 @@ def test_a_row_is_late_by_the_batches_before_its_own_and_waits_in_quarantine(res
     assert sorted(set_aside(result, "late")) == [1, 1150, 1220]
 
 
-def test_an_operator_downstream_passes_over_none_of_the_rows_that_are_on_time(pipeline, result):
+@pytest.mark.long(
+    guard="tests/spark/test_table_rules.py::test_a_row_is_late_by_the_batches_before_its_own_and_waits_in_quarantine"
+)
+def test_an_operator_downstream_passes_over_none_of_the_rows_that_are_on_time(rest):
+    pipeline, result = rest
+
     counted = pipeline.sql("SELECT sum(count) AS rows FROM windows").to_json()
 
     closed = [row for row in result.rows("windowed") if row["id"] < 1330]
