@@ -145,13 +145,6 @@ SQL = """
     """
 
 
-@pytest.mark.long(
-    guard=(
-        "tests/spark/test_change_inputs.py::test_a_table_keeps_its_changes_for_a_flow_that_applies_them",
-        "tests/unit/sql/test_sql_golden.py::test_a_file_declares_what_was_agreed",
-        "tests/unit/test_versions_as_text.py::test_versions_are_told_in_their_order_with_what_has_changed",
-    )
-)
 def test_sql_says_the_same_and_the_history_of_a_key_is_told(project, tmp_path):
     pipeline = project(files={"transformations/users.sql": SQL.format(landing=tmp_path / "landing")})
     (tmp_path / "landing").mkdir()

@@ -169,14 +169,16 @@ PARTS = """
     """
 
 
-@pytest.mark.long(
-    guard=(
-        "tests/unit/cdc/test_history.py::test_the_shape_says_which_of_a_delete_and_an_upsert_with_one_sequence_counts",
-        "tests/spark/test_change_inputs.py::test_rows_that_a_commit_changes_moves_or_deletes_are_what_the_table_holds",
-    )
-)
 @pytest.mark.parametrize(
-    ("name", "expected"), [("told", [(1, 11, 2)]), ("versions", [(1, 10, 1, 2), (1, 11, 2, None)])]
+    ("name", "expected"),
+    [
+        ("told", [(1, 11, 2)]),
+        pytest.param(
+            "versions",
+            [(1, 10, 1, 2), (1, 11, 2, None)],
+            marks=pytest.mark.long(guard="its other cases"),
+        ),
+    ],
 )
 def test_a_commit_whose_files_come_in_two_batches_is_an_update_all_the_same(
     project, headrace_session, tmp_path, name, expected

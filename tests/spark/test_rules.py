@@ -125,7 +125,7 @@ def rest(shared_project):
         return spark.range(0, 3 * 2**13, 1, 7)
     """
     pipeline = shared_project(bits + SAMPLED.format(name="sampled_and_quarantined", most=2, more=MORE))
-    pipeline.run()
+    pipeline.run("sampled_and_quarantined")
     return pipeline
 
 

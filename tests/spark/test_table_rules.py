@@ -241,9 +241,6 @@ def test_a_row_is_late_by_the_batches_before_its_own_and_waits_in_quarantine(res
     assert sorted(set_aside(result, "late")) == [1, 1150, 1220]
 
 
-@pytest.mark.long(
-    guard="tests/spark/test_table_rules.py::test_a_row_is_late_by_the_batches_before_its_own_and_waits_in_quarantine"
-)
 def test_an_operator_downstream_passes_over_none_of_the_rows_that_are_on_time(rest):
     pipeline, result = rest
 
