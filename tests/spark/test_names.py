@@ -155,6 +155,17 @@ def test_a_changed_module_is_the_one_that_runs(pipeline):
     assert pipeline.run("ones").rows("ones") == [{"id": 1, "name": "changed"}]
 
 
+def test_a_module_that_is_gone_is_not_found_in_what_workers_were_sent(pipeline):
+    module = pipeline.folder / "cleaning.py"
+    text = module.read_text()
+    module.unlink()
+
+    with pytest.raises(Problems) as found:
+        pipeline.plan()
+    assert "No module named 'cleaning'" in "".join(error.render() for error in found.value)
+    pipeline.write("cleaning.py", text)
+
+
 def test_tables_lie_where_the_contract_says(pipeline):
     tables = {path.split("/tables/")[1] for _, path, _ in pipeline.project.tables()}
 

@@ -5,9 +5,9 @@ There is one import system in a process, so what loading a project has put there
 
 from __future__ import annotations
 
-import importlib
 import sys
 from dataclasses import dataclass
+from importlib.machinery import FileFinder
 from pathlib import Path
 
 
@@ -47,4 +47,8 @@ def import_from(root: Path, import_root: Path) -> None:
         _current.pop().undo()
     _current.append(_Imports(root, str(import_root), frozenset(sys.modules)))
     sys.path.insert(0, str(import_root))
-    importlib.invalidate_caches()
+    # Files may be newer than what Python remembers of their folders. All finders would be asked to forget by
+    # `importlib.invalidate_caches`, those of archives as well, which read them again.
+    for entry, finder in list(sys.path_importer_cache.items()):
+        if isinstance(finder, FileFinder) and Path(entry).is_relative_to(import_root):
+            finder.invalidate_caches()

@@ -32,10 +32,15 @@ def ship_modules(session: SparkSession, import_root: Path, folder: Path) -> None
     context = session.sparkContext
     # Workers live on and keep the modules they imported; with another environment, Spark starts others.
     context.environment["HEADRACE_MODULES"] = digest
-    # What was shipped before would hide what is shipped now when a project returns to an earlier state of its files.
     includes: Any = context._python_includes  # noqa: SLF001 - there is no way to take a file back
+    if shipped.name in includes:
+        return
+    # What was shipped before would hide what is shipped now when a project returns to an earlier state of its files.
     includes[:] = [name for name in includes if not name.startswith(_ARCHIVE_PREFIX)]
-    context.addPyFile(str(shipped))
+    # `addPyFile` would also put the archive on this process's path, where a later project finds modules of this one,
+    # and read the directory of each archive that was ever there.
+    context.addFile(str(shipped))
+    includes.append(shipped.name)
 
 
 def source_modules(root: Path) -> list[Path]:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -64,21 +65,26 @@ def unchanged(session: SparkSession, folder: Path) -> Iterator[None]:
         session: whose settings.
         folder: modules that come from below it are forgotten.
     """
-    before = dict(session.conf.getAll)
-    search_path = list(sys.path)
+    before, modules, search_path = _settings(session), frozenset(sys.modules), list(sys.path)
     try:
         yield
     finally:
-        _restore_settings(session, before)
+        # Compared where they are: each entry that comes to Python is a call.
+        if not before.equals(after := _settings(session)):
+            _restore_settings(session, dict(before), dict(after))
         sys.path[:] = search_path
-        for name, module in list(sys.modules.items()):
-            origin = getattr(module, "__file__", None)
+        for name in sys.modules.keys() - modules:
+            origin = getattr(sys.modules[name], "__file__", None)
             if origin and Path(origin).is_relative_to(folder):
                 del sys.modules[name]
 
 
-def _restore_settings(session: SparkSession, before: Mapping[str, str]) -> None:
-    after = dict(session.conf.getAll)
+def _settings(session: SparkSession) -> Any:
+    """The settings as they are now, as a Java map."""
+    return session._jsparkSession.conf().getAllAsJava()  # noqa: SLF001 - `conf.getAll` is a call of Java for each
+
+
+def _restore_settings(session: SparkSession, before: Mapping[str, str], after: Mapping[str, str]) -> None:
     for key in after.keys() | before.keys():
         if after.get(key) != before.get(key) and settable(session, key):
             if key in before:
