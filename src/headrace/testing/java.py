@@ -6,3 +6,6 @@ from __future__ import annotations
 # updates the session took 177 s of CPU without it, 229 s with it. The first one alone sets aside 48 MB for code, which
 # may not do.
 FIRST_COMPILER = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
+# A process that runs hundreds of updates is better off with both: 65 updates of three flows took 218 s of CPU with the
+# first alone and 219 s with both, and each one after the first five 3.15 s against 2.81 s.
+BOTH_COMPILERS = "-XX:TieredStopAtLevel=4 -XX:MetaspaceSize=512m"
