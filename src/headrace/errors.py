@@ -11,6 +11,7 @@ import string
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from enum import Enum
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -31,11 +32,20 @@ class _Texts(string.Formatter):
         return shlex.quote(value) if format_spec == _AS_WORD else str(super().format_field(value, format_spec))
 
 
+class ErrorKind(Enum):
+    """What is the matter, as ``conditions.toml`` says it."""
+
+    PROJECT = "project"
+    SOURCE = "source"
+    RUNTIME = "runtime"
+
+
 @dataclass(frozen=True)
 class Condition:
     """One kind of problem: its texts are templates over the parameters of a :class:`PipelineError`.
 
-    In ``hint``, a parameter that is a word of a command is written ``{name:q}``, and quoted for a shell.
+    In ``hint``, a parameter that is a word of a command is written ``{name:q}``, and quoted for a shell. What ``kind``
+    and ``retry`` say is at the head of ``conditions.toml``.
     """
 
     code: str
@@ -43,6 +53,13 @@ class Condition:
     hint: str
     detail: str = ""
     meaning: str = ""
+    kind: ErrorKind = ErrorKind.PROJECT
+    retry: bool | None = None
+    exit: int = 0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "kind", ErrorKind(self.kind))
+        object.__setattr__(self, "exit", self.exit or (1 if self.kind is ErrorKind.RUNTIME else 2))
 
     @property
     def plain_hint(self) -> str:
@@ -59,6 +76,35 @@ def conditions() -> Mapping[str, Condition]:
         for group, entries in raw.items()
         for name, entry in entries.items()
     }
+
+
+@dataclass(frozen=True)
+class SparkCondition:
+    """What is known of an error condition of Spark or Delta; ``spark_conditions.toml`` says what each field means."""
+
+    prefix: str = ""
+    kind: ErrorKind | None = None
+    retry: bool | None = None
+    wraps: bool = False
+    means: str | None = None
+    advice: str | None = None
+
+
+@cache
+def _spark_conditions() -> tuple[SparkCondition, ...]:
+    """The longest beginnings first."""
+    raw = tomllib.loads(files("headrace").joinpath("spark_conditions.toml").read_text(encoding="utf-8"))
+    made = (
+        SparkCondition(prefix, **{**entry, "kind": ErrorKind(entry["kind"]) if "kind" in entry else None})
+        for prefix, entry in raw.items()
+    )
+    return tuple(sorted(made, key=lambda condition: -len(condition.prefix)))
+
+
+def spark_condition(name: str | None) -> SparkCondition:
+    """What is known of a condition; of most, nothing."""
+    found = (known for known in _spark_conditions() if (name or "").startswith(known.prefix))
+    return next(found, SparkCondition())
 
 
 class HeadraceError(Exception):

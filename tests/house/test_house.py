@@ -9,6 +9,7 @@ import runpy
 import string
 import subprocess
 import sys
+import tomllib
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -227,6 +228,12 @@ def parameters(code: str) -> set[str]:
     condition = conditions()[code]
     text = condition.message + condition.detail + condition.hint
     return {name for _, name, _, _ in string.Formatter().parse(text) if name}
+
+
+def test_what_conditions_of_spark_stand_for_are_conditions_of_ours() -> None:
+    known = tomllib.loads((SOURCE / "spark_conditions.toml").read_text(encoding="utf-8"))
+
+    assert {entry["means"] for entry in known.values() if "means" in entry} <= set(conditions())
 
 
 def test_every_condition_is_worded_like_the_others() -> None:

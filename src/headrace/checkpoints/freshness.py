@@ -37,7 +37,6 @@ from headrace.plan.agreement import Contradiction
 from headrace.plan.deployed import News, read_anew
 from headrace.settings.storage import StorageLayout
 from headrace.sinks.formats import format_of
-from headrace.sources.told import PASSING
 
 # A resting flow is started once in a while so that its offset does not age out of its source's log.
 LONGEST_REST_S = 7 * 24 * 3600.0
@@ -115,7 +114,7 @@ class StoredState(StoredRecords):
             if source.kind is not SourceKind.AUTO_LOADER or not isinstance(offset, Mapping) or "ledger" not in offset:
                 continue
             problem = problem_of_offset(LoaderSource.from_json(source.detail).ledgers, offset)
-            if problem is not None and problem.code not in PASSING:
+            if problem is not None and problem.condition.retry is not True:
                 return Contradiction(problem.code, problem.params)
         return None
 

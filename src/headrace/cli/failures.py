@@ -23,36 +23,15 @@ from headrace.cli.printable import printable
 from headrace.errors import PipelineError, Problems, problems_of
 
 DONE, FAILED, WRONG, LEASED, INTERRUPTED = 0, 1, 2, 3, 130
-# Errors that come up while something runs; all others mean that the project or the command line is wrong.
-_FAILED_CODES = frozenset(
-    {
-        "CONNECTOR.CHECKSUM",
-        "CONNECTOR.FETCH_FAILED",
-        "EVENTS.NOT_READABLE",
-        "EVENTS.NOT_WRITTEN",
-        "EXPECTATION.FAILED",
-        "FLOW.FAILED",
-        "FLOW.USER_CODE",
-        "SQL.FAILED",
-        "STORAGE.FULL",
-        "VIEW.UNUSABLE",
-    }
-)
 
 
 class Terminated(KeyboardInterrupt):
     """SIGTERM came where nothing was running that could be brought to an end."""
 
 
-_LEASE_CODES = {"LEASE.HELD", "LEASE.LOST"}
-
-
 def exit_code_of(error: PipelineError | Problems) -> int:
-    """The exit code that the contract gives to an error."""
-    codes = {problem.code for problem in problems_of(error)}
-    if _LEASE_CODES & set(codes):
-        return LEASED
-    return FAILED if codes <= _FAILED_CODES else WRONG
+    """The exit code that the contract gives to an error: of several problems, the greatest."""
+    return max(problem.condition.exit for problem in problems_of(error))
 
 
 def report(error: PipelineError | Problems, invocation: Invocation) -> int:

@@ -9,41 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from headrace.errors import PipelineError
+from headrace.errors import ErrorKind, PipelineError, spark_condition
 from headrace.graph.flows import GraphFlow
 from headrace.model.datasets import Dataset
-
-# What is found out by asking the source itself.
-_CODES = frozenset(
-    {
-        "AUTO_LOADER.NOTHING_TO_INFER",
-        "AUTO_LOADER.PATH_MISSING",
-        "AUTO_LOADER.SAMPLE",
-        "AUTO_LOADER.SAMPLE_BROKEN_OFF",
-        "AUTO_LOADER.SAMPLE_CORRUPT",
-        "AUTO_LOADER.STORE_FAILS",
-        "AUTO_LOADER.UNREADABLE",
-        "CONFLUENT.UNREACHABLE",
-        # Columns come from the source, too.
-        "DATASET.COLUMN_NAME",
-        "DATASET.TOO_DEEP",
-        "DATASET.UNMAPPED_NAME",
-        "JDBC.BROKEN_OFF",
-        "JDBC.READ",
-        "JDBC.TABLE_MISSING",
-        "JDBC.UNREACHABLE",
-        "KAFKA.UNREACHABLE",
-    }
-)
-# The same as Spark and Delta say it of paths.
-_CONDITIONS = frozenset(
-    {"DELTA_PATH_DOES_NOT_EXIST", "DELTA_SCHEMA_NOT_SET", "DELTA_TABLE_NOT_FOUND", "PATH_NOT_FOUND"}
-)
 
 
 def is_away(problem: PipelineError) -> bool:
     """Whether a problem is one of a source, and not of the project."""
-    return problem.code in _CODES or problem.params.get("condition") in _CONDITIONS
+    behind = spark_condition(problem.params.get("condition"))
+    return ErrorKind.SOURCE in (problem.condition.kind, behind.kind)
 
 
 @dataclass(frozen=True)

@@ -12,23 +12,6 @@ from headrace.errors import PipelineError, Problems, problems_of
 
 # Between what is for people and the same for programs.
 _MARK = "headrace.problem="
-# What may pass by itself: a server that does not answer, or give more, now.
-PASSING = frozenset(
-    {
-        "AUTO_LOADER.FILE_CHANGED",
-        "AUTO_LOADER.LEDGER_FAILS",
-        "AUTO_LOADER.SAMPLE_BROKEN_OFF",
-        "AUTO_LOADER.STORE_FAILS",
-        "AUTO_LOADER.UNREADABLE",
-        "CONFLUENT.UNREACHABLE",
-        "JDBC.BROKEN_OFF",
-        "JDBC.UNREACHABLE",
-        "KAFKA.UNREACHABLE",
-        "KINESIS.BUSY",
-        "KINESIS.UNREACHABLE",
-        "SINK.HTTP_DOWN",
-    }
-)
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 

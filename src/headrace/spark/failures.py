@@ -19,75 +19,24 @@ from pyspark.errors import ParseException, PySparkException
 
 from headrace.autoloader.evolution import NewFields, new_fields_told
 from headrace.connectors.lock import connectors
-from headrace.errors import PipelineError, Problems
+from headrace.errors import PipelineError, Problems, spark_condition
 from headrace.expectations.compile import FAILED_MARK
 from headrace.model.datasets import Flow, SqlQuery
 from headrace.model.expectations import Expectation
 from headrace.model.location import Location, split_cell
 from headrace.runtime.ports import Failed, Growth
 from headrace.sources.confluent import DOWN_MARK, PAYLOAD_MARK
-from headrace.sources.told import PASSING, problem_told
+from headrace.sources.told import problem_told
 from headrace.spark.causes import Cause, chain
 from headrace.spark.changed_inputs import CHANGES, changed_input
 from headrace.spark.kafka_failures import kafka_problem
 
-# Conditions that wrap another one.
-WRAPPERS = frozenset(
-    {
-        "STREAM_FAILED",
-        "FOREACH_BATCH_USER_FUNCTION_ERROR",
-        "TASK_WRITE_FAILED",
-        "FAILED_EXECUTE_UDF",
-        "PYTHON_STREAMING_DATA_SOURCE_RUNTIME_ERROR",
-    }
-)
 _MAX_REASON_CHARACTERS = 600
 _LINE = re.compile(r"\bline (\d+),? pos")
 _STATE = re.compile(r" ?SQLSTATE: \w{5}")
 _WORKER_FRAME = re.compile(r'^ +File "(?P<file>[^"]+)", line (?P<line>\d+)', re.MULTILINE)
 # How PySpark says which call made the expression that failed.
 _CALLED_FROM = re.compile(r"was called from\s+(?P<file>\S[^\n]*):(?P<line>\d+)$", re.MULTILINE)
-# What to do about a query that cannot be resolved, by the start of Spark's condition.
-_ADVICE = {
-    "UNRESOLVED_COLUMN": "Use one of the columns that the query's inputs have.",
-    "UNRESOLVABLE_TABLE_VALUED_FUNCTION": (
-        "Correct the function's name; of the vendor's, read_files, cloud_files, read_kafka and read_kinesis are there: "
-        "read other sources with spark.readStream from Python, and name their connector in the settings."
-    ),
-    "UNRESOLVED_ROUTINE": "Correct the function's name, or define the function in a file of the pipeline.",
-    "PATH_NOT_FOUND": (
-        "Correct the path, or make the folder; a relative path starts at the working directory of the command."
-    ),
-    "DATA_SOURCE_NOT_FOUND": "Correct the format's name, or name its connector under connectors in the settings.",
-    "STREAMING_OUTPUT_MODE": "Add withWatermark before the aggregation, or make the dataset a materialized view.",
-}
-# How Spark begins what it says of files of a stream's state that are missing or damaged.
-_UNREADABLE_STATE = ("CANNOT_LOAD_STATE_STORE", "CHECKPOINT_FILE_CHECKSUM_VERIFICATION_FAILED")
-# What Delta says when a table that is read as a stream is no longer the one, or no longer has the rows, that the
-# checkpoint knows.
-_REBUILT_INPUT = frozenset(
-    {
-        "DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE",
-        "DELTA_SOURCE_IGNORE_DELETE",
-        "DELTA_SOURCE_TABLE_IGNORE_CHANGES",
-        "DELTA_STREAMING_TRAILING_COMMIT_MISSING",
-        "DELTA_LOG_FILE_NOT_FOUND_FOR_STREAMING_SOURCE",
-        "DELTA_STREAMING_INCOMPATIBLE_SCHEMA_CHANGE",
-        "DELTA_STREAMING_INCOMPATIBLE_SCHEMA_CHANGE_USE_SCHEMA_LOG",
-        "DELTA_STREAMING_SCHEMA_MISMATCH_ON_RESTART",
-    }
-)
-# What Spark says when a query meets state in its checkpoint that another query has left.
-_OTHER_STATE = frozenset(
-    {
-        "STATE_STORE_INVALID_VALUE_SCHEMA_EVOLUTION",
-        "STATE_STORE_INVALID_VARIABLE_TYPE_CHANGE",
-        "STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE",
-        "STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE",
-        "STREAMING_STATEFUL_OPERATOR_MISSING_STATE_DIRECTORY",
-        "STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA",
-    }
-)
 # How Python says that PySpark's functions lack what the vendor's have.
 _VENDORS_AVRO = re.compile(
     r"(?P<function>(?:from|to)_avro)\(\) got an unexpected keyword argument '"
@@ -124,7 +73,7 @@ def failed(
     """
     if isinstance(error, PipelineError):
         placed = error.located(user_location(error, root) or flow.location)
-        return Failed(flow.name, placed, condition=error.code, transient=error.code in PASSING)
+        return Failed(flow.name, placed, condition=error.code)
     if _without_java(error):
         gone = PipelineError("FLOW.JAVA_GONE", location=flow.location, flow=flow.name)
         return Failed(flow.name, gone, condition=gone.code)
@@ -173,22 +122,16 @@ def _known_problem(
     if empty := _EMPTY_COMMIT.search(inner.message):
         return PipelineError("STORAGE.EMPTY_COMMIT", location=place, file=empty["file"])
     said = first_line(inner.message) if inner.message else ""
-    if inner.condition in _REBUILT_INPUT:
-        return PipelineError(
-            "FLOW.INPUT_REBUILT",
-            location=place,
-            flow=flow.name,
-            name=flow.target,
-            condition=inner.condition,
-            reason=said,
-        )
-    if (inner.condition or "").startswith(_UNREADABLE_STATE):
-        return PipelineError("FLOW.STATE_UNREADABLE", location=place, flow=flow.name, name=flow.target, reason=said)
-    if inner.condition in _OTHER_STATE:
-        return PipelineError(
-            "FLOW.STATE_CHANGED", location=place, flow=flow.name, name=flow.target, changes=said, otherwise=""
-        )
-    return None
+    match spark_condition(inner.condition).means:
+        case "FLOW.INPUT_REBUILT" as code:
+            more = {"condition": inner.condition, "reason": said}
+        case "FLOW.STATE_UNREADABLE" as code:
+            more = {"reason": said}
+        case "FLOW.STATE_CHANGED" as code:
+            more = {"changes": said, "otherwise": ""}
+        case _:
+            return None
+    return PipelineError(code, location=place, flow=flow.name, name=flow.target, **more)
 
 
 def definition_problem(flow: Flow, error: BaseException, root: Path) -> PipelineError:
@@ -209,7 +152,7 @@ def definition_problem(flow: Flow, error: BaseException, root: Path) -> Pipeline
             return PipelineError(told[0], location=place, **told[1])
         inner = innermost(causes)
         condition = inner.condition or inner.type_name
-        advice = next((text for start, text in _ADVICE.items() if condition.startswith(start)), _OTHER_ADVICE)
+        advice = spark_condition(condition).advice or _OTHER_ADVICE
         return PipelineError(
             "FLOW.ANALYSIS",
             location=place,
@@ -251,7 +194,7 @@ def whole_text(error: BaseException) -> str:
 
 def innermost(causes: tuple[Cause, ...]) -> Cause:
     """The innermost cause that carries a condition of its own, otherwise the innermost with a message."""
-    with_condition = [c for c in causes if c.condition and c.condition.split(".")[0] not in WRAPPERS]
+    with_condition = [c for c in causes if c.condition and not spark_condition(c.condition).wraps]
     if with_condition:
         return with_condition[-1]
     return next((c for c in reversed(causes) if c.message), causes[-1])
@@ -300,7 +243,7 @@ def _raised_by_us(flow: Flow, message: str, rules: Sequence[Expectation]) -> Fai
     if DOWN_MARK in message:
         reason = first_line(message.split(DOWN_MARK, 1)[1])
         problem = PipelineError("CONFLUENT.UNREACHABLE", location=flow.location, reason=reason)
-        return Failed(flow.name, problem, condition=problem.code, transient=True)
+        return Failed(flow.name, problem, condition=problem.code)
     if PAYLOAD_MARK in message:
         reason = first_line(message.split(PAYLOAD_MARK, 1)[1])
         problem = PipelineError("CONFLUENT.PAYLOAD", location=flow.location, flow=flow.name, reason=reason)
@@ -309,7 +252,7 @@ def _raised_by_us(flow: Flow, message: str, rules: Sequence[Expectation]) -> Fai
     if told is not None:
         code, params = told
         problem = PipelineError(code, location=flow.location, **params)
-        return Failed(flow.name, problem, condition=code, transient=code in PASSING)
+        return Failed(flow.name, problem, condition=code)
     new = new_fields_told(message)
     return None if new is None else _new_fields(flow, new)
 

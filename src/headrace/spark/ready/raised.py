@@ -7,10 +7,11 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from headrace.errors import spark_condition
 from headrace.runtime.ports import Failed
 from headrace.runtime.retry import retryable
 from headrace.spark.causes import Cause
-from headrace.spark.failures import WRAPPERS, from_worker
+from headrace.spark.failures import from_worker
 
 # What a function of foreachBatch has raised, as it comes back from Java.
 _CALLED_BACK = "Return Message: Traceback"
@@ -64,7 +65,7 @@ class Raised:
         if not self.of_spark:
             return _passing(self.what)
         conditions = [found["condition"] for found in _CONDITION.finditer(self._said)]
-        named = [condition for condition in conditions if condition.split(".")[0] not in WRAPPERS]
+        named = [condition for condition in conditions if not spark_condition(condition).wraps]
         if named:
             states = _STATE.findall(self._said)
             return retryable(Failed("", None, named[-1], states[-1] if states else None))  # type: ignore[arg-type]
