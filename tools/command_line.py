@@ -84,7 +84,7 @@ def command_line_page() -> str:
 def _verbs(app: typer.Typer, before: str) -> Iterator[tuple[str, Callable[..., Any]]]:
     for command in app.registered_commands:
         if command.callback is not None and not command.hidden:
-            yield f"{before}{command.name}", command.callback
+            yield f"{before}{command.name or command.callback.__name__}", command.callback
     for group in app.registered_groups:
         if group.typer_instance is not None:
             yield from _verbs(group.typer_instance, f"{before}{group.name} ")

@@ -29,30 +29,6 @@ MAX_FUNCTION_LINES = 80
 MOST_FUNCTION_LINES = 40
 MAX_METHODS = 15
 
-# A word that never stands for ours, and the word to say (CONTRIBUTING.md has the glossary).
-WORDS = {
-    "audit log": "event log",
-    "dead letter": "quarantine",
-    "destination": "target",
-    "endpoint": "source or sink",
-    "entity": "dataset",
-    "job": "update",
-    "state dir": "checkpoint",
-}
-# Where such a word means what it means elsewhere: the vendor's own names, and what a reader calls a thing.
-EXEMPT = {
-    ("src/headrace/settings/dbutils.py", "job"),  # dbutils.jobs
-    ("src/headrace/sources/kinesis_options.py", "endpoint"),  # an option of the vendor's source
-    ("src/headrace/sources/kinesis_client.py", "endpoint"),  # an argument of boto3
-    ("src/headrace/sources/sources_page.py", "endpoint"),  # the vendor's option
-    ("docs/reference/sources.md", "endpoint"),  # the same
-    ("src/headrace/settings/keys.py", "destination"),  # a key of the vendor's settings
-    ("docs/reference/settings.md", "destination"),  # the same
-    ("src/headrace/autoloader/option_table.py", "endpoint"),  # an option of the vendor
-    ("docs/reference/auto-loader.md", "endpoint"),  # the same
-    ("src/headrace/autoloader/reference.py", "endpoint"),  # a variable of Amazon's
-    ("src/headrace/sources/event_hubs_connection.py", "endpoint"),  # a part of the vendor's connection strings
-}
 # Written so that no pattern finds itself.
 REGISTRY_HOST = re.compile(
     r"[\w-]+[.](?:maven|pypi|pythonhosted|npmjs|debian|ubuntu)[.](?:org|com|io)|\b(?:pypi|crates|npmjs)[.](?:org|io|com)"
@@ -168,22 +144,6 @@ def test_no_module_has_a_name_that_says_nothing() -> None:
     empty_words = {"common", "helpers", "impl", "manager", "misc", "utils", "util"}
 
     assert [relative(module) for module in MODULES if empty_words & set(module.with_suffix("").parts)] == []
-
-
-def test_one_word_stands_for_one_thing() -> None:
-    # Golden files quote what users and the vendor write.
-    prose = [file for file in tracked() if file.suffix == ".md" and ROOT / "tests" not in file.parents]
-    found = [
-        f"{relative(file)}:{number}: say {right}, not {word}"
-        for file in [*MODULES, SOURCE / "conditions.toml", *prose]
-        for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1)
-        for word, right in WORDS.items()
-        if re.search(rf"(?<![a-z]){word.replace(' ', '[ _-]')}s?(?![a-z])", line, re.IGNORECASE)
-        and (relative(file), word) not in EXEMPT
-        and file.name != "CONTRIBUTING.md"
-    ]
-
-    assert found == []
 
 
 def test_no_registry_is_named() -> None:

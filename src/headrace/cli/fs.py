@@ -18,11 +18,11 @@ app = typer.Typer(help="Files by the paths that scripts name, such as dbfs:/data
 # Of a path without a scheme that may be deleted with all that is in it.
 _FEWEST_PARTS = 3
 
-_Path = Annotated[str, typer.Argument(metavar="PATH")]
-_From = Annotated[str, typer.Argument(metavar="FROM")]
-_To = Annotated[str, typer.Argument(metavar="TO")]
-_Recursive = Annotated[bool, typer.Option("-r", "--recursive", help="A folder with all that is in it.")]
-_Overwrite = Annotated[bool, typer.Option("--overwrite", help="In the place of a file that is there.")]
+_Path = Annotated[str, typer.Argument(metavar="PATH", help="Such as dbfs:/data, /mnt/data or file:/tmp.")]
+_From = Annotated[str, typer.Argument(metavar="FROM", help="What to copy or move.")]
+_To = Annotated[str, typer.Argument(metavar="TO", help="Where to.")]
+_Recursive = Annotated[bool, typer.Option("-r", "--recursive", help="A folder with everything in it.")]
+_Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace a file that exists.")]
 _Long = Annotated[bool, typer.Option("-l", "--long", help="With sizes, and times in milliseconds since 1970.")]
 
 
