@@ -171,6 +171,15 @@ def test_a_record_that_cannot_be_read_goes_to_the_column_that_the_schema_has_for
     assert row == {"a": None, "_corrupt_record": "{broken", "_rescued_data": None}
 
 
+@pytest.mark.parametrize("inside", ["1", '{"x": 1.50}'], ids=["a text", "a nested text"])
+def test_a_record_that_does_not_fit_is_kept_with_the_spaces_around_it(inside):
+    line = f'\t{{"a": "x", "b": {inside}}}\xa0'
+
+    row = one(line, "a INT, b STRING, _corrupt_record STRING", corrupt_column="_corrupt_record", rescued_column=None)
+
+    assert row == {"a": None, "b": inside, "_corrupt_record": line}
+
+
 def test_modes_drop_a_record_that_cannot_be_read_or_end_with_it():
     text = '{"a":1}\n{broken\n{"a":2}'
 

@@ -32,11 +32,14 @@ class Document:
         text: how they are written.
         records: the object, or the objects of an array; None where the rest of the text is no record.
         reason: why it is none.
+        kept: what a column for corrupt records has of them: the whole text, with the spaces around, where they are
+            alone in it. Source: Spark's ``JacksonParser``.
     """
 
     text: str
     records: list[Members] | None
     reason: str = ""
+    kept: str = ""
 
 
 def json_documents(text: str, leniency: Leniency) -> Iterator[Document]:
@@ -44,7 +47,7 @@ def json_documents(text: str, leniency: Leniency) -> Iterator[Document]:
 
     Law: what is not in a document is space, commas between records, or a comment where these are allowed.
     """
-    at, exactly = 0, has_half_characters(text)
+    at, exactly, is_first = 0, has_half_characters(text), True
     while True:
         at = space_behind(text, at, leniency)
         if at == len(text):
@@ -59,8 +62,11 @@ def json_documents(text: str, leniency: Leniency) -> Iterator[Document]:
         if len(records) != len(entries):
             yield Document(text[at:], None, "it is no object of JSON")
             return
-        yield Document(text if at == 0 and end == len(text) else text[at:end], records)
-        at = _COMMAS.match(text, end).end()  # type: ignore[union-attr]  # it matches nothing, too
+        behind = _COMMAS.match(text, end).end()  # type: ignore[union-attr]  # it matches nothing, too
+        is_alone = is_first and space_behind(text, behind, leniency) == len(text)
+        written = text if at == 0 and end == len(text) else text[at:end]
+        yield Document(written, records, kept=text if is_alone else written)
+        at, is_first = behind, False
 
 
 def first_records(text: str, leniency: Leniency) -> Iterator[Members]:

@@ -83,13 +83,13 @@ class JsonRecords:
             if document.records is None:
                 rows.add_malformed(document.text if number else text, document.reason)
             else:
-                self._add_records(document.records, mark + document.text, rows)
+                self._add_records(document.records, document.text, mark + document.kept, rows)
 
-    def _add_records(self, records: list[Members], text: str, rows: Rows) -> None:
+    def _add_records(self, records: list[Members], written: str, text: str, rows: Rows) -> None:
         """Make a row of each record of a document."""
         try:
             if any(_holds_nested_text(record, self._data) for record in records):
-                exact = read_json_exactly(text.removeprefix(_BYTE_ORDER_MARK), self._leniency)
+                exact = read_json_exactly(written, self._leniency)
                 records = [exact] if isinstance(exact, Members) else exact
         except NotJson as error:
             rows.add_malformed(text, str(error))
