@@ -55,11 +55,12 @@ class Condition:
     meaning: str = ""
     kind: ErrorKind = ErrorKind.PROJECT
     retry: bool | None = None
-    exit: int = 0
+    exit: int | None = None
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "kind", ErrorKind(self.kind))
-        object.__setattr__(self, "exit", self.exit or (1 if self.kind is ErrorKind.RUNTIME else 2))
+    @property
+    def exit_code(self) -> int:
+        """What the command line exits with: as the entry says, otherwise by the kind."""
+        return self.exit if self.exit is not None else 1 if self.kind is ErrorKind.RUNTIME else 2
 
     @property
     def plain_hint(self) -> str:
@@ -72,7 +73,7 @@ def conditions() -> Mapping[str, Condition]:
     """Every condition by its code, in the order of the file."""
     raw = tomllib.loads(files("headrace").joinpath("conditions.toml").read_text(encoding="utf-8"))
     return {
-        f"{group}.{name}": Condition(code=f"{group}.{name}", **entry)
+        f"{group}.{name}": Condition(f"{group}.{name}", **_with_kind(entry))
         for group, entries in raw.items()
         for name, entry in entries.items()
     }
@@ -94,11 +95,12 @@ class SparkCondition:
 def _spark_conditions() -> tuple[SparkCondition, ...]:
     """The longest beginnings first."""
     raw = tomllib.loads(files("headrace").joinpath("spark_conditions.toml").read_text(encoding="utf-8"))
-    made = (
-        SparkCondition(prefix, **{**entry, "kind": ErrorKind(entry["kind"]) if "kind" in entry else None})
-        for prefix, entry in raw.items()
-    )
+    made = (SparkCondition(prefix, **_with_kind(entry)) for prefix, entry in raw.items())
     return tuple(sorted(made, key=lambda condition: -len(condition.prefix)))
+
+
+def _with_kind(entry: Mapping[str, Any]) -> dict[str, Any]:
+    return {**entry, "kind": ErrorKind(entry["kind"])} if "kind" in entry else dict(entry)
 
 
 def spark_condition(name: str | None) -> SparkCondition:

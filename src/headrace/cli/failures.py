@@ -31,7 +31,7 @@ class Terminated(KeyboardInterrupt):
 
 def exit_code_of(error: PipelineError | Problems) -> int:
     """The exit code that the contract gives to an error: of several problems, the greatest."""
-    return max(problem.condition.exit for problem in problems_of(error))
+    return max(problem.condition.exit_code for problem in problems_of(error))
 
 
 def report(error: PipelineError | Problems, invocation: Invocation) -> int:
