@@ -10,7 +10,7 @@ from py4j.protocol import Py4JNetworkError
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql.avro.functions import from_avro
 
-from headrace.errors import PipelineError
+from headrace.errors import PipelineError, Problems
 from headrace.model.datasets import Flow, PythonQuery
 from headrace.model.location import Location
 from headrace.model.names import Naming, QualifiedName
@@ -58,6 +58,15 @@ def test_a_server_that_is_away_before_a_query_starts_is_tried_again(flow, code):
     )
 
     assert (report.error.code, retryable(report)) == (code, True)
+
+
+@pytest.mark.parametrize(("others", "again"), [([], True), (["GRAPH.EMPTY"], False)], ids=["alone", "with another"])
+def test_problems_are_tried_again_when_all_of_them_pass(flow, others, again):
+    away = PipelineError("CONFLUENT.UNREACHABLE", reason="")
+
+    report = failed(flow, Problems([away, *map(PipelineError, others)]), Path("/project"))
+
+    assert (report.error.code, retryable(report)) == (next(iter(others), away.code), again)
 
 
 @pytest.mark.parametrize("name", ["kafka", "avro"])

@@ -78,7 +78,9 @@ def failed(
         gone = PipelineError("FLOW.JAVA_GONE", location=flow.location, flow=flow.name)
         return Failed(flow.name, gone, condition=gone.code)
     if isinstance(error, Problems):
-        return Failed(flow.name, error.errors[0], condition=error.errors[0].code)
+        # It passes by itself when all of them do.
+        lasting = next((problem for problem in error if problem.condition.retry is not True), error.errors[0])
+        return Failed(flow.name, lasting, condition=lasting.code)
     causes = tuple(chain(error))
     ours = next((report for cause in causes if (report := _raised_by_us(flow, cause.message, rules))), None)
     told = ours or kafka_problem(causes, flow)
