@@ -17,7 +17,7 @@ from rich.text import Text
 from headrace.cli.invocation import Invocation, Loudness, error_console
 from headrace.cli.printable import printable
 from headrace.events.replay import Replay
-from headrace.events.types import BatchDone, Event, FlowDefined, FlowMoved, UpdateMoved, Warned
+from headrace.events.types import BatchDone, Event, FlowMoved, UpdateMoved, Warned
 from headrace.model.outcome import FlowOutcome, FlowState
 
 REDRAWS_PER_S = 5
@@ -131,7 +131,7 @@ class LiveTable:
         """Take in an event; the next redraw shows it. A warning is printed above the table."""
         with self._lock:
             self._replay.apply(event, datetime.now(UTC))
-            if isinstance(event, (FlowDefined, FlowMoved, BatchDone)):
+            if isinstance(event, (FlowMoved, BatchDone)):
                 self._keep_time(event.flow)
         if isinstance(event, Warned):
             self._console.print(Text(f"warning: {printable(event.message)}", "yellow"))

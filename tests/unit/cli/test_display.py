@@ -24,6 +24,8 @@ def test_live_table_has_rates_and_the_time_a_flow_took() -> None:
 
     display.on_event(UpdateCreated("USER_ACTION"))
     display.on_event(FlowDefined("late", "orders"))
+    # A temporary view moves no rows and has no line.
+    display.on_event(FlowDefined("valid", "valid", mode="VIEW"))
     display.on_event(FlowMoved("orders", "orders", FlowState.RUNNING))
     display.on_event(BatchDone("orders", "orders", 0, 0, FlowCounts(5000, 3, 2)))
     now[0] += 2
