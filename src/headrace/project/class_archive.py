@@ -22,7 +22,8 @@ from headrace.connectors.spark_home import spark_home
 from headrace.errors import PipelineError
 from headrace.project.open import Project
 from headrace.spark.confs import DEFAULT_MASTER
-from headrace.spark.session import first_jars, jvm_pid
+from headrace.spark.java_process import jvm_pid
+from headrace.spark.session import first_jars
 
 _PATIENCE_S = 300.0
 _FILES: Mapping[str, str] = {

@@ -47,7 +47,7 @@ from headrace.settings.secrets import Secrets
 from headrace.settings.settings import Settings
 from headrace.spark.active import make_active
 from headrace.spark.flows import ThreadedFlows
-from headrace.spark.session import jvm_pid
+from headrace.spark.java_process import jvm_pid
 from headrace.spark.surroundings import Surroundings
 
 _CAUSE = "USER_ACTION"

@@ -8,7 +8,6 @@ import sys
 import time
 import warnings
 from collections.abc import Iterator, Sequence
-from contextvars import ContextVar
 from dataclasses import replace
 from functools import wraps
 from itertools import count
@@ -31,20 +30,13 @@ from headrace.errors import PipelineError, Problems
 from headrace.spark.active import while_active
 from headrace.spark.cloud_files import NAME, SOURCE_OPTION, CloudFiles
 from headrace.spark.guarded import unguarded
-from headrace.spark.input_file import IN_METADATA
-from headrace.spark.query_calls import is_run
+from headrace.spark.query_context import query_context, set_query_context
 from headrace.sql.input_file import FIELDS, names_column, with_metadata
 from headrace.sql.source_functions import READ_FILES, SourceCall, source_calls
 
 FORMAT = "cloudfiles"
 # Of a session: beginnings of paths to what they stand for, as JSON.
 PATHS = "headrace.paths"
-# Gives each reader of a query function the folder for its schemas and ledgers; None in a script, whose options say it.
-FOLDERS: ContextVar[Iterator[Path] | None] = ContextVar("headrace_auto_loader_folders", default=None)
-# Whether the readers of a query function infer their schemas anew, because its table is cleared.
-ANEW: ContextVar[bool] = ContextVar("headrace_auto_loader_anew", default=False)
-# Whether the table that a query function is for takes no names of columns that have to be mapped.
-PLAIN_NAMES: ContextVar[bool] = ContextVar("headrace_auto_loader_plain_names", default=False)
 # Of a reader: its options, format and schema as they were given.
 GIVEN = "_headrace_given"
 NOTED_FORMAT, NOTED_SCHEMA = "_headrace_format", "_headrace_schema"
@@ -157,7 +149,7 @@ def _frame(
     place = _place(session)
     source = prepare(_texts(given), path, _struct(schema), place, metadata=metadata)
     streams = isinstance(reader, DataStreamReader)
-    if not (streams and FOLDERS.get() is not None):
+    if not (streams and query_context().of_pipeline):
         # Of the streams of a pipeline, each update says it.
         for name, why in without_effect_of(source.options):
             warnings.warn(f'option "{name}" has no effect: {why}', stacklevel=2)
@@ -165,7 +157,7 @@ def _frame(
         # Nobody starts a batch again with another schema: there, what is new is rescued.
         source = replace(source, plan=replace(source.plan, evolves=False))
     folder = place.schema_location
-    if FOLDERS.get() is not None and place.stores and folder and not Path(source.ledgers).is_relative_to(folder):
+    if query_context().of_pipeline and place.stores and folder and not Path(source.ledgers).is_relative_to(folder):
         folder.mkdir(parents=True, exist_ok=True)
         (folder / LEDGERS_ELSEWHERE).write_text(source.ledgers, encoding="utf-8")
     with while_active(session):
@@ -176,7 +168,7 @@ def _frame(
         frame: DataFrame = fresh.format(NAME).schema(columns).option(SOURCE_OPTION, source.to_json()).load()
     # What a view hides cannot be named: in SQL, a query that names the column has it in its ``*`` too.
     if hides:
-        IN_METADATA.set(source.plan.metadata)
+        set_query_context(replace(query_context(), input_file_in_metadata=source.plan.metadata))
     return _with_hidden(frame) if source.plan.metadata and hides else frame
 
 
@@ -200,8 +192,8 @@ def _struct(schema: Any) -> Any:
 
 
 def _place(session: SparkSession) -> Place:
-    folders = FOLDERS.get()
-    folder = next(folders) if folders is not None else None
+    context = query_context()
+    folder = next(context.schema_folders) if context.schema_folders is not None else None
     return Place(
         ledgers=folder or _state_folder() / "ledgers",
         schema_location=folder,
@@ -209,9 +201,9 @@ def _place(session: SparkSession) -> Place:
         paths=json.loads(session.conf.get(PATHS, "{}") or "{}"),
         now_ns=time.time_ns(),
         tasks=session.sparkContext.defaultParallelism,
-        stores=folder is None or is_run(),
-        anew=ANEW.get(),
-        plain_names=PLAIN_NAMES.get(),
+        stores=folder is None or context.runs,
+        anew=context.infers_again,
+        plain_names=context.plain_names,
     )
 
 

@@ -22,7 +22,7 @@ from headrace.errors import PipelineError
 from headrace.sources.confluent import BadPayload, decoder, shared_registry
 from headrace.sources.confluent_schema import UnsupportedSchema, converter, spark_type
 from headrace.sources.told import telling
-from headrace.spark.query_calls import is_run
+from headrace.spark.query_context import query_context
 
 
 class OnError(str, Enum):
@@ -61,7 +61,7 @@ def from_confluent(
         raise PipelineError("CONFLUENT.ON_ERROR", given=on_error)
     settings = json.dumps({"url": registry} if isinstance(registry, str) else dict(registry), sort_keys=True)
     # The table has the columns that the update has found; and others wait while a flow is started.
-    reader = shared_registry(settings).reader(subject, version, again=not is_run())
+    reader = shared_registry(settings).reader(subject, version, again=not query_context().runs)
     try:
         type_ = spark_type(reader)
     except UnsupportedSchema as error:

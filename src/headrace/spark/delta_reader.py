@@ -10,7 +10,8 @@ from pyspark.sql import functions as F
 
 from headrace.cdc.change_feed import CHANGE_TYPE, COMMIT_TIMESTAMP, COMMIT_VERSION
 from headrace.sources.delta_options import NAME, check_delta_options
-from headrace.spark.auto_loader import FOLDERS, GIVEN, NOTED_FORMAT
+from headrace.spark.auto_loader import GIVEN, NOTED_FORMAT
+from headrace.spark.query_context import query_context
 
 _FEED_TYPES = {CHANGE_TYPE: "string", COMMIT_VERSION: "bigint", COMMIT_TIMESTAMP: "timestamp"}
 
@@ -27,7 +28,7 @@ def reading_delta(load: Any) -> Any:
     @wraps(load)
     def loading(self: Any, path: Any = None, format: str | None = None, schema: Any = None, **options: Any) -> Any:  # noqa: A002 - Spark's name
         noted = vars(self)
-        if FOLDERS.get() is not None and (format or noted.get(NOTED_FORMAT, "")).casefold() == NAME:
+        if query_context().of_pipeline and (format or noted.get(NOTED_FORMAT, "")).casefold() == NAME:
             check_delta_options({**noted.get(GIVEN, {}), **options})
         return load(self, path, format, schema, **options)
 

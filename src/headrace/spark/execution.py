@@ -30,6 +30,8 @@ from headrace.plan.loads import Load
 from headrace.runtime.ports import Canceled, Completed, Report
 from headrace.runtime.seam import Point
 from headrace.sources.kafka_offsets import Told
+from headrace.spark.batch_writer import BatchWriter, Calls, Counter
+from headrace.spark.clone import on_clone
 from headrace.spark.commit_counter import CommitCounter
 from headrace.spark.failing_rows import spares, sparing
 from headrace.spark.in_force import with_confs
@@ -38,16 +40,14 @@ from headrace.spark.later_changes import LaterChanges
 from headrace.spark.load_run import LoadRun
 from headrace.spark.lost_offsets import LossTeller
 from headrace.spark.maintenance import COMPACT_ABOVE_FILES
-from headrace.spark.patches import READS_COMMITS
 from headrace.spark.preparation import Preparation
-from headrace.spark.query_calls import storing
+from headrace.spark.query_context import in_query_context, query_context
 from headrace.spark.real_time import check_real_time
-from headrace.spark.session import on_clone
 from headrace.spark.sinks.making import deliveries, passes_over, with_delivery
 from headrace.spark.sinks.progress_counter import ProgressCounter
 from headrace.spark.sinks.resuming import resumed
 from headrace.spark.sinks.target import SinkTarget
-from headrace.spark.starting import BatchWriter, Calls, Counter, start_query
+from headrace.spark.starting import start_query
 from headrace.spark.state_formats import new_format
 from headrace.spark.state_teller import StateTeller
 from headrace.spark.static_inputs import FolderListings, pinned
@@ -217,7 +217,7 @@ class Execution:
         if own_sink and broken_off:
             record = self._counted(record, query_id_of(checkpoint))
         confs = {**flow.flow.spark_conf, **record.confs}
-        with self._preparation.loading, self._from_first_commits(checkpoint), storing():
+        with self._preparation.loading, self._about_to_run(checkpoint):
             self._preparation.register_inputs(flow)
             with with_confs(around.session, confs):
                 frame = self._preparation.frame(flow)
@@ -330,8 +330,8 @@ class Execution:
         return Trigger() if self._trigger.kind is TriggerKind.ONCE else self._trigger
 
     @contextmanager
-    def _from_first_commits(self, checkpoint: Path) -> Iterator[None]:
-        """Let what is read inside the block begin at the first commits of tables where it gets the same rows there."""
+    def _about_to_run(self, checkpoint: Path) -> Iterator[None]:
+        """Call a query to run it: readers store schemas, and tables are read from their first commit if possible."""
         around = self._around
 
         def reads(text: str) -> bool:
@@ -339,11 +339,8 @@ class Execution:
             table = around.state.table(name) if name is not None else None
             return table is not None and reads_commits(table, checkpoint)
 
-        token = READS_COMMITS.set(reads)
-        try:
+        with in_query_context(replace(query_context(), runs=True, reads_commits=reads)):
             yield
-        finally:
-            READS_COMMITS.reset(token)
 
     def _followed(
         self, query: StreamingQuery, record: FlowRecord, target: Calls | None, began_at: float, tell: Tell

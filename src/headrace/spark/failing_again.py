@@ -21,11 +21,11 @@ from headrace.plan.loads import Load, Replay
 from headrace.runtime.halving import NoSingleRowFails, TooManyFail, failing
 from headrace.runtime.seam import Point
 from headrace.spark.batch_plan import BatchPlan
+from headrace.spark.clone import on_clone
 from headrace.spark.in_force import with_confs
 from headrace.spark.numbered_rows import NumberedRows, numbered
 from headrace.spark.preparation import Preparation
 from headrace.spark.row_failures import RowFailures
-from headrace.spark.session import on_clone
 from headrace.spark.stored_rows import from_json
 from headrace.spark.surroundings import Surroundings
 

@@ -41,9 +41,9 @@ from headrace.runtime.halving import NoSingleRowFails, TooManyFail, failing
 from headrace.runtime.retry import retryable
 from headrace.runtime.seam import Point
 from headrace.spark.batch_plan import BatchPlan
+from headrace.spark.batch_writer import BatchWriter
 from headrace.spark.numbered_rows import WHOLE, NumberedRows, numbered
 from headrace.spark.row_failures import RowFailures
-from headrace.spark.starting import BatchWriter
 from headrace.spark.stored_rows import as_json
 from headrace.spark.surroundings import Surroundings
 

@@ -7,7 +7,6 @@ functions would give empty texts.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextvars import ContextVar
 from functools import wraps
 from typing import Any
 
@@ -20,10 +19,9 @@ from headrace.errors import PipelineError
 from headrace.spark.cloud_files import NAME
 from headrace.spark.plan_nodes import items, node_kind
 from headrace.spark.plans import analyzed, tree_text
+from headrace.spark.query_context import query_context
 from headrace.sql.input_file import FIELDS, said_by
 
-# Whether files were read last whose rows have the hidden column.
-IN_METADATA: ContextVar[bool] = ContextVar("headrace_input_file_in_metadata", default=False)
 _CLASSES = {
     "InputFileName": "input_file_name",
     "InputFileBlockStart": "input_file_block_start",
@@ -42,7 +40,9 @@ def install() -> None:
 def _mapped(original: Callable[[], Any], name: str) -> Callable[[], Any]:
     @wraps(original)
     def mapped() -> Any:
-        return F.expr(said_by(METADATA, name)).alias(f"{name}()") if IN_METADATA.get() else original()
+        if query_context().input_file_in_metadata:
+            return F.expr(said_by(METADATA, name)).alias(f"{name}()")
+        return original()
 
     return mapped
 

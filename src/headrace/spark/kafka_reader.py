@@ -14,8 +14,8 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from headrace.errors import PipelineError
 from headrace.sources import event_hubs_options, kafka_options
-from headrace.spark.auto_loader import FOLDERS, GIVEN, NOTED_FORMAT, NOTED_SCHEMA
-from headrace.spark.query_calls import is_run
+from headrace.spark.auto_loader import GIVEN, NOTED_FORMAT, NOTED_SCHEMA
+from headrace.spark.query_context import query_context
 from headrace.spark.topics import partitions_of_topic
 
 KAFKA, EVENT_HUBS = kafka_options.FORMAT.name, event_hubs_options.FORMAT.name
@@ -44,7 +44,7 @@ def reading_topics(load: Any) -> Any:
             raise PipelineError("SOURCE.SCHEMA_GIVEN", format=wanted)
         given = {**noted.get(GIVEN, {}), **options, **({} if path is None else {"path": path})}
         taken = _options(self, wanted, given)
-        if not (isinstance(self, DataStreamReader) and FOLDERS.get() is not None):
+        if not (isinstance(self, DataStreamReader) and query_context().of_pipeline):
             # Of the streams of a pipeline, each update says it.
             for name, why in taken.without_effect:
                 warnings.warn(f'option "{name}" has no effect: {why}', stacklevel=2)
@@ -62,7 +62,7 @@ def _options(reader: Any, wanted: str, given: Mapping[str, Any]) -> kafka_option
     time_zone = str(session.conf.get("spark.sql.session.timeZone", "UTC"))
     if wanted == KAFKA:
         return kafka_options.kafka_options(given, streaming=streaming, time_zone=time_zone)
-    counted = partial(partitions_of_topic, session, again=not is_run())
+    counted = partial(partitions_of_topic, session, again=not query_context().runs)
     return event_hubs_options.event_hubs_options(given, streaming=streaming, time_zone=time_zone, partitions_of=counted)
 
 

@@ -33,7 +33,6 @@ documented in docs/reference/patches.md:
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextvars import ContextVar
 from functools import wraps
 from typing import Any
 
@@ -52,26 +51,10 @@ from headrace.spark import auto_loader, guarded, input_file, source_formats
 from headrace.spark.delta_reader import reading_delta, with_feed_columns
 from headrace.spark.kafka_reader import reading_topics
 from headrace.spark.listeners import noted
+from headrace.spark.query_context import Spelling, query_context
 from headrace.spark.ready import any_ending, confs, frames, functions, grouping, listening, reading, writing
-from headrace.spark.resolving import RESOLVING
 from headrace.sql.readonly import check_readonly
 from headrace.sql.rewrite import without_streams
-
-Spelling = Callable[[str], str]
-
-# How names are spelled for the session, and whether actions are refused, in the call of a query function.
-SPELL_NAME: ContextVar[Spelling | None] = ContextVar("headrace_spell_name", default=None)
-SPELL_QUERY: ContextVar[Spelling | None] = ContextVar("headrace_spell_query", default=None)
-# Raises when a path is that of one of the pipeline's own tables.
-CHECK_PATH: ContextVar[Callable[[str], None] | None] = ContextVar("headrace_check_path", default=None)
-# Whether a Python function is being called, whose statements nothing has looked at before.
-QUERIES_ONLY: ContextVar[bool] = ContextVar("headrace_queries_only", default=False)
-# While a query is called as a batch: makes what stands in for ``spark.readStream``, and says which view holds the part
-# of a table that is to be read, if not all of it.
-BATCH_READER: ContextVar[Callable[[Any], Any] | None] = ContextVar("headrace_batch_reader", default=None)
-# Of a stream that is about to start: whether it reads the commits of a table from the first one.
-READS_COMMITS: ContextVar[Callable[[str], bool] | None] = ContextVar("headrace_reads_commits", default=None)
-PART_VIEW: ContextVar[Callable[[str], str | None]] = ContextVar("headrace_part_view")
 
 _ACTIONS = (
     "approxQuantile",
@@ -154,10 +137,10 @@ def install() -> None:
     for reader in (DataFrameReader, DataStreamReader):
         _wrap(reader, "table", _with_feed_columns)
     for owner in (SparkSession, DataFrameReader, DataStreamReader):
-        _wrap(owner, "table", _respelled(SPELL_NAME))
+        _wrap(owner, "table", _respelled(lambda: query_context().spell_name))
     _wrap(SparkSession, "sql", _as_batch)
     _wrap(SparkSession, "readStream", _batch_reader)
-    _wrap(SparkSession, "sql", _respelled(SPELL_QUERY))
+    _wrap(SparkSession, "sql", _respelled(lambda: query_context().spell_query))
     _wrap(SparkSession, "sql", _queries_only)
     _wrap(SparkSession, "sql", auto_loader.reading_sources)
     for reader in (DataFrameReader, DataStreamReader):
@@ -197,11 +180,11 @@ def _wrap(owner: type, name: str, wrapping: Callable[[Any], Any]) -> None:
     setattr(owner, name, wrapping(getattr(owner, name)))
 
 
-def _respelled(spelling: ContextVar[Spelling | None]) -> Callable[[Any], Any]:
+def _respelled(spelling: Callable[[], Spelling | None]) -> Callable[[Any], Any]:
     def wrapping(original: Any) -> Any:
         @wraps(original)
         def respelled(self: Any, text: str, *arguments: Any, **options: Any) -> Any:
-            spell = spelling.get()
+            spell = spelling()
             return original(self, spell(text) if spell else text, *arguments, **options)
 
         return respelled
@@ -212,7 +195,7 @@ def _respelled(spelling: ContextVar[Spelling | None]) -> Callable[[Any], Any]:
 def _from_first_commit(original: Any) -> Any:
     @wraps(original)
     def reading(self: Any, text: str) -> Any:
-        reads_commits, given = READS_COMMITS.get(), vars(self).get(auto_loader.GIVEN, {})
+        reads_commits, given = query_context().reads_commits, vars(self).get(auto_loader.GIVEN, {})
         if reads_commits is None or _SAYS_WHERE & set(map(str.casefold, given)) or not reads_commits(text):
             return original(self, text)
         # A reader keeps its options, and may be asked for another table later.
@@ -226,7 +209,7 @@ def _with_feed_columns(original: Any) -> Any:
     @wraps(original)
     def reading(self: Any, text: str) -> Any:
         frame = original(self, text)
-        if not RESOLVING.get() or not asks_for_feed(vars(self).get(auto_loader.GIVEN, {})):
+        if not query_context().resolving or not asks_for_feed(vars(self).get(auto_loader.GIVEN, {})):
             return frame
         return with_feed_columns(frame)
 
@@ -236,8 +219,9 @@ def _with_feed_columns(original: Any) -> Any:
 def _as_batch(original: Any) -> Any:
     @wraps(original)
     def reading(self: Any, text: str, *arguments: Any, **options: Any) -> Any:
-        if BATCH_READER.get() is not None:
-            text = without_streams(text, PART_VIEW.get())
+        batch = query_context().batch
+        if batch is not None:
+            text = without_streams(text, batch.view_of)
         return original(self, text, *arguments, **options)
 
     return reading
@@ -245,8 +229,8 @@ def _as_batch(original: Any) -> Any:
 
 def _batch_reader(original: Any) -> Any:
     def reader(self: Any) -> Any:
-        stand_in = BATCH_READER.get()
-        return original.__get__(self, type(self)) if stand_in is None else stand_in(self)
+        batch = query_context().batch
+        return original.__get__(self, type(self)) if batch is None else batch.reader(self)
 
     return property(reader, doc=original.__doc__)
 
@@ -254,7 +238,7 @@ def _batch_reader(original: Any) -> Any:
 def _queries_only(original: Any) -> Any:
     @wraps(original)
     def querying(self: Any, text: str, *arguments: Any, **options: Any) -> Any:
-        if QUERIES_ONLY.get():
+        if query_context().queries_only:
             _check_query(self, text, "FLOW.SQL_NOT_QUERY")
         elif guarded.RUNNING.get() is guarded.Code.FILE:
             _check_query(self, text, "FILE.SQL_NOT_QUERY")
@@ -314,7 +298,7 @@ def _checked_options(original: Any) -> Any:
 
 
 def _check_paths(given: Any) -> None:
-    check = CHECK_PATH.get()
+    check = query_context().check_path
     if check is not None:
         for path in given if isinstance(given, list | tuple) else [given]:
             if isinstance(path, str):
@@ -352,5 +336,5 @@ def _refused(what: str) -> Callable[[Any], Any]:
 
 
 def _refuse(what: str) -> None:
-    if RESOLVING.get():
+    if query_context().resolving:
         raise PipelineError("FLOW.ACTION", action=what)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -14,18 +13,15 @@ from pyspark.sql import DataFrame
 from headrace.cdc.change_feed import FEED_OPTION
 from headrace.errors import PipelineError
 from headrace.model.datasets import Flow, PythonQuery, SqlQuery
-from headrace.model.names import Naming, QualifiedName
+from headrace.model.names import QualifiedName
 from headrace.pipelines.registry import reading_with
 from headrace.spark.active import make_current
-from headrace.spark.auto_loader import ANEW, FOLDERS, PLAIN_NAMES, folders_below
+from headrace.spark.auto_loader import folders_below
 from headrace.spark.catalog import Catalog
 from headrace.spark.debezium import opened
 from headrace.spark.distinct_counts import counting_distinct
 from headrace.spark.guarded import Code, running
-from headrace.spark.input_file import IN_METADATA
-from headrace.spark.names import Names
-from headrace.spark.patches import CHECK_PATH, QUERIES_ONLY, SPELL_NAME, SPELL_QUERY
-from headrace.spark.resolving import RESOLVING
+from headrace.spark.query_context import in_query_context, query_context
 
 
 @dataclass(frozen=True)
@@ -88,16 +84,21 @@ def calling(
     make_current(catalog.session)
     # The texts of SQL files were checked when they were read.
     queries_only = isinstance(query, PythonQuery) or not query.checked
-    folders = folders_below(catalog.auto_loader_folder(flow.target, flow.name))
-    anew_token = ANEW.set(flow.target in catalog.cleared and flow.name not in catalog.inferred)
-    plain_token = PLAIN_NAMES.set(flow.target in catalog.unmapped)
     names = catalog.names if reads is None else catalog.names.noting(reads)
-    try:
-        with _context(query.naming, catalog, names, folders, resolving=resolving, queries_only=queries_only):
-            yield
-    finally:
-        ANEW.reset(anew_token)
-        PLAIN_NAMES.reset(plain_token)
+    context = replace(
+        query_context(),
+        resolving=resolving,
+        queries_only=queries_only,
+        spell_name=partial(names.spelled, naming=query.naming),
+        spell_query=partial(names.spelled_query, naming=query.naming),
+        check_path=catalog.names.refuse_own,
+        schema_folders=folders_below(catalog.auto_loader_folder(flow.target, flow.name)),
+        infers_again=flow.target in catalog.cleared and flow.name not in catalog.inferred,
+        plain_names=flow.target in catalog.unmapped,
+        input_file_in_metadata=False,
+    )
+    with in_query_context(context), reading_with(TableReader(catalog)), running(Code.QUERY):
+        yield
 
 
 def _placed(frame: DataFrame, query: SqlQuery, columns: tuple[str, ...], flow: Flow) -> DataFrame:
@@ -114,27 +115,3 @@ def _placed(frame: DataFrame, query: SqlQuery, columns: tuple[str, ...], flow: F
             wanted=", ".join(names),
         )
     return frame.toDF(*names)
-
-
-@contextmanager
-def _context(
-    naming: Naming, catalog: Catalog, names: Names, folders: Iterator[Path], *, resolving: bool, queries_only: bool
-) -> Iterator[None]:
-    folders_token = FOLDERS.set(folders)
-    name_token = SPELL_NAME.set(partial(names.spelled, naming=naming))
-    query_token = SPELL_QUERY.set(partial(names.spelled_query, naming=naming))
-    path_token = CHECK_PATH.set(catalog.names.refuse_own)
-    queries_token = QUERIES_ONLY.set(queries_only)
-    resolving_token = RESOLVING.set(resolving)
-    input_file_token = IN_METADATA.set(False)
-    try:
-        with reading_with(TableReader(catalog)), running(Code.QUERY):
-            yield
-    finally:
-        SPELL_NAME.reset(name_token)
-        SPELL_QUERY.reset(query_token)
-        CHECK_PATH.reset(path_token)
-        QUERIES_ONLY.reset(queries_token)
-        IN_METADATA.reset(input_file_token)
-        RESOLVING.reset(resolving_token)
-        FOLDERS.reset(folders_token)

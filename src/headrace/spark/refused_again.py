@@ -16,11 +16,11 @@ from headrace.checkpoints.records import FlowRecord
 from headrace.errors import PipelineError
 from headrace.graph.resolved import ResolvedFlow
 from headrace.plan.loads import Load, Replay
+from headrace.spark.clone import on_clone
 from headrace.spark.delta_tables import struct_type
 from headrace.spark.failing_again import give_up, settle_failing
 from headrace.spark.in_force import with_confs
 from headrace.spark.preparation import Preparation
-from headrace.spark.session import on_clone
 from headrace.spark.sinks.failed_batches import StillFails
 from headrace.spark.sinks.making import deliveries
 from headrace.spark.stored_rows import from_json

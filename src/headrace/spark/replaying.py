@@ -15,13 +15,13 @@ from headrace.model.names import quoted
 from headrace.model.schema import Schema
 from headrace.plan.loads import Load, Replay
 from headrace.runtime.seam import Point
+from headrace.spark.clone import on_clone
+from headrace.spark.conform import conform
 from headrace.spark.delta_tables import delta_table
 from headrace.spark.failing_again import frame_of_failing, settle_failing
-from headrace.spark.frames import shaped
 from headrace.spark.in_force import with_confs
 from headrace.spark.loading import part_of
 from headrace.spark.preparation import Preparation
-from headrace.spark.session import on_clone
 from headrace.spark.set_aside import RELEASED, REPLAYED, meant
 from headrace.spark.source_again import frame_from_source
 from headrace.spark.surroundings import Surroundings
@@ -59,7 +59,7 @@ def set_aside_rows(around: Surroundings, flow: ResolvedFlow, record: FlowRecord,
     schema = around.graph.by_name[flow.target].schema if feed is None else Schema.from_json(feed.source_json)
     # Flows of one table share its quarantine, whose rows have the columns of all.
     known = [name for name in rows.columns if schema.find(name) is not None]
-    return shaped(rows.select(*map(quoted, known)), schema)
+    return conform(rows.select(*map(quoted, known)), schema)
 
 
 def take_back(around: Surroundings, flow: ResolvedFlow, record: FlowRecord, load: Load) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from headrace.connectors.class_archive import archive_file, using
 from headrace.connectors.fetch import jars, storage_jar
@@ -101,34 +101,6 @@ def first_jars(master: str, environ: Mapping[str, str]) -> tuple[Path, ...]:
     """
     delta = jars((ALWAYS_THERE,), environ=environ)
     return (*delta, storage_jar(environ=environ)) if within_one_process(master) else delta
-
-
-def jvm_pid(session: SparkSession) -> int:
-    """The process id of the session's JVM."""
-    jvm: Any = session._jvm  # noqa: SLF001 - has no public form
-    return int(jvm.java.lang.ProcessHandle.current().pid())
-
-
-def on_clone(frame: DataFrame, work_group: str) -> DataFrame:
-    """The same query in a session of its own, with the settings that are in force now.
-
-    Later changes of the session's settings, for other flows, do not reach it.
-
-    Args:
-        frame: what to run.
-        work_group: by which the frame's work can be interrupted from another thread.
-    """
-    own = clone_of(frame.sparkSession, work_group)
-    jvm: Any = own._jvm  # noqa: SLF001
-    plan = frame._jdf.logicalPlan()  # noqa: SLF001
-    return DataFrame(jvm.org.apache.spark.sql.classic.Dataset.ofRows(own._jsparkSession, plan), own)  # noqa: SLF001
-
-
-def clone_of(session: SparkSession, work_group: str) -> SparkSession:
-    """A session of its own with the settings that are in force now, whose work in this thread is *work_group*'s."""
-    java_session: Any = session._jsparkSession.cloneSession()  # noqa: SLF001 - what Spark does for each stream
-    session.sparkContext.setJobGroup(work_group, work_group, interruptOnCancel=True)
-    return SparkSession(session.sparkContext, java_session)
 
 
 def log_file(log_folder: Path) -> Path:

@@ -15,8 +15,8 @@ from headrace.model.schema import Schema
 from headrace.model.type_changes import schema_change
 from headrace.plan.loads import Replay
 from headrace.spark.alterations import describe_table
+from headrace.spark.conform import cast_nested
 from headrace.spark.delta_tables import struct_type
-from headrace.spark.frames import brought
 from headrace.spark.term_guard import of_term
 
 OPEN, REPLAYED, RELEASED = "open", "replayed", "released"
@@ -52,6 +52,6 @@ def widen_quarantine(session: SparkSession, path: str, schema: Schema, term: int
         return
     rows = session.read.format("delta").load(path)
     wanted = struct_type(change.result)
-    moved = rows.withColumn("row", brought(F.col("row"), rows.schema["row"].dataType, wanted))
+    moved = rows.withColumn("row", cast_nested(F.col("row"), rows.schema["row"].dataType, wanted))
     writer = moved.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
     writer.options(**of_term(term, "widening")).partitionBy("flow").save(path)

@@ -20,8 +20,8 @@ from headrace.sources.streams import Prepared, Session
 from headrace.sources.synthetic import prepare_synthetic
 from headrace.spark import python_sources
 from headrace.spark.active import while_active
-from headrace.spark.auto_loader import FOLDERS, GIVEN, NOTED_FORMAT, NOTED_SCHEMA
-from headrace.spark.resolving import RESOLVING
+from headrace.spark.auto_loader import GIVEN, NOTED_FORMAT, NOTED_SCHEMA
+from headrace.spark.query_context import query_context
 
 
 @dataclass(frozen=True)
@@ -60,10 +60,10 @@ def _frame(reader: Any, found: _Format, given: Mapping[str, Any], schema: Any) -
         streams=streams,
         time_zone=str(session.conf.get("spark.sql.session.timeZone", "UTC")),
         parallelism=session.sparkContext.defaultParallelism,
-        resolves=RESOLVING.get(),
+        resolves=query_context().resolving,
     )
     prepared = found.prepare(given, _struct(found, schema), place)
-    if not (streams and FOLDERS.get() is not None):
+    if not (streams and query_context().of_pipeline):
         # Of the streams of a pipeline, each update says it.
         for name, why in prepared.without_effect:
             warnings.warn(f'option "{name}" has no effect: {why}', stacklevel=2)

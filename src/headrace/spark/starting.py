@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -13,54 +13,13 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from headrace.graph.resolved import Mode, ResolvedFlow
 from headrace.model.triggers import Trigger, TriggerKind
 from headrace.sinks.formats import KAFKA
+from headrace.spark.batch_writer import Calls
 from headrace.spark.sinks.kafka import as_records
 from headrace.spark.sinks.making import stream_options
 from headrace.spark.sinks.progress_counter import OBSERVED, ROWS
 from headrace.spark.surroundings import Surroundings
 
 _OUTPUT_MODES = {Mode.COMPLETE: "complete", Mode.UPDATE: "update"}
-
-
-class BatchWriter(Protocol):
-    """Takes the batches of a query, one at a time."""
-
-    @property
-    def batches(self) -> int:
-        """How many were taken."""
-
-    def write(self, frame: DataFrame, batch_id: int) -> None:
-        """Take a batch, once however often it comes."""
-
-
-class Calls:
-    """What foreachBatch calls: hands batches on, and keeps what that raises, because py4j loses it on the way out."""
-
-    def __init__(self, writer: BatchWriter) -> None:
-        self._writer = writer
-        self.error: BaseException | None = None
-
-    @property
-    def batches(self) -> int:
-        """How many were taken."""
-        return self._writer.batches
-
-    def __call__(self, frame: DataFrame, batch_id: int) -> None:
-        """Hand a batch on."""
-        try:
-            self._writer.write(frame, batch_id)
-        except BaseException as error:
-            self.error = error
-            raise
-
-
-class Counter(Protocol):
-    """Counts the batches that Spark itself writes."""
-
-    batches: int
-    counted_version: int
-
-    def count(self) -> None:
-        """Record the batches that were written since the last call."""
 
 
 def start_query(

@@ -18,10 +18,10 @@ from headrace.model.schema import Schema
 from headrace.model.type_changes import schema_change
 from headrace.runtime.ports import Canceled, Completed, Failed, Growth, Report
 from headrace.spark.cdc.comparing import Comparing
-from headrace.spark.frames import shaped
+from headrace.spark.clone import on_clone
+from headrace.spark.conform import conform
 from headrace.spark.in_force import with_confs
 from headrace.spark.preparation import Preparation
-from headrace.spark.session import on_clone
 from headrace.spark.snapshots import Snapshot, asked, check_order, version_of_update
 from headrace.spark.surroundings import Surroundings
 from headrace.spark.target import Target
@@ -108,7 +108,7 @@ class Taking:
         # A dataset may have other rows by now.
         snapshot = self._again(begun) if flow.asks else None
         if snapshot is not None:
-            self._target.write(shaped(snapshot.rows, Schema.from_json(self._feed.source_json)), begun.number)
+            self._target.write(conform(snapshot.rows, Schema.from_json(self._feed.source_json)), begun.number)
         else:
             self._target.tell_committed(begun.number)
         counted = replace(record, running=False)
@@ -182,7 +182,7 @@ class Taking:
         around.fence()
         write_record(around.state.record_file(flow), begun)
         self._comparing.version = snapshot.version
-        self._target.write(shaped(snapshot.rows, Schema.from_json(self._feed.source_json)), number)
+        self._target.write(conform(snapshot.rows, Schema.from_json(self._feed.source_json)), number)
         done = replace(begun, running=False)
         around.fence()
         write_record(around.state.record_file(flow), done)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from headrace.errors import PipelineError
 from headrace.sources import event_hubs_options, kafka_options
 from headrace.sources.option_reading import Reads
-from headrace.spark.patches import BATCH_READER, PART_VIEW, SPELL_NAME
+from headrace.spark.query_context import BatchReads, in_query_context, query_context
 
 if TYPE_CHECKING:
     from typing import Self
@@ -54,13 +54,9 @@ class Part:
 @contextmanager
 def as_batch(part: Part) -> Iterator[None]:
     """Let query functions that are called inside the block read streams as batches."""
-    reader_token = BATCH_READER.set(lambda session: BatchReader(session, part))
-    view_token = PART_VIEW.set(part.view_of)
-    try:
+    reads = BatchReads(lambda session: BatchReader(session, part), part.view_of)
+    with in_query_context(replace(query_context(), batch=reads)):
         yield
-    finally:
-        BATCH_READER.reset(reader_token)
-        PART_VIEW.reset(view_token)
 
 
 class BatchReader:
@@ -129,7 +125,7 @@ class BatchReader:
 
     def table(self, tableName: str) -> DataFrame:  # noqa: N803 - PySpark's name
         """A table, or the part of it that is asked for."""
-        spell = SPELL_NAME.get()
+        spell = query_context().spell_name
         view = self._part.view_of(spell(tableName) if spell else tableName)
         return self._session.read.table(tableName if view is None else view)
 

@@ -29,7 +29,7 @@ from headrace.spark.cdc.folding import comparable
 from headrace.spark.cdc.kept import Kept, kept_rows
 from headrace.spark.cdc.key_range import bounds_of, key_range
 from headrace.spark.conflicts import computed_again
-from headrace.spark.frames import brought
+from headrace.spark.conform import cast_nested
 
 # What a key is that a snapshot has more than once.
 _REPEATED = "repeated"
@@ -173,7 +173,7 @@ def _struct(rows: DataFrame, names: tuple[str, ...], kinds: Mapping[str, DataTyp
     found = []
     for name in names:
         own = given[name.casefold()]
-        found.append(brought(F.col(quoted(own.name)), own.dataType, kinds[name.casefold()]).alias(name))
+        found.append(cast_nested(F.col(quoted(own.name)), own.dataType, kinds[name.casefold()]).alias(name))
     return F.struct(*found)
 
 

@@ -17,8 +17,8 @@ from headrace.model.datasets import Flow
 from headrace.model.names import quoted
 from headrace.spark.cdc.change_feed import takes_away
 from headrace.spark.cdc.folding import BATCH, SYSTEM
+from headrace.spark.conform import cast_nested
 from headrace.spark.delta_tables import data_type
-from headrace.spark.frames import brought
 
 
 def events_of(flow: Flow, feed: Feed, rows: DataFrame) -> DataFrame:
@@ -59,7 +59,7 @@ def fitted(events: DataFrame, feed: Feed, target: DataFrame) -> DataFrame:
     if feed.shape.bitemporal:
         wanted[SYSTEM] = types[SYSTEM_START_AT.casefold()]
     changed = {name: kind for name, kind in wanted.items() if kind.simpleString() != given[name].simpleString()}
-    return events.withColumns({name: brought(F.col(name), given[name], kind) for name, kind in changed.items()})
+    return events.withColumns({name: cast_nested(F.col(name), given[name], kind) for name, kind in changed.items()})
 
 
 def sequence_column(flow: Flow, feed: Feed) -> Column:

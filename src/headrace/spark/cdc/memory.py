@@ -22,8 +22,8 @@ from headrace.plan.evolution import WIDENING_PROPERTY
 from headrace.spark.alterations import describe_table
 from headrace.spark.cdc.folding import REMEMBERED, SYSTEM
 from headrace.spark.conflicts import tried_again
+from headrace.spark.conform import cast_nested
 from headrace.spark.delta_tables import delta_table
-from headrace.spark.frames import brought
 from headrace.spark.term_guard import of_term
 
 _EVENT = ("key", "sequence", "deleted", "row", "sets", "truncates")
@@ -59,7 +59,7 @@ class Memory:
             return like.limit(0).withColumn("origin", F.lit(REMEMBERED))
         types = {field.name: field.dataType for field in found.schema.fields}
         names = [name for name in (*_EVENT, SYSTEM) if name in like.columns]
-        columns = [brought(F.col(name), types[name], like.schema[name].dataType).alias(name) for name in names]
+        columns = [cast_nested(F.col(name), types[name], like.schema[name].dataType).alias(name) for name in names]
         return found.filter(IS_EVENT).select(*columns, F.lit(REMEMBERED).alias("origin"))
 
     def forgotten(self, like: DataFrame) -> DataFrame:
@@ -67,7 +67,7 @@ class Memory:
         found = self.rows(like.sparkSession)
         if found is None:
             return like.limit(0).agg(F.max("sequence").alias("forgotten"))
-        value = brought(F.col("sequence"), found.schema["sequence"].dataType, like.schema["sequence"].dataType)
+        value = cast_nested(F.col("sequence"), found.schema["sequence"].dataType, like.schema["sequence"].dataType)
         return found.filter(IS_MARK).agg(F.max(value).alias("forgotten"))
 
     def add(self, events: DataFrame, transaction: str, batch_id: int) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from headrace.model.location import Location
-from headrace.spark.auto_loader import FOLDERS
+from headrace.spark.query_context import query_context
 from headrace.spark.ready.callers import by_user
 from headrace.spark.ready.checkpoints import Checkpoints
 from headrace.spark.ready.fingerprints import Fingerprints
@@ -95,7 +95,7 @@ def served() -> Ready | None:
 def ready_for(session: Any) -> Ready | None:
     """What the session is ready with, when the user's own code asks; None in a pipeline, and for code of ours."""
     ready = served()
-    if ready is None or FOLDERS.get() is not None or not by_user():
+    if ready is None or query_context().of_pipeline or not by_user():
         return None
     return ready if session is None or session.sparkContext is ready.session.sparkContext else None
 

@@ -20,9 +20,9 @@ from headrace.plan.agreement import NONE, Contradiction, KnownBatches, contradic
 from headrace.sinks.checks import options_of
 from headrace.sinks.formats import NO_FALLBACK
 from headrace.sinks.outages import is_outage
+from headrace.spark.clone import clone_of
 from headrace.spark.failures import failed
 from headrace.spark.in_force import with_confs
-from headrace.spark.session import clone_of
 from headrace.spark.sinks.fallback import WaitingPlace
 from headrace.spark.sinks.making import deliveries, noting_sinks
 from headrace.spark.sinks.sink import delivered_as
