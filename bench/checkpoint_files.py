@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 
 from pyspark.sql import SparkSession
 
-from headrace.spark.session import open_session
+from headrace.spark.startup.open_session import open_session
 
 BATCHES, TURNS = 40, 4
 WAYS = ("FileContextBasedCheckpointFileManager", "FileSystemBasedCheckpointFileManager")

@@ -23,7 +23,7 @@ import psutil
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from headrace.spark.java_process import jvm_pid
+from headrace.spark.jvm.process import jvm_pid
 from headrace.testing import warm
 from headrace.testing.driver import Pipeline, write_project
 

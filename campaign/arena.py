@@ -27,7 +27,7 @@ from headrace.project.rehearsal import Rehearsal
 from headrace.runtime.seam import Point, Seam, walk_past
 from headrace.settings.discover import find_settings
 from headrace.settings.load import load_settings
-from headrace.spark.session import open_session
+from headrace.spark.startup.open_session import open_session
 from headrace.testing.java import FIRST_COMPILER
 from headrace.testing.warm import unchanged
 

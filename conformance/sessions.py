@@ -128,10 +128,10 @@ class _Ready(Runs):
         """``spark``, ``dbutils`` and ``display``."""
         if fresh:
             # What pipelines have put into the catalog is theirs until they take it out.
-            import_module("headrace.spark.entries").clear(self.session)
+            import_module("headrace.spark.session.catalog_entries").clear(self.session)
             self.drop_all()
             self._open(folder / "storage")
-        state = import_module("headrace.spark.ready.state")
+        state = import_module("headrace.spark.notebook.notebook_session")
         around = import_module("headrace.scripts.surroundings").surroundings_of(folder, os.environ)
         namespace = import_module("headrace.scripts.namespace").Namespace(state.served(), around.secrets)
         found: dict[str, Any] = namespace.of(folder / "block.py", {})

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from headrace.project.open import Project
     from headrace.scripts.names import dbutils, display, displayHTML
     from headrace.scripts.session import spark_session
-    from headrace.spark.confluent import from_confluent
-    from headrace.spark.features import point_in_time
+    from headrace.spark.queries.feature_lookup import point_in_time
+    from headrace.spark.readers.confluent import from_confluent
 
 __version__ = "0.1.0"
 __all__ = [
@@ -35,8 +35,8 @@ _HOMES = {
     "dbutils": "headrace.scripts.names",
     "display": "headrace.scripts.names",
     "displayHTML": "headrace.scripts.names",
-    "from_confluent": "headrace.spark.confluent",
-    "point_in_time": "headrace.spark.features",
+    "from_confluent": "headrace.spark.readers.confluent",
+    "point_in_time": "headrace.spark.queries.feature_lookup",
     "spark_session": "headrace.scripts.session",
 }
 

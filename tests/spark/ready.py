@@ -10,7 +10,7 @@ from pathlib import Path
 from headrace.scripts.namespace import Namespace
 from headrace.scripts.session import make_ready
 from headrace.scripts.surroundings import surroundings_of
-from headrace.spark.ready.state import serving
+from headrace.spark.notebook.notebook_session import serving
 
 
 class Scripts:

@@ -12,7 +12,7 @@ from pyspark.errors import StreamingQueryException
 from tests.dying import die_in_turn
 
 from headrace.errors import Problems
-from headrace.spark.failures import whole_text
+from headrace.spark.errors.spark_errors import whole_text
 from headrace.testing import Crashed, Point, assert_rows
 
 pytestmark = pytest.mark.spark

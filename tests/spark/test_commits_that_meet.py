@@ -10,8 +10,8 @@ from pyspark.errors import SparkRuntimeException
 from pyspark.errors.exceptions import captured
 from pyspark.sql import functions as F
 
-from headrace.spark.conflicts import tried_again
-from headrace.spark.delta_tables import delta_table
+from headrace.spark.delta.conflicts import tried_again
+from headrace.spark.delta.tables import delta_table
 
 pytestmark = pytest.mark.spark
 

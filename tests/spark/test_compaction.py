@@ -10,8 +10,8 @@ from deltalake import DeltaTable
 
 from headrace.events.types import BatchDone
 from headrace.model.outcome import UpdateState
-from headrace.spark import maintenance
-from headrace.spark.maintenance import small_files
+from headrace.spark.tables import compaction
+from headrace.spark.tables.compaction import small_files
 
 pytestmark = pytest.mark.spark
 
@@ -63,14 +63,14 @@ def scattered_project(project, headrace_session, monkeypatch):
     """A pipeline whose table and quarantine have many small files, and one file of rows that it has not read."""
 
     def make(count, text=TEXT, names=("landed", "landed_quarantine")):
-        monkeypatch.setattr(maintenance, "COMPACT_ABOVE_FILES", count - 4)
+        monkeypatch.setattr(compaction, "COMPACT_ABOVE_FILES", count - 4)
         pipeline = project(text)
         pipeline.land("landing/1.json", [{"id": number} for number in range(2 * count)])
         pipeline.run()
         tables = pipeline.folder / "storage" / "tables" / "default"
         paths = [str(tables / name) for name in names]
         scattered(headrace_session, count, *paths)
-        assert min(map(small_files, paths)) > maintenance.COMPACT_ABOVE_FILES
+        assert min(map(small_files, paths)) > compaction.COMPACT_ABOVE_FILES
         pipeline.land("landing/2.json", [{"id": 2 * count}, {"id": 2 * count + 1}])
         return pipeline, paths
 
@@ -122,5 +122,5 @@ def test_a_stop_does_not_wait_until_files_are_put_together(scattered_project, mo
     assert outcome.state is UpdateState.CANCELED
     assert sum(operations(path)["OPTIMIZE"] for path in paths) < len(paths)
     # It need not happen now.
-    monkeypatch.setattr(maintenance, "COMPACT_ABOVE_FILES", 2 * MANY)
+    monkeypatch.setattr(compaction, "COMPACT_ABOVE_FILES", 2 * MANY)
     assert len(pipeline.run().rows("later")) == MANY + 1

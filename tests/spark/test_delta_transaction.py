@@ -10,9 +10,9 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
-from headrace.spark.conflicts import tried_again
-from headrace.spark.delta_tables import delta_table
-from headrace.spark.delta_transaction import delta_transaction
+from headrace.spark.delta.conflicts import tried_again
+from headrace.spark.delta.tables import delta_table
+from headrace.spark.delta.transaction import delta_transaction
 
 pytestmark = pytest.mark.spark
 

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from tests.tiers import examples
 
 from headrace.model.outcome import UpdateState
-from headrace.spark.distinct_counts import counting_distinct
+from headrace.spark.analysis.distinct_counts import counting_distinct
 
 pytestmark = pytest.mark.spark
 

@@ -9,7 +9,7 @@ from tests.conftest import as_files
 from tests.dying import die_in_turn, in_turn_or_alone
 
 from headrace.model.outcome import FlowCounts, FlowState, UpdateState
-from headrace.spark.target_place import transaction_version
+from headrace.spark.update.batch_target import transaction_version
 from headrace.testing import Crashed, Point
 
 pytestmark = pytest.mark.spark

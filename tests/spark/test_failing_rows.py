@@ -10,8 +10,8 @@ from pyspark.sql import functions as F
 from tests.dying import die_in_turn, in_turn_or_alone
 
 from headrace.model.outcome import UpdateState
-from headrace.spark.batch_plan import BatchPlan
-from headrace.spark.numbered_rows import numbered
+from headrace.spark.deadletter.batch_plan import BatchPlan
+from headrace.spark.deadletter.numbered_rows import numbered
 from headrace.testing import Crashed, Point
 
 pytestmark = pytest.mark.spark

@@ -93,7 +93,7 @@ def test_what_waits_is_delivered_when_nothing_new_comes(project, server):
 
 
 def test_a_server_that_is_asked_once_in_a_while_is_not_asked_for_each_batch(project, server, monkeypatch):
-    monkeypatch.setattr("headrace.spark.sinks.fallback.PAUSE_S", math.inf)
+    monkeypatch.setattr("headrace.spark.sinks.spill_queue.PAUSE_S", math.inf)
     pipeline = project(http(server)).given("source", FIRST, SECOND, THIRD)
     server.answer = down
 

@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 from pyspark.sql import functions as F
 
-from headrace.spark.ready.fingerprints import Fingerprints
+from headrace.spark.notebook.stream_fingerprint import Fingerprints
 
 
 def fingerprint(rows, *functions):

@@ -15,7 +15,7 @@ from tests.ending import ends
 
 from headrace.errors import Problems
 from headrace.lint.catalog import RULES
-from headrace.spark.ready.state import serving
+from headrace.spark.notebook.notebook_session import serving
 from headrace.testing.warm import unchanged
 
 pytestmark = pytest.mark.spark

@@ -13,7 +13,7 @@ import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from headrace.spark.session import first_jars
+from headrace.spark.startup.open_session import first_jars
 
 pytestmark = pytest.mark.spark
 REPLACES = False

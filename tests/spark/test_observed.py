@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import Observation
 from pyspark.sql import functions as F
 
-from headrace.spark.observed import completed, observed_number
+from headrace.spark.tables.observed_rows import completed, observed_number
 
 pytestmark = pytest.mark.spark
 

@@ -7,7 +7,7 @@ from deltalake import DeltaTable
 
 from headrace.checkpoints.delta_log import rows_in
 from headrace.errors import PipelineError
-from headrace.spark.in_force import with_confs
+from headrace.spark.session.scoped_confs import with_confs
 
 pytestmark = pytest.mark.spark
 

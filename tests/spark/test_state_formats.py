@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from headrace.model.outcome import UpdateState
-from headrace.spark.in_force import with_confs
+from headrace.spark.session.scoped_confs import with_confs
 
 pytestmark = pytest.mark.spark
 

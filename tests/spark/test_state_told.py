@@ -104,7 +104,7 @@ def updates(shared_project):
     pipeline.given("busy", *minutes(4)).given("quiet", [NOON])
     with pytest.MonkeyPatch.context() as patch:
         # Fewer batches than in practice.
-        patch.setattr("headrace.spark.state_teller._STUCK_BATCHES", 2)
+        patch.setattr("headrace.spark.monitoring.state_reporter._STUCK_BATCHES", 2)
         result, events = heard(pipeline)
         assert result.state is UpdateState.COMPLETED, result.outcome.error
         status = pipeline.project.status()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.spark.stored_rows import as_json, from_json, whole_row
+from headrace.spark.deadletter.json_rows import as_json, from_json, whole_row
 
 pytestmark = pytest.mark.spark
 

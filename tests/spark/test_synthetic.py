@@ -6,7 +6,7 @@ import pytest
 
 from headrace.errors import Problems
 from headrace.model.outcome import UpdateState
-from headrace.spark.active import while_active
+from headrace.spark.session.active_session import while_active
 from headrace.testing import Crashed, Point
 
 pytestmark = pytest.mark.spark

@@ -14,10 +14,10 @@ from headrace.errors import PipelineError
 from headrace.graph.select import Selection
 from headrace.model.schema import Schema
 from headrace.project.resolving import Resolving
-from headrace.spark.delta_tables import empty_frame
-from headrace.spark.quarantining import make_quarantine
-from headrace.spark.set_aside import widen_quarantine
-from headrace.spark.term_guard import written_once
+from headrace.spark.delta.fencing import written_once
+from headrace.spark.delta.tables import empty_frame
+from headrace.spark.expectations.quarantine_table import widen_quarantine
+from headrace.spark.expectations.quarantine_writer import make_quarantine
 
 pytestmark = pytest.mark.spark
 

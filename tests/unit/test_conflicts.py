@@ -8,7 +8,7 @@ from headrace.errors import PipelineError
 from headrace.model.datasets import Flow, PythonQuery
 from headrace.model.location import Location
 from headrace.model.names import Naming, QualifiedName
-from headrace.spark.conflicts import Outdated, computed_again
+from headrace.spark.delta.conflicts import Outdated, computed_again
 
 FLOW = Flow("feed", QualifiedName("users"), PythonQuery(lambda: None, Naming()), Location("project.py", 1))
 

@@ -11,7 +11,7 @@ from headrace.model.cdc import ALL_COLUMNS, NO_COLUMNS, Columns
 from headrace.model.names import Naming, QualifiedName
 from headrace.pipelines.registry import Registry, collecting
 from headrace.settings.storage import StorageLayout
-from headrace.spark.names import Names
+from headrace.spark.update.dataset_names import Names
 from headrace.sql.load import load_sql
 
 

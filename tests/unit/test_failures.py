@@ -16,9 +16,9 @@ from headrace.model.location import Location
 from headrace.model.names import Naming, QualifiedName
 from headrace.runtime.retry import retryable
 from headrace.sources.confluent import BadPayload, RegistryDown
-from headrace.spark.causes import Cause
-from headrace.spark.failures import definition_problem, failed
-from headrace.spark.kafka_failures import is_of_kafka, kafka_problem
+from headrace.spark.errors.kafka_errors import is_of_kafka, kafka_problem
+from headrace.spark.errors.spark_errors import definition_problem, failed
+from headrace.spark.jvm.causes import Cause
 
 
 @pytest.fixture

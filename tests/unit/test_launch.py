@@ -11,8 +11,8 @@ import pytest
 
 from headrace.errors import PipelineError
 from headrace.settings.secrets import Secrets
-from headrace.spark.launch import arguments_text, properties_text, settings_in_file
-from headrace.spark.log import LogWriter, keep_out, printed_to
+from headrace.spark.jvm.launch import arguments_text, properties_text, settings_in_file
+from headrace.spark.jvm.spark_log import LogWriter, keep_out, printed_to
 
 OPTIONS = "spark.driver.extraJavaOptions"
 

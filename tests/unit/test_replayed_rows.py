@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
-from headrace.spark.failing_again import still_fits
+from headrace.spark.replay.replay_query import still_fits
 
 ID, NAME = StructField("id", IntegerType()), StructField("name", StringType())
 REQUIRED = StructField("key", StringType(), nullable=False)

@@ -7,7 +7,13 @@ import os
 import pytest
 
 from headrace.errors import PipelineError
-from headrace.spark.confs import check_submitted, local_disk_confs, static_confs, with_own, within_one_process
+from headrace.spark.session.default_confs import (
+    check_submitted,
+    local_disk_confs,
+    static_confs,
+    with_own,
+    within_one_process,
+)
 
 
 def test_jars_and_extensions_of_a_project_are_added_to_those_that_are_needed() -> None:

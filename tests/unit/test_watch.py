@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.spark.watch import End, QueryWatch
+from headrace.spark.monitoring.query_monitor import End, QueryWatch
 
 
 class Query:

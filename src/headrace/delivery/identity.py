@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 
 from headrace.errors import PipelineError
-from headrace.spark.batch_plan import QUERY_ID_PROPERTY
+from headrace.spark.deadletter.batch_plan import QUERY_ID_PROPERTY
 from headrace.spark.sinks.function import DELIVERY_PROPERTY
 
 

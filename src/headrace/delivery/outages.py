@@ -17,8 +17,8 @@ from headrace.checkpoints.waiting import WaitingBatch, clear_drafts
 from headrace.delivery.identity import writer_of
 from headrace.runtime.seam import walk_past
 from headrace.sinks.retrying import Clock, Patience, tried
-from headrace.spark.sinks.fallback import WaitingPlace, WithFallback
 from headrace.spark.sinks.sink import Batch, Guard
+from headrace.spark.sinks.spill_queue import WaitingPlace, WithFallback
 
 _Result = TypeVar("_Result")
 _DIGEST_LENGTH = 16

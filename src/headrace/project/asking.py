@@ -18,8 +18,8 @@ from headrace.model.names import InvalidName, QualifiedName, quoted
 from headrace.model.rows import Rows
 from headrace.model.views import ViewDefinition
 from headrace.settings.settings import Settings
-from headrace.spark.catalog import Catalog
-from headrace.spark.in_force import with_confs
+from headrace.spark.session.scoped_confs import with_confs
+from headrace.spark.update.catalog import Catalog
 from headrace.sql.readonly import check_readonly
 
 

@@ -21,9 +21,9 @@ from headrace.connectors.java import check_java
 from headrace.connectors.spark_home import spark_home
 from headrace.errors import PipelineError
 from headrace.project.open import Project
-from headrace.spark.confs import DEFAULT_MASTER
-from headrace.spark.java_process import jvm_pid
-from headrace.spark.session import first_jars
+from headrace.spark.jvm.process import jvm_pid
+from headrace.spark.session.default_confs import DEFAULT_MASTER
+from headrace.spark.startup.open_session import first_jars
 
 _PATIENCE_S = 300.0
 _FILES: Mapping[str, str] = {

@@ -22,7 +22,7 @@ from headrace.plan.triggers import trigger_of
 from headrace.project.explain import Explanation, FlowExplanation, MergedBatch, TableFacts
 from headrace.project.planning import Planning
 from headrace.settings.settings import Settings
-from headrace.spark.commits import merged_rows
+from headrace.spark.delta.commit_counts import merged_rows
 
 _LONGEST_OFFSET = 200
 

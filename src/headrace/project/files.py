@@ -22,8 +22,8 @@ from headrace.project import tool_calls
 from headrace.project.cells import Notebooks, is_notebook
 from headrace.project.imports import import_from
 from headrace.project.loaded import Loaded, Needs, raised
-from headrace.spark.guarded import Code, guard_delta, running
-from headrace.spark.listeners import noting_listeners
+from headrace.spark.session.guards import Code, guard_delta, running
+from headrace.spark.session.listeners import noting_listeners
 from headrace.sql.load import load_sql
 
 _NONE: Mapping[str, str] = MappingProxyType({})

@@ -42,8 +42,8 @@ from headrace.runtime.board import Board, left_of
 from headrace.settings.discover import find_settings
 from headrace.settings.load import load_settings
 from headrace.settings.settings import Settings
-from headrace.spark.causes import chain
-from headrace.spark.failures import innermost
+from headrace.spark.errors.spark_errors import innermost
+from headrace.spark.jvm.causes import chain
 from headrace.sql.readonly import check_readonly
 
 

@@ -19,12 +19,12 @@ from headrace.model.names import QualifiedName
 from headrace.model.outcome import FlowCounts
 from headrace.model.preview import Preview
 from headrace.model.rows import Rows
-from headrace.spark.catalog import Catalog
-from headrace.spark.delta_tables import empty_frame
-from headrace.spark.failures import failed
-from headrace.spark.frames import alone, flow_frame, register_views
-from headrace.spark.in_force import with_confs
-from headrace.spark.table_rules import TableRules
+from headrace.spark.delta.tables import empty_frame
+from headrace.spark.errors.spark_errors import failed
+from headrace.spark.expectations.table_rules import TableRules
+from headrace.spark.queries.flow_frames import alone, flow_frame, register_views
+from headrace.spark.session.scoped_confs import with_confs
+from headrace.spark.update.catalog import Catalog
 
 # How many rows of each flow are looked at, at least: enough to see what expectations do, and soon done.
 LOOKED_AT = 1000

@@ -11,10 +11,10 @@ from headrace.errors import PipelineError
 from headrace.graph.resolved import ResolvedFlow, ResolvedGraph
 from headrace.model.names import QualifiedName
 from headrace.model.rows import Rows
-from headrace.spark.catalog import Catalog
-from headrace.spark.frames import flow_frame, passing, register_views
-from headrace.spark.in_force import with_confs
-from headrace.spark.twin import Part, as_batch
+from headrace.spark.queries.batch_mode import Part, as_batch
+from headrace.spark.queries.flow_frames import flow_frame, passing, register_views
+from headrace.spark.session.scoped_confs import with_confs
+from headrace.spark.update.catalog import Catalog
 
 
 def recomputed(graph: ResolvedGraph, name: QualifiedName, catalog: Catalog, state: StoredState) -> Rows:

@@ -32,13 +32,13 @@ from headrace.settings.secrets import Secrets
 from headrace.settings.settings import Settings
 from headrace.settings.sources import source_files
 from headrace.settings.vendor_confs import in_open_words
-from headrace.spark import auto_loader
 from headrace.spark.analyzer import StubAnalyzer
-from headrace.spark.catalog import Catalog
-from headrace.spark.entries import clear
-from headrace.spark.listeners import remove_listeners
-from headrace.spark.ready.state import let_go
-from headrace.spark.session import open_session
+from headrace.spark.notebook.notebook_session import let_go
+from headrace.spark.readers import auto_loader
+from headrace.spark.session.catalog_entries import clear
+from headrace.spark.session.listeners import remove_listeners
+from headrace.spark.startup.open_session import open_session
+from headrace.spark.update.catalog import Catalog
 
 # Which datasets of a project lose their rows.
 Cleared: TypeAlias = Callable[[Definitions], "frozenset[QualifiedName]"]

@@ -45,10 +45,10 @@ from headrace.runtime.loop import first_error, run, state_of
 from headrace.runtime.seam import Seam
 from headrace.settings.secrets import Secrets
 from headrace.settings.settings import Settings
-from headrace.spark.active import make_active
-from headrace.spark.flows import ThreadedFlows
-from headrace.spark.java_process import jvm_pid
-from headrace.spark.surroundings import Surroundings
+from headrace.spark.execution.flow_threads import ThreadedFlows
+from headrace.spark.jvm.process import jvm_pid
+from headrace.spark.session.active_session import make_active
+from headrace.spark.update.context import Surroundings
 
 _CAUSE = "USER_ACTION"
 _TOTAL_EVERY_BATCHES = 1000

@@ -13,9 +13,9 @@ from pyspark.sql import DataFrame
 
 from headrace.model.location import Location
 from headrace.project.scratch import scratch
-from headrace.spark.ready.callers import called_from
-from headrace.spark.ready.retrying import ScriptQuery
-from headrace.spark.ready.state import Ready, StartedQuery
+from headrace.spark.notebook.call_origin import called_from
+from headrace.spark.notebook.notebook_session import Ready, StartedQuery
+from headrace.spark.notebook.stream_retry import ScriptQuery
 
 MOST_ROWS = 1000
 _WIDEST_CELL = 60

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from headrace.spark.ready.state import Ready
+from headrace.spark.notebook.notebook_session import Ready
 
 _LOOK_EVERY_S = 0.2
 _GRACE_S = 10.0

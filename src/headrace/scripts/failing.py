@@ -11,10 +11,10 @@ from pyspark.errors import PySparkException
 
 from headrace.errors import PipelineError, Problems
 from headrace.model.location import Location
-from headrace.spark.causes import chain
-from headrace.spark.failures import first_line, innermost
-from headrace.spark.ready.retrying import failure_of
-from headrace.spark.ready.state import StartedQuery
+from headrace.spark.errors.spark_errors import first_line, innermost
+from headrace.spark.jvm.causes import chain
+from headrace.spark.notebook.notebook_session import StartedQuery
+from headrace.spark.notebook.stream_retry import failure_of
 
 # What a function of foreachBatch has raised, as it comes back from Java.
 _CALLED_BACK = "Return Message: Traceback"

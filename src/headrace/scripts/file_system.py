@@ -12,8 +12,8 @@ from urllib.parse import unquote
 
 from headrace.errors import PipelineError
 from headrace.settings.dbutils import refuse
-from headrace.spark.ready.places import MOUNTS, Places, default_paths
-from headrace.spark.ready.remarks import Remarks
+from headrace.spark.notebook.notices import Remarks
+from headrace.spark.notebook.path_mapping import MOUNTS, Places, default_paths
 
 _MOUNT = "Say what it stands for: headrace exec --path /mnt/NAME=PLACE, or paths in the settings of a project."
 _INSTEAD: Mapping[str, str] = {

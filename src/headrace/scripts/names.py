@@ -11,7 +11,7 @@ from headrace.errors import PipelineError
 from headrace.scripts.display import Display, display_html
 from headrace.scripts.namespace import Namespace
 from headrace.scripts.surroundings import surroundings_of
-from headrace.spark.ready.state import Ready, served
+from headrace.spark.notebook.notebook_session import Ready, served
 
 displayHTML = display_html  # noqa: N816 - the vendor's name
 

@@ -16,7 +16,7 @@ from headrace.scripts.file_system import FileSystem
 from headrace.scripts.notebook import found_notebook, run_steps
 from headrace.scripts.widgets import Widgets
 from headrace.settings.secrets import Secrets
-from headrace.spark.ready.state import Ready
+from headrace.spark.notebook.notebook_session import Ready
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from headrace.notebooks import Cell, Language
 from headrace.project.loaded import Needs
 from headrace.scripts.display import Display
 from headrace.scripts.source import SUFFIXES, Source, read_source
-from headrace.spark.ready.state import Ready
+from headrace.spark.notebook.notebook_session import Ready
 from headrace.sql.statements import split_statements
 
 

@@ -27,8 +27,8 @@ from headrace.scripts.notebook import run_steps, trees_of
 from headrace.scripts.session import make_ready
 from headrace.scripts.source import Source, read_source
 from headrace.scripts.surroundings import Surroundings, surroundings_of
-from headrace.spark.ready.confs import starting_confs
-from headrace.spark.ready.state import Ready, StartedQuery, let_go, serving
+from headrace.spark.notebook.confs import starting_confs
+from headrace.spark.notebook.notebook_session import Ready, StartedQuery, let_go, serving
 
 _NONE: Mapping[str, str] = MappingProxyType({})
 # Beginnings of the names of threads that Python itself tells to end.

@@ -14,15 +14,15 @@ from pyspark.sql import SparkSession
 
 from headrace.connectors.fetch import jars
 from headrace.scripts.surroundings import Surroundings, surroundings_of
-from headrace.spark import auto_loader
-from headrace.spark.entries import clear
-from headrace.spark.ready.checkpoints import Checkpoints
-from headrace.spark.ready.delta import let_delta_be_imported
-from headrace.spark.ready.names import ReadyNames
-from headrace.spark.ready.places import Places, default_paths
-from headrace.spark.ready.remarks import Remarks
-from headrace.spark.ready.state import Ready, let_go, serve
-from headrace.spark.session import ALWAYS_THERE, open_session
+from headrace.spark.notebook.checkpoints import Checkpoints
+from headrace.spark.notebook.delta_api import let_delta_be_imported
+from headrace.spark.notebook.notebook_session import Ready, let_go, serve
+from headrace.spark.notebook.notices import Remarks
+from headrace.spark.notebook.path_mapping import Places, default_paths
+from headrace.spark.notebook.table_lookup import ReadyNames
+from headrace.spark.readers import auto_loader
+from headrace.spark.session.catalog_entries import clear
+from headrace.spark.startup.open_session import ALWAYS_THERE, open_session
 
 _NONE: Mapping[str, str] = MappingProxyType({})
 

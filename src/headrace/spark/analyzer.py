@@ -26,13 +26,7 @@ from headrace.model.cdc import CompareSnapshots
 from headrace.model.datasets import Dataset, Definitions, Flow
 from headrace.model.names import QualifiedName
 from headrace.model.schema import Schema
-from headrace.spark.catalog import Catalog
-from headrace.spark.cdc.feed import feed_of, snapshot_feed, target_schema
-from headrace.spark.delta_tables import empty_frame, struct_type
-from headrace.spark.failures import definition_problem, first_line, user_location
-from headrace.spark.in_force import with_confs
-from headrace.spark.input_file import check_input_file
-from headrace.spark.plans import (
+from headrace.spark.analysis.plans import (
     Reading,
     fingerprint,
     needs_complete_mode,
@@ -40,10 +34,16 @@ from headrace.spark.plans import (
     read_plan,
     without_places,
 )
-from headrace.spark.queries import call
-from headrace.spark.sinks.known import unknown_format
-from headrace.spark.snapshots import Snapshot, asked
-from headrace.spark.stateful import stateful_operators
+from headrace.spark.analysis.state_operators import stateful_operators
+from headrace.spark.cdc.declaration import feed_of, snapshot_feed, target_schema
+from headrace.spark.delta.tables import empty_frame, struct_type
+from headrace.spark.errors.spark_errors import definition_problem, first_line, user_location
+from headrace.spark.queries.query_calls import call
+from headrace.spark.queries.snapshots import Snapshot, asked
+from headrace.spark.readers.input_file import check_input_file
+from headrace.spark.session.scoped_confs import with_confs
+from headrace.spark.sinks.availability import unknown_format
+from headrace.spark.update.catalog import Catalog
 
 _MISSING = ("TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND", "CATALOG_NOT_FOUND", "REQUIRES_SINGLE_PART_NAMESPACE")
 

@@ -17,7 +17,7 @@ from pyspark.sql.types import DataType, StructType
 from headrace.model.datasets import Dataset, Definitions, Flow, Kind, PythonQuery, SqlQuery
 from headrace.model.names import QualifiedName
 from headrace.model.schema import Schema
-from headrace.spark.delta_tables import empty_frame
+from headrace.spark.delta.tables import empty_frame
 
 Rows = Sequence[Mapping[str, Any]]
 

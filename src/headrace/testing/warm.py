@@ -12,8 +12,8 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from headrace.spark.in_force import settable
-from headrace.spark.session import open_session, session_there
+from headrace.spark.session.scoped_confs import settable
+from headrace.spark.startup.open_session import open_session, session_there
 from headrace.testing.java import FIRST_COMPILER
 
 _SMALL = {

@@ -12,7 +12,7 @@ from deltalake import write_deltalake
 
 from headrace.checkpoints.delta_log import commit_file
 from headrace.graph.resolved import Mode
-from headrace.spark.commit_counter import CommitCounter
+from headrace.spark.tables.commit_counter import CommitCounter
 
 QUERY_ID = "0b6a3a9c"
 

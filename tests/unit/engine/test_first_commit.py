@@ -8,7 +8,7 @@ import pytest
 from deltalake import DeltaTable
 
 from headrace.graph.resolved import Mode
-from headrace.spark.first_commit import make_plain_table
+from headrace.spark.delta.first_commit import make_plain_table
 
 
 @pytest.fixture

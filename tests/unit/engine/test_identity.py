@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headrace.project.resolving import parameters_digest
-from headrace.spark.plans import can_be_listed
+from headrace.spark.analysis.plans import can_be_listed
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from headrace.autoloader.reading.plan import ReadPlan
 from headrace.autoloader.source import Source as Reader
 from headrace.graph.resolved import Source, SourceKind
-from headrace.spark.plans import without_places
+from headrace.spark.analysis.plans import without_places
 
 READER = Reader(
     given={"cloudFiles.format": "json", "note": 'a "quoted" } brace'},

@@ -8,7 +8,7 @@ import pytest
 
 from headrace.errors import PipelineError
 from headrace.settings.storage import StorageLayout
-from headrace.spark.ready.checkpoints import Checkpoints, Identity
+from headrace.spark.notebook.checkpoints import Checkpoints, Identity
 
 LINE = ("script.py", 3)
 

@@ -10,8 +10,8 @@ import pytest
 
 from headrace.errors import PipelineError
 from headrace.scripts.file_system import FileSystem
-from headrace.spark.ready.places import Places, default_paths
-from headrace.spark.ready.remarks import Remarks
+from headrace.spark.notebook.notices import Remarks
+from headrace.spark.notebook.path_mapping import Places, default_paths
 
 
 @pytest.fixture

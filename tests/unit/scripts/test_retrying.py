@@ -7,9 +7,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from headrace.spark.causes import Cause
-from headrace.spark.ready.raised import raised_in
-from headrace.spark.ready.retrying import RetriedQuery
+from headrace.spark.jvm.causes import Cause
+from headrace.spark.notebook.stream_retry import RetriedQuery
+from headrace.spark.notebook.user_exception import raised_in
 
 
 class Played:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headrace.spark.ready.confs import starting_confs
+from headrace.spark.notebook.confs import starting_confs
 
 
 def test_a_session_starts_with_what_spark_reads_at_its_start():

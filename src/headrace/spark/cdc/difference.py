@@ -13,11 +13,11 @@ from pyspark.sql import functions as F
 
 from headrace.cdc.shape import END_AT, START_AT, SYSTEM_END_AT, SYSTEM_START_AT, Shape
 from headrace.model.names import quoted
-from headrace.spark.cdc.batch import key_in
-from headrace.spark.cdc.folding import comparable
-from headrace.spark.cdc.kept import is_small
+from headrace.spark.cdc.batch_cache import is_small
+from headrace.spark.cdc.fold import comparable
 from headrace.spark.cdc.key_range import KeyRange
-from headrace.spark.cdc.merge import SOURCE_ALIAS, Merge, same
+from headrace.spark.cdc.merge_batch import key_in
+from headrace.spark.cdc.merge_plan import SOURCE_ALIAS, Merge, same
 
 INSERT, UPDATE, DELETE = "insert", "update", "delete"
 _TIMES = {START_AT: "begun", END_AT: "ended", SYSTEM_START_AT: "since", SYSTEM_END_AT: "until"}

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from headrace.checkpoints.delta_log import committed_transaction
 from headrace.runtime.seam import Point
 from headrace.sinks.notes import NOTHING, Note
-from headrace.spark.commits import rows_of_transaction, said_with_transaction
+from headrace.spark.delta.commit_counts import rows_of_transaction, said_with_transaction
 from headrace.spark.sinks.sink import Batch, Guard
 
 # In what a commit says beside its rows.

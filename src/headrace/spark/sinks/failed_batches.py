@@ -22,8 +22,8 @@ from headrace.model.failing_rows import MOST_OF_A_WHOLE_BATCH, too_many_batches
 from headrace.runtime.ports import Emit, Failed
 from headrace.runtime.retry import retryable
 from headrace.runtime.seam import Point
+from headrace.spark.deadletter.json_rows import as_json, whole_row
 from headrace.spark.sinks.sink import Batch, Guard, Sink
-from headrace.spark.stored_rows import as_json, whole_row
 
 # What is said of rows that are not taken, and of a batch of which nothing is there then: by a data source of the
 # user's, in a worker, and by a database that has taken back its transaction.

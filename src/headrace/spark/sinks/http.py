@@ -11,8 +11,8 @@ from pyspark.sql import functions as F
 from headrace.model.names import quoted
 from headrace.runtime.seam import Point
 from headrace.sinks.http import HttpSender
+from headrace.spark.deadletter.json_rows import as_json, whole_row
 from headrace.spark.sinks.sink import Batch, Guard
-from headrace.spark.stored_rows import as_json, whole_row
 
 _BODY, _LANE, _WHOLE = "headrace_body", "headrace_lane", "headrace_whole"
 

@@ -25,8 +25,8 @@ from headrace.sinks.database_types import column_types, is_nested
 from headrace.sinks.notes import Note
 from headrace.sinks.refusals import RefusedRow
 from headrace.sources.told import telling
+from headrace.spark.deadletter.json_rows import as_json, whole_row
 from headrace.spark.sinks.sink import Batch, Guard
-from headrace.spark.stored_rows import as_json, whole_row
 
 if TYPE_CHECKING:
     import sqlalchemy as sa

@@ -7,7 +7,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from headrace.events.types import BatchDone
 from headrace.graph.resolved import ResolvedFlow
 from headrace.model.outcome import FlowCounts
-from headrace.spark.surroundings import Surroundings
+from headrace.spark.update.context import Surroundings
 
 # Under which name what is counted stands in the progress.
 OBSERVED, ROWS = "headrace", "rows"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pyspark.sql import DataFrame
 
 from headrace.runtime.seam import Point
-from headrace.spark.active import while_active
+from headrace.spark.session.active_session import while_active
 from headrace.spark.sinks.sink import Batch, Guard
 
 

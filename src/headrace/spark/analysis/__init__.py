@@ -1,0 +1,1 @@
+"""Reads analyzed query plans: inputs, sources, stateful operators, lineage."""

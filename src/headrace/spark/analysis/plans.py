@@ -1,0 +1,323 @@
+"""What the analyzed plan of a query shows: inputs, sources, state, repeatability. Reads plans through py4j."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+
+from headrace.autoloader.source import Source as LoaderSource
+from headrace.cdc.change_feed import FEED_OPTIONS
+from headrace.graph.resolved import PLACES_OF_READER, Input, Source, SourceKind
+from headrace.model.names import QualifiedName
+from headrace.sources import kafka_options
+from headrace.sources.streams import Prepared
+from headrace.spark.analysis.relations import newest_of_table
+from headrace.spark.data_sources import cloud_files, python_sources
+from headrace.spark.jvm.plan_nodes import items, node_kind
+from headrace.spark.session.guards import unguarded
+
+# Operators of the user's Python code; a plan does not show when that code changes.
+_PYTHON_NODES = ("MapInPandas", "MapInArrow", "FlatMapGroupsInPandas", "FlatMapCoGroupsInPandas", "Python", "InArrow")
+# Operators that keep state when they work on a stream; joins do when both sides are streams.
+_STATEFUL_NODES = frozenset(
+    {
+        "Aggregate",
+        "Deduplicate",
+        "DeduplicateWithinWatermark",
+        "Distinct",
+        "Except",
+        "FlatMapGroupsInPandasWithState",
+        "GlobalLimit",
+        "Intersect",
+        "TransformWithStateInPySpark",
+    }
+)
+# An absolute local path with the wildcards that mean the same to Hadoop and to everyone else.
+_LOCAL_PATH = re.compile(r"/(?!/)[^{}\[\]\\]*|file:(?://)?/(?!/)[^{}\[\]\\%?#]*")
+# File formats whose listing alone tells whether something is new.
+_LISTED_FORMATS = frozenset({"csv", "json", "orc", "parquet", "text"})
+# Options that make Spark list something else than all files below the paths.
+_LISTING_OPTIONS = frozenset({"pathglobfilter", "modifiedafter", "modifiedbefore", "latestfirst"})
+
+# Options by which a stream goes on over commits that removed or changed rows of the table it reads.
+_PASSING_CHANGES = frozenset({"skipchangecommits", "ignorechanges", "ignoredeletes", *FEED_OPTIONS})
+
+# UUIDs, such as that of an EventTimeWatermark, and what Java calls an object that has no text.
+_RANDOM_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|\borg\.apache\.[\w.$]+@[0-9a-f]+")
+
+# How a reader of Auto Loader begins as text.
+_READER = '{"given": '
+
+# Definitions of a WITH clause and what refers to them; Spark counts them through the process.
+_WITH_CLAUSE = re.compile(r"\b(CTERelation(?:Def|Ref)) (\d+)")
+
+
+@dataclass
+class Reading:
+    """What a walk over a plan has found."""
+
+    inputs: dict[QualifiedName, bool] = field(default_factory=dict)
+    sources: list[Source] = field(default_factory=list)
+    external: list[str] = field(default_factory=list)
+    tables: list[str] = field(default_factory=list)
+    keeps_state: bool = False
+    rows_in_code: list[str] = field(default_factory=list)
+    unrepeatable: str | None = None
+    python: bool = False
+
+    @property
+    def as_inputs(self) -> tuple[Input, ...]:
+        """The datasets that are read, in the order of the plan."""
+        return tuple(Input(name, streaming) for name, streaming in self.inputs.items())
+
+
+def read_plan(frame: DataFrame, name_behind: Callable[[str], QualifiedName | None]) -> Reading:
+    """Walk the analyzed plan, subqueries included."""
+    found = Reading()
+    plan = analyzed(frame)
+    _walk(plan, found, name_behind)
+    patterns: Any = frame.sparkSession._jvm  # noqa: SLF001 - tree patterns have no public form
+    tree_pattern = patterns.org.apache.spark.sql.catalyst.trees.TreePattern
+    if plan.containsPattern(tree_pattern.CURRENT_LIKE()):
+        found.unrepeatable = "it uses the current time, date or user"
+    elif not plan.deterministic():
+        found.unrepeatable = "it is not deterministic"
+    found.python = found.python or bool(plan.containsPattern(tree_pattern.PYTHON_UDF()))
+    return found
+
+
+def analyzed(frame: DataFrame) -> Any:
+    """The analyzed logical plan, a Java object."""
+    return frame._jdf.queryExecution().analyzed()  # noqa: SLF001 - plans have no public form in Python
+
+
+def needs_complete_mode(frame: DataFrame) -> bool:
+    """True when a streaming result cannot be appended but can be replaced as a whole in each batch.
+
+    Raises:
+        AnalysisException: it can be neither; the error is that of append mode.
+
+    Source: Spark's own check before a query starts, ``UnsupportedOperationChecker.checkForStreaming``.
+    """
+    jvm: Any = frame.sparkSession._jvm  # noqa: SLF001 - the check has no public form
+    checker = jvm.org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker
+    modes = jvm.org.apache.spark.sql.streaming.OutputMode
+    plan = analyzed(frame)
+    try:
+        checker.checkForStreaming(plan, modes.Append())
+    except AnalysisException as in_append:
+        try:
+            checker.checkForStreaming(plan, modes.Complete())
+        except AnalysisException:
+            raise in_append from None
+        return True
+    return False
+
+
+def plan_identity(frame: DataFrame, stubs: str) -> str:
+    """The text of a query's plan: equal for equal plans in any process.
+
+    Args:
+        frame: the query's result.
+        stubs: the folder of the empty stand-ins, which is another one in each process.
+    """
+    plan = tree_text(analyzed(frame).canonicalized(), frame.sparkSession).replace(stubs, "")
+    # Names of tables are not part of a canonical plan, and ids of watermarks are made at random.
+    return _counted_anew(_RANDOM_ID.sub("", plan))
+
+
+def without_places(plan: str) -> str:
+    """The text of a plan without what its readers of files say of the machine and of the storage.
+
+    So a project is the same on a machine with more cores, or in another folder.
+    """
+    parts, position = [], 0
+    while (begin := plan.find(_READER, position)) >= 0:
+        parts.append(plan[position:begin])
+        try:
+            reader, position = json.JSONDecoder().raw_decode(plan, begin)
+            kept = {key: value for key, value in reader.items() if key not in PLACES_OF_READER}
+            parts.append(json.dumps(kept, sort_keys=True))
+        except ValueError:
+            # A text of the user's that begins in the same way.
+            position = begin + len(_READER)
+            parts.append(_READER)
+    return "".join((*parts, plan[position:]))
+
+
+def fingerprint(plan: str, reading: Reading, *extra: str) -> str:
+    """Identifies a query: equal for equal plans, different when the plan or *extra* differ.
+
+    Args:
+        plan: its text.
+        reading: what the plan has shown.
+        extra: what else the result depends on.
+    """
+    digest = hashlib.sha256(plan.encode())
+    names = [f"{name} {streaming}" for name, streaming in reading.inputs.items()]
+    for text in (*names, *reading.rows_in_code, *extra):
+        digest.update(b"\x00" + text.encode())
+    return digest.hexdigest()[:32]
+
+
+def _counted_anew(plan: str) -> str:
+    """The text of a plan with numbers of WITH clauses that are the same in any process."""
+    numbers: dict[str, int] = {}
+    return _WITH_CLAUSE.sub(lambda found: f"{found[1]} {numbers.setdefault(found[2], len(numbers))}", plan)
+
+
+def tree_text(plan: Any, session: SparkSession) -> str:
+    """All nodes with all their fields; the default form leaves out fields beyond the 25th."""
+    key = "spark.sql.debug.maxToStringFields"
+    before = session.conf.get(key)
+    with unguarded():
+        session.conf.set(key, "100000")
+        try:
+            return str(plan.treeString())
+        finally:
+            session.conf.set(key, before or "25")
+
+
+def _walk(node: Any, found: Reading, name_behind: Callable[[str], QualifiedName | None]) -> None:
+    kind = node_kind(node)
+    if kind == "SubqueryAlias" and _read_dataset(node, found, name_behind):
+        return
+    if kind in _STATEFUL_NODES and node.isStreaming():
+        found.keeps_state = True
+    if kind == "Join" and node.left().isStreaming() and node.right().isStreaming():
+        found.keeps_state = True
+    found.python = found.python or any(word in kind for word in _PYTHON_NODES)
+    children = list(items(node.children()))
+    if not children:
+        _leaf(kind, node, found)
+    for child in children:
+        _walk(child, found, name_behind)
+    for subquery in items(node.subqueries()):
+        _walk(subquery, found, name_behind)
+
+
+def _read_dataset(node: Any, found: Reading, name_behind: Callable[[str], QualifiedName | None]) -> bool:
+    """Take note of a dataset of the pipeline under an alias; False when the alias is something else."""
+    child = node.child()
+    child_kind = node_kind(child)
+    if child_kind not in ("LogicalRelation", "StreamingRelation", "View", "DataSourceV2Relation"):
+        return False
+    name = name_behind(str(node.identifier().toString()))
+    if name is None:
+        return False
+    streaming = bool(node.isStreaming())
+    found.inputs[name] = found.inputs.get(name, False) or streaming
+    if child_kind == "View":
+        # What the view reads is its own business, but its sources, state and code are this flow's.
+        inner = Reading()
+        _walk(child, inner, name_behind)
+        found.sources += inner.sources
+        found.external += inner.external
+        found.tables += inner.tables
+        found.keeps_state = found.keeps_state or inner.keeps_state
+        found.rows_in_code += inner.rows_in_code
+        found.python = found.python or inner.python
+        found.unrepeatable = found.unrepeatable or inner.unrepeatable
+    elif streaming:
+        asked = _switched_on(child)
+        passes, feed = bool(asked & _PASSING_CHANGES), bool(asked & set(FEED_OPTIONS))
+        found.sources.append(Source(SourceKind.DATASET, str(name), passes, feed))
+    return True
+
+
+def _switched_on(node: Any) -> set[str]:
+    """The options of a stream that say "true", in lower case."""
+    options = _options(node.dataSource().options()) if node_kind(node) == "StreamingRelation" else {}
+    return {option for option, value in options.items() if value.lower() == "true"}
+
+
+def _leaf(kind: str, node: Any, found: Reading) -> None:
+    if kind == "StreamingRelation":
+        source = _stream_source(node.dataSource())
+        found.sources.append(source)
+        found.external.append(_external_text(source))
+    elif kind == "StreamingRelationV2" and str(node.sourceName()) == cloud_files.NAME:
+        source = _auto_loader(str(node.extraOptions().get(cloud_files.SOURCE_OPTION)))
+        found.sources.append(source)
+        found.external.append(_external_text(source))
+    elif kind == "StreamingRelationV2" and str(node.sourceName()) == "kafka":
+        entries = node.extraOptions().asCaseSensitiveMap()
+        options = {str(key): str(entries[key]) for key in entries}
+        text = kafka_options.topics_text(options)
+        inert = kafka_options.without_effect(options)
+        found.sources.append(Source(SourceKind.OTHER, text, without_effect=inert))
+        found.external.append(text)
+    elif kind == "StreamingRelationV2" and str(node.sourceName()).startswith(python_sources.PREFIX):
+        prepared = Prepared.from_json(str(node.extraOptions().get(python_sources.SOURCE_OPTION)))
+        found.sources.append(Source(SourceKind.OTHER, prepared.description, without_effect=prepared.without_effect))
+        found.external.append(prepared.description)
+    elif kind == "StreamingRelationV2" and str(node.sourceName()) == "socket":
+        options = node.extraOptions()
+        text = f"socket {options.get('host')}:{options.get('port')}"
+        found.sources.append(Source(SourceKind.OTHER, text, forgets=True))
+        found.external.append(text)
+    elif kind.startswith("StreamingRelation") or kind == "StreamingDataSourceV2Relation":
+        text = str(node.simpleString(5)).split("[")[0].strip()
+        found.sources.append(Source(SourceKind.OTHER, text))
+        found.external.append(text)
+    elif kind == "LocalRelation":
+        # The rows are not in the plan's text; Spark's hash of them is the same in every process.
+        found.rows_in_code.append(str(node.data().hashCode()))
+    elif kind == "LogicalRDD":
+        found.unrepeatable = "it is built from rows of the program"
+    elif kind in ("LogicalRelation", "DataSourceV2Relation"):
+        _read_at_once(node, found)
+
+
+def _read_at_once(node: Any, found: Reading) -> None:
+    """Take note of what is read as a batch and is none of the pipeline's; only a Delta table tells what is new."""
+    path = newest_of_table(node)
+    if path is None:
+        found.external.append(str(node.simpleString(3)).split("[")[0].strip())
+        found.unrepeatable = "it reads something outside of the pipeline"
+    else:
+        found.external.append(path)
+        found.tables.append(path)
+
+
+def _stream_source(data_source: Any) -> Source:
+    options = _options(data_source.options())
+    kind = str(data_source.className()).lower()
+    paths = [*items(data_source.paths())] or ([options["path"]] if "path" in options else [])
+    listed = bool(paths) and all(can_be_listed(str(path)) for path in paths)
+    if kind in _LISTED_FORMATS and listed and not _LISTING_OPTIONS & set(options):
+        recursive = options.get("recursivefilelookup", "false").lower() == "true"
+        return Source(SourceKind.FILES, json.dumps({"paths": [str(path) for path in paths], "recursive": recursive}))
+    return Source(SourceKind.OTHER, f"{kind} {' '.join(map(str, paths))}".strip())
+
+
+def _auto_loader(text: str) -> Source:
+    # How many tasks read a batch is this machine's affair, and no part of what is read.
+    return Source(SourceKind.AUTO_LOADER, replace(LoaderSource.from_json(text), tasks=1).to_json())
+
+
+def can_be_listed(path: str) -> bool:
+    """True for a path, or pattern, whose files Python finds as Spark does: local, absolute, with ``*`` and ``?``."""
+    return _LOCAL_PATH.fullmatch(path) is not None
+
+
+def _external_text(source: Source) -> str:
+    if source.kind is SourceKind.AUTO_LOADER:
+        return LoaderSource.from_json(source.detail).path
+    return ", ".join(json.loads(source.detail)["paths"]) if source.kind is SourceKind.FILES else source.detail
+
+
+def _options(scala_map: Any) -> dict[str, str]:
+    found = {}
+    entries = scala_map.iterator()
+    while entries.hasNext():
+        entry = entries.next()
+        found[str(entry._1()).lower()] = str(entry._2())  # noqa: SLF001 - a Scala pair
+    return found

@@ -1,0 +1,270 @@
+"""What a declaration means for the columns that its source has."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    ArrayType,
+    CalendarIntervalType,
+    DataType,
+    MapType,
+    StructField,
+    StructType,
+    VariantType,
+)
+
+from headrace.cdc.change_feed import COMMIT_TIMESTAMP, COMMIT_VERSION, is_change_feed, without_feed_columns
+from headrace.cdc.envelope import ENVELOPE, FIELDS
+from headrace.cdc.feed import Feed
+from headrace.cdc.shape import ALL_TIMES, ScdType, Shape
+from headrace.errors import PipelineError
+from headrace.model.cdc import ApplyChanges, Columns
+from headrace.model.datasets import Flow
+from headrace.model.names import quoted
+from headrace.model.schema import Schema
+from headrace.spark.analysis.lineage import chance_in, depends_on_its_row
+from headrace.spark.cdc.change_events import changes_of, expression, ordering
+from headrace.spark.delta.tables import data_type
+from headrace.spark.errors.spark_errors import first_line
+
+
+def feed_of(flow: Flow, source: DataFrame, table: Schema | None = None) -> Feed:
+    """How the events of a source become rows.
+
+    Args:
+        flow: declares it.
+        source: the rows of its source, or an empty frame with the same columns.
+        table: the columns of the target, if it is there and keeps its rows; what the source has no longer is NULL in
+            its events.
+
+    Raises:
+        PipelineError: CDC.BAD_ARGUMENT for columns that the source lacks, and expressions that do not fit it.
+    """
+    changes = changes_of(flow)
+    names = tuple(source.columns)
+    of_commits, of_envelopes = is_change_feed(names), _is_opened(source)
+    keys = _keys(flow, changes.keys, source)
+    columns = _chosen(flow, "column_list", changes.columns, names)
+    if changes.columns.all_but:
+        columns = without_feed_columns(columns) if of_commits else columns
+        columns = tuple(column for column in columns if column != ENVELOPE or not of_envelopes)
+    gone = _gone(table, columns)
+    source = source.withColumns({n: F.lit(None).cast(data_type(t)) for n, t in _beside(gone, names).items()})
+    if set(keys) - set(columns):
+        raise _bad(flow, "keys", f"{_listed(set(keys) - set(columns))} must be columns of the target")
+    sequence = _typed(flow, "sequence_by", changes.sequence_by, source)
+    system = _typed(flow, "system_sequence_by", changes.system_sequence_by, source) if changes.bitemporal else None
+    for argument, field in (("sequence_by", sequence), ("system_sequence_by", system)):
+        if field is not None and (isinstance(field.dataType, ArrayType) or _has_no_order(field.dataType)):
+            raise _bad(flow, argument, f"{field.dataType.simpleString()} has no order that events could have")
+    for argument, condition in (("apply_as_deletes", changes.deletes), ("apply_as_truncates", changes.truncates)):
+        if condition is not None:
+            found = _typed(flow, argument, condition, source).dataType.simpleString()
+            if found != "boolean":
+                raise _bad(flow, argument, f"it is of type {found}, and must be a condition")
+    if changes.sets is not None:
+        found = _typed(flow, "columns_to_update", changes.sets, source).dataType.simpleString()
+        if found != "array<string>":
+            raise _bad(flow, "columns_to_update", f"it is of type {found}, and must be array<string>")
+    by_commit = of_commits and _by_commit(flow, source)
+    order = ordering(changes, by_commit=by_commit)
+    shape = Shape(
+        keys=keys,
+        columns=(*columns, *gone),
+        scd_type=_scd_type(changes),
+        bitemporal=changes.bitemporal,
+        tracked=_chosen(flow, "track_history_column_list", changes.tracked, (*columns, *gone)),
+        null_keeps=frozenset(_chosen(flow, "ignore_null_updates", changes.null_keeps, (*columns, *gone)))
+        - frozenset(keys),
+        partial=changes.sets is not None,
+        # Delta may give what a commit removes and what it adds to two batches.
+        upserts_win=of_commits,
+    )
+    _check_added(flow, shape)
+    told, in_merge = _told(order, source.select(*map(quoted, columns))) if shape.whole_rows else (False, False)
+    (spelled,) = source.select(order).schema.fields
+    return Feed(
+        shape=shape,
+        sequence=spelled.name,
+        sequence_type=spelled.dataType.json(),
+        source_json=source.schema.json(),
+        told_by_rows=told,
+        told_in_merge=in_merge,
+        of_commits=of_commits,
+        of_envelopes=of_envelopes,
+        gone=gone,
+        null_keeps=changes.null_keeps,
+        tracked=changes.tracked,
+        by_commit=by_commit,
+        ordered_by=_chance(changes, source),
+        system=_spelled(changes.system_sequence_by, source) if system is not None else None,
+        system_type=system.dataType.json() if system is not None else None,
+    )
+
+
+def snapshot_feed(flow: Flow, snapshot: DataFrame, version_type: str) -> Feed:
+    """How the rows of snapshots become rows.
+
+    Args:
+        flow: declares it.
+        snapshot: one, or an empty frame with the same columns.
+        version_type: Spark's JSON of the type that snapshots are ordered by.
+
+    Raises:
+        PipelineError: CDC.BAD_ARGUMENT for columns that the snapshot lacks.
+    """
+    compares = flow.snapshots
+    assert compares is not None  # noqa: S101 - asked of flows that compare snapshots only
+    columns = tuple(snapshot.columns)
+    shape = Shape(
+        keys=_keys(flow, compares.keys, snapshot),
+        columns=columns,
+        scd_type=ScdType(compares.scd_type),
+        tracked=_chosen(flow, "track_history_column_list", compares.tracked, columns),
+    )
+    _check_added(flow, shape)
+    return Feed(
+        shape=shape,
+        sequence="the versions of snapshots",
+        sequence_type=version_type,
+        source_json=snapshot.schema.json(),
+        told_by_rows=False,
+        told_in_merge=False,
+    )
+
+
+def target_schema(feed: Feed) -> Schema:
+    """The columns that the target has by what its source brings."""
+    source = StructType.fromJson(json.loads(feed.source_json))
+    fields = [source[name] for name in feed.shape.columns if name not in feed.gone]
+    kinds = [feed.sequence_type, feed.sequence_type, feed.system_type, feed.system_type]
+    for name, kind in zip(feed.shape.times, kinds, strict=False):
+        found = data_type(kind or "")
+        fields.append(StructField(name, found))
+    return Schema.from_json(StructType(fields).json()).nullable
+
+
+def _is_opened(source: DataFrame) -> bool:
+    """True for the columns that ``headrace.pipelines.debezium`` gives, whatever else is among them."""
+    beside = source.schema[ENVELOPE].dataType if ENVELOPE in source.columns else None
+    return isinstance(beside, StructType) and set(FIELDS) <= set(beside.names)
+
+
+def _by_commit(flow: Flow, source: DataFrame) -> bool:
+    """Whether commits have to order the rows of a change feed that sequence_by leaves with one sequence.
+
+    The delete of a row has the sequence of the row, and so has an update that does not change it.
+    """
+    changes = changes_of(flow)
+    names = [name for name in source.columns if name.casefold() not in (COMMIT_VERSION, COMMIT_TIMESTAMP)]
+    if not _told(expression(changes.sequence_by), source.select(*map(quoted, names)))[0]:
+        return False
+    if _scd_type(changes) is ScdType.TWO:
+        own = _spelled(changes.sequence_by, source)
+        ways = f'sequence_by="{COMMIT_VERSION}", or sequence_by="struct({own}, {COMMIT_VERSION})"'
+        reason = f"in a change feed a delete has the {own} of the row that it takes away, whose version would be empty"
+        raise _bad(flow, "sequence_by", f"{reason}; write {ways}")
+    return True
+
+
+def _gone(table: Schema | None, columns: tuple[str, ...]) -> dict[str, str]:
+    """The columns of a table that are not among those which events set, with their types."""
+    known = {name.casefold() for name in (*columns, *ALL_TIMES)}
+    return {c.name: c.json_type for c in (table.columns if table is not None else ()) if c.name.casefold() not in known}
+
+
+def _beside(gone: Mapping[str, str], names: tuple[str, ...]) -> dict[str, str]:
+    """Those that the source does not have at all; others are there, and the flow leaves them out."""
+    known = {name.casefold() for name in names}
+    return {name: kind for name, kind in gone.items() if name.casefold() not in known}
+
+
+def _scd_type(changes: ApplyChanges) -> ScdType:
+    return ScdType.TWO if changes.bitemporal else ScdType(changes.scd_type)
+
+
+def _check_added(flow: Flow, shape: Shape) -> None:
+    """Refuse columns under the names of those that a table of versions has beside its own."""
+    if {name.casefold() for name in shape.times} & {column.casefold() for column in shape.columns}:
+        reason = "the table gets columns of these names by itself; take them out, or rename them in a view"
+        raise _bad(flow, "column_list", f"{_listed(shape.times)}: {reason}")
+
+
+def _keys(flow: Flow, given: tuple[Any, ...], source: DataFrame) -> tuple[str, ...]:
+    """The columns that tell rows apart."""
+    keys = tuple(_key(flow, key, source) for key in given)
+    if len(set(keys)) < len(keys):
+        raise _bad(flow, "keys", f"{_listed(keys)} names a column twice")
+    for key in keys:
+        if _has_no_order(source.schema[key].dataType):
+            raise _bad(flow, "keys", f'"{key}" is {source.schema[key].simpleString()}, whose values cannot be compared')
+    return keys
+
+
+def _has_no_order(kind: DataType) -> bool:
+    """Whether Spark can neither order values of a type nor tell whether they are equal."""
+    if isinstance(kind, StructType):
+        return any(_has_no_order(field.dataType) for field in kind.fields)
+    inner = kind.elementType if isinstance(kind, ArrayType) else kind
+    return isinstance(inner, (MapType, VariantType, CalendarIntervalType)) or (
+        inner is not kind and _has_no_order(inner)
+    )
+
+
+def _key(flow: Flow, key: Any, source: DataFrame) -> str:
+    column = F.col(quoted(key)) if isinstance(key, str) else key
+    try:
+        (name,) = source.select(column).columns
+    except PySparkException as error:
+        raise _bad(flow, "keys", first_line(str(error))) from error
+    known = next((column for column in source.columns if column.casefold() == name.casefold()), None)
+    if known is None:
+        raise _bad(flow, "keys", f"{name} is no column of the source")
+    return known
+
+
+def _chosen(flow: Flow, argument: str, columns: Columns, names: tuple[str, ...]) -> tuple[str, ...]:
+    unknown = columns.unknown(names)
+    if unknown:
+        raise _bad(flow, argument, f"{_listed(unknown)} is not among {_listed(names)}")
+    return columns.chosen(names)
+
+
+def _typed(flow: Flow, argument: str, value: Any, source: DataFrame) -> StructField:
+    try:
+        return source.select(expression(value).alias("x")).schema["x"]
+    except PySparkException as error:
+        raise _bad(flow, argument, first_line(str(error))) from error
+
+
+def _spelled(value: Any, source: DataFrame) -> str:
+    """An expression as Spark spells it, the same for a text and a column that mean the same."""
+    return source.select(expression(value)).columns[0]
+
+
+def _chance(changes: ApplyChanges, source: DataFrame) -> str | None:
+    """What the place of an event depends on beside the event; None for nothing."""
+    orders = [order for order in (changes.sequence_by, changes.system_sequence_by) if order is not None]
+    return next(filter(None, (chance_in(source.select(expression(order))) for order in orders)), None)
+
+
+def _told(value: Column, rows: DataFrame) -> tuple[bool, bool]:
+    """Whether an expression can be computed from rows, always with the same value, and whether a MERGE can do so."""
+    try:
+        return depends_on_its_row(rows.select(value))
+    except PySparkException:
+        return False, False
+
+
+def _bad(flow: Flow, argument: str, reason: str) -> PipelineError:
+    return PipelineError("CDC.BAD_ARGUMENT", location=flow.location, flow=flow.name, argument=argument, reason=reason)
+
+
+def _listed(names: Any) -> str:
+    return ", ".join(f'"{name}"' for name in names)

@@ -1,0 +1,1 @@
+"""Python data sources that Spark's workers load; few imports, because each query loads them."""

@@ -1,0 +1,136 @@
+"""Row counts taken from Delta's commits: for streams that Spark writes itself, and after a crash (D3)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+from headrace.cdc.feed import MergePath
+from headrace.cdc.merged import WritePath, merged_of
+from headrace.checkpoints.delta_log import commit_actions, literal, newest_version, open_table, queried
+from headrace.model.outcome import ChangeCounts
+from headrace.spark.delta.rescued_rows import rows_with
+
+
+@dataclass(frozen=True)
+class StreamCommit:
+    """A batch that a native stream committed."""
+
+    version: int
+    batch_id: int
+    rows: int
+    rescued: int | None = None
+
+
+def stream_commits(
+    path: str, query_id: str, first: int, last: int, rescued_column: str | None = None
+) -> Iterator[StreamCommit]:
+    """The batches of one query among the commits from version *first* to *last*, in order."""
+    for version in range(first, last + 1):
+        actions = commit_actions(path, version)
+        info = _commit_info(actions)
+        parameters = info.get("operationParameters", {})
+        if parameters.get("queryId") == query_id:
+            rescued = rows_with(rescued_column, actions or ())
+            yield StreamCommit(version, int(parameters["epochId"]), _output_rows(info), rescued)
+
+
+def rows_of_transaction(path: str, app_id: str, txn_version: int) -> int | None:
+    """How many rows the commit with this transaction id wrote, or None when the log no longer has it."""
+    actions = actions_of_transaction(path, app_id, txn_version)
+    return None if actions is None else _output_rows(_commit_info(actions))
+
+
+def actions_of_transaction(path: str, app_id: str, txn_version: int) -> list[dict[str, Any]] | None:
+    """What the commit with this transaction id did, or None when the log no longer has it."""
+    found = _commit_of(path, app_id, txn_version)
+    return None if found is None else found[1]
+
+
+def said_with_transaction(path: str, app_id: str, txn_version: int) -> dict[str, Any]:
+    """What the writer has added to the commit with this transaction id; empty where that is no object of JSON."""
+    text = _commit_info(actions_of_transaction(path, app_id, txn_version)).get("userMetadata") or "{}"
+    with suppress(ValueError):
+        said = json.loads(text)
+        return said if isinstance(said, dict) else {}
+    return {}
+
+
+def version_of_transaction(path: str, app_id: str, txn_version: int) -> int | None:
+    """The version of the table that the commit with this transaction id has made, or None as above."""
+    found = _commit_of(path, app_id, txn_version)
+    return None if found is None else found[0]
+
+
+def _commit_of(path: str, app_id: str, txn_version: int) -> tuple[int, list[dict[str, Any]]] | None:
+    for version in range(newest_version(path), -1, -1):
+        actions = commit_actions(path, version)
+        if actions is None:
+            return None
+        if any(_is_transaction(action, app_id, txn_version) for action in actions):
+            return version, actions
+    return None
+
+
+@dataclass(frozen=True)
+class MergedRows:
+    """What a commit that calls itself a MERGE has done.
+
+    Attributes:
+        upserted: how many rows of its table were added or given new values.
+        deleted: how many were taken out.
+        path: the way that it took; None for one that does not say so.
+        written: how it was written; None for one that does not say so.
+        changes: what became of its events; None for one that had none.
+    """
+
+    upserted: int
+    deleted: int
+    path: MergePath | None
+    written: WritePath | None
+    changes: ChangeCounts | None
+
+
+def merged_rows(path: str, app_id: str, txn_version: int) -> MergedRows | None:
+    """What the commit with this transaction id has changed, or None when the log no longer has it.
+
+    Source: the metrics of ``MergeIntoCommand`` in the commit's ``operationMetrics``.
+    """
+    info = _commit_info(actions_of_transaction(path, app_id, txn_version))
+    metrics = info.get("operationMetrics", {})
+    if "numTargetRowsInserted" not in metrics:
+        return None
+    names = ("numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRowsDeleted")
+    inserted, updated, deleted = (int(metrics.get(name, 0)) for name in names)
+    merged = merged_of(info.get("userMetadata"))
+    if merged is None:
+        return MergedRows(inserted + updated, deleted, None, None, None)
+    versions = inserted if merged.versions else None
+    changes = None if merged.counts is None else replace(merged.counts, new_versions=versions)
+    return MergedRows(inserted + updated, deleted, merged.path, merged.written, changes)
+
+
+def quarantined_rows(path: str, flow: str, epoch: int, batch_id: int) -> int:
+    """How many rows of a batch lie in a quarantine table."""
+    table = open_table(path)
+    if table is None:
+        return 0
+    mine = f"flow = {literal(flow)} AND epoch = {int(epoch)} AND batch_id = {int(batch_id)}"
+    (found,) = queried(table, f"SELECT count(*) AS n FROM q WHERE {mine}")  # noqa: S608 - numbers and a quoted text
+    return int(found["n"])
+
+
+def _is_transaction(action: dict[str, Any], app_id: str, txn_version: int) -> bool:
+    txn = action.get("txn", {})
+    return bool(txn.get("appId") == app_id and txn.get("version") == txn_version)
+
+
+def _commit_info(actions: list[dict[str, Any]] | None) -> dict[str, Any]:
+    return next((dict(action["commitInfo"]) for action in actions or () if "commitInfo" in action), {})
+
+
+def _output_rows(info: dict[str, Any]) -> int:
+    return int(info.get("operationMetrics", {}).get("numOutputRows", 0))

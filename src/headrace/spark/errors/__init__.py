@@ -1,0 +1,1 @@
+"""Turns exceptions of Spark, Delta and Kafka into Headrace's error conditions."""

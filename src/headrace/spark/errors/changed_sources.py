@@ -1,0 +1,103 @@
+"""What is said when a Delta table that a stream reads was changed, in the place of Delta's own words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from headrace.checkpoints.changed_inputs import SchemaChange, operation_of, schema_change
+from headrace.checkpoints.offsets import local_path, read_progress
+from headrace.errors import PipelineError
+from headrace.graph.resolved import ResolvedFlow, Source, SourceKind
+from headrace.model.datasets import Flow
+from headrace.model.location import Location
+from headrace.runtime.ports import Failed
+from headrace.spark.update.context import Surroundings
+
+# What Delta says of commits that remove rows, or put others in their place.
+CHANGES = frozenset({"DELTA_SOURCE_IGNORE_DELETE", "DELTA_SOURCE_TABLE_IGNORE_CHANGES"})
+# What it says of columns that are others now.
+_SCHEMA_CHANGES = frozenset(
+    {
+        "DELTA_SCHEMA_CHANGED",
+        "DELTA_SCHEMA_CHANGED_WITH_STARTING_OPTIONS",
+        "DELTA_SCHEMA_CHANGED_WITH_VERSION",
+        "DELTA_STREAMING_CANNOT_CONTINUE_PROCESSING_POST_SCHEMA_EVOLUTION",
+        "DELTA_STREAMING_INCOMPATIBLE_SCHEMA_CHANGE",
+        "DELTA_STREAMING_INCOMPATIBLE_SCHEMA_CHANGE_USE_SCHEMA_LOG",
+        "DELTA_STREAMING_SCHEMA_MISMATCH_ON_RESTART",
+    }
+)
+# Of delta-error-classes.json: DELTA_SOURCE_IGNORE_DELETE and DELTA_SOURCE_TABLE_IGNORE_CHANGES.
+_VERSION = re.compile(r"\bat version (\d+)\. This is currently not supported")
+_PATH = re.compile(r"The source table can be found at path (.+?)\.?(?:\s*SQLSTATE.*)?$", re.DOTALL)
+_DELTA = re.compile(r"delta (\S.*)")
+
+
+def changed_input(
+    flow: Flow, message: str, place: Location | None, named: Callable[[str], str]
+) -> PipelineError | None:
+    """The problem behind one of ``CHANGES``: table, version and operation; None when Delta says it in other words."""
+    version, path = _VERSION.search(message), _PATH.search(message.strip())
+    if version is None or path is None:
+        return None
+    table = local_path(path.group(1)).rstrip("/")
+    return PipelineError(
+        "FLOW.INPUT_CHANGED",
+        location=place,
+        flow=flow.name,
+        name=flow.target,
+        table=named(table),
+        version=version.group(1),
+        operation=operation_of(table, int(version.group(1))),
+    )
+
+
+def with_schema_change(report: Failed, flow: ResolvedFlow, around: Surroundings) -> Failed:
+    """The report with the commit that has changed the columns of a table, where that is why the flow has failed."""
+    if report.condition not in _SCHEMA_CHANGES:
+        return report
+    found = _schema_change(flow, around)
+    if found is None:
+        return report
+    error = PipelineError(
+        "FLOW.INPUT_SCHEMA_CHANGED",
+        location=report.error.location,
+        flow=flow.name,
+        name=flow.target,
+        table=name_of(found.path, around),
+        version=found.version,
+        operation=found.operation,
+        condition=report.condition,
+    )
+    return replace(report, error=error)
+
+
+def name_of(path: str, around: Surroundings) -> str:
+    """The dataset whose table lies at a path, or the path."""
+    return next((str(d.name) for d in around.graph.datasets if d.path == path), path)
+
+
+def _schema_change(flow: ResolvedFlow, around: Surroundings) -> SchemaChange | None:
+    """The first change of columns behind what the flow has read, in the first of its tables that has one."""
+    progress = read_progress(around.state.checkpoint(flow, around.state.progress_of(flow).epoch))
+    sources = flow.analysis.sources
+    offsets: tuple[Any, ...] = () if progress is None else progress.offsets
+    for number, source in enumerate(sources):
+        path = _path_of(source, around)
+        offset = offsets[number] if number < len(offsets) else None
+        read = int(offset.get("reservoirVersion", 0)) if isinstance(offset, dict) else 0
+        # A commit whose rows are read may be the last before the change.
+        found = schema_change(path, max(read, 1)) if path else None
+        if found is not None:
+            return found
+    return None
+
+
+def _path_of(source: Source, around: Surroundings) -> str | None:
+    if source.kind is SourceKind.DATASET:
+        return around.table_path(around.naming.canonical(source.detail))
+    match = _DELTA.fullmatch(source.detail)
+    return local_path(match.group(1)).rstrip("/") if match else None

@@ -1,0 +1,174 @@
+"""One attempt of one flow, from its preparation to what is reported of its end; runs in a thread of its own."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from headrace.errors import PipelineError
+from headrace.graph.resolved import Mode
+from headrace.model.names import QualifiedName
+from headrace.model.triggers import TriggerKind
+from headrace.plan.steps import FlowStep, TableStep
+from headrace.runtime.ports import Canceled, Completed, Current, Failed, Idle, NothingNew, Report, Started
+from headrace.runtime.retry import retryable
+from headrace.spark.errors.changed_sources import name_of, with_schema_change
+from headrace.spark.errors.spark_errors import failed, whole_text
+from headrace.spark.execution.flow_execution import Execution
+from headrace.spark.expectations.freshness import Staleness
+from headrace.spark.jvm.callback_connections import close_idle_connections
+from headrace.spark.preparation.prepare import Preparation
+from headrace.spark.update.context import Surroundings
+
+# However short its interval is, a view that has nothing to compute does not keep a core busy with looking.
+_LOOK_AT_INPUTS_EVERY_S = 0.5
+_LONGEST_TRACES_BYTES = 16 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Signals:
+    """What an attempt heeds: *stop* is set once the update is to end, *room* limits how many views work at a time.
+
+    ``patience_s`` says how long a running batch may still take, None while nobody asked for a stop.
+    """
+
+    stop: threading.Event
+    room: threading.Semaphore
+    patience_s: Callable[[], float | None]
+
+
+class Attempt:
+    """One try of a step.
+
+    Args:
+        around: what the flows of the update share.
+        preparation: prepares tables and inputs.
+        step: what to do.
+        table: what happens to the target first.
+        attempt: the how manieth it is, from 1.
+        report: gets every report, from this thread.
+        tidy: gets a table that many batches were written to.
+        signals: when to end early.
+    """
+
+    def __init__(
+        self,
+        around: Surroundings,
+        preparation: Preparation,
+        step: FlowStep,
+        table: TableStep | None,
+        attempt: int,
+        *,
+        report: Callable[[Report], None],
+        tidy: Callable[[QualifiedName], None],
+        signals: Signals,
+    ) -> None:
+        self._around = around
+        self._preparation = preparation
+        self._step = step
+        self._flow = step.flow
+        self._table = table
+        self._report = report
+        self._signals = signals
+        self._staleness = Staleness(around, step.flow)
+        self._execution = Execution(
+            around,
+            preparation,
+            step.flow,
+            step.trigger,
+            attempt,
+            started=lambda: report(Started(step.flow.name)),
+            current=lambda: report(Current(step.flow.name)),
+            patience_s=signals.patience_s,
+            tidy=lambda: tidy(step.flow.target),
+            looks=self._staleness.look,
+        )
+
+    def run(self) -> None:
+        """Do the step and report its end, whatever that is, or the update would wait forever."""
+        try:
+            self._report(self._done())
+        except BaseException as error:  # noqa: BLE001 - whatever a flow raises is that flow's failure
+            self._report(self._ended_by(error))
+
+    def _done(self) -> Report:
+        step, flow, around = self._step, self._flow, self._around
+        if step.conditional:
+            news = around.state.news(around.graph, flow)
+            if not news.started:
+                self._staleness.judge()
+                return NothingNew(flow.name, news.reason)
+        self._preparation.prepare(flow, self._table)
+        if step.load is not None:
+            loaded = self._execution.load(step.load)
+            if not step.streams:
+                return loaded
+        if step.restart is not None:
+            self._preparation.restart(flow, step.restart)
+        if step.trigger.kind is TriggerKind.INTERVAL and flow.mode in (Mode.REPLACE, Mode.SNAPSHOT):
+            return self._keep_fresh(due=step.reset or self._table is not None)
+        report = self._execution.run()
+        if isinstance(report, Completed) and not step.trigger.kind.goes_on:
+            self._staleness.judge()
+        return report
+
+    def _keep_fresh(self, *, due: bool) -> Report:
+        """Compute a view when it is *due*, then whenever its inputs have changed, until the update is stopped.
+
+        A flow that asks a function for snapshots is asked again each time.
+        """
+        flow, around, signals = self._flow, self._around, self._signals
+        while not signals.stop.is_set():
+            # What a function would give now was not known when the flow was resolved.
+            if due or flow.asks or around.state.news(around.graph, flow).started:
+                with signals.room:
+                    if signals.stop.is_set():
+                        break
+                    report = self._execution.run()
+                if isinstance(report, Failed):
+                    return report
+                due = False
+                # Each computation may be a stream of its own.
+                close_idle_connections(around.session)
+            self._report(Current(flow.name))
+            self._report(Idle(flow.name))
+            self._staleness.look()
+            signals.stop.wait(max(self._step.trigger.interval_s or 0.0, _LOOK_AT_INPUTS_EVERY_S))
+        return Completed(flow.name)
+
+    def _ended_by(self, error: BaseException) -> Report:
+        flow, around, signals = self._flow, self._around, self._signals
+        if signals.patience_s() == 0:
+            return Canceled(flow.name)
+        try:
+            rules = around.graph.by_name[flow.target].dataset.expectations
+            report = failed(flow.flow, error, around.root, rules, lambda path: name_of(path, around))
+            report = with_schema_change(report, flow, around)
+            if signals.stop.is_set() and retryable(report):
+                # What was interrupted fails in many ways, and each of them may pass.
+                return Canceled(flow.name)
+            self._keep_trace(error)
+            return replace(self._redacted(report), progressed=self._execution.progressed)
+        except Exception:  # noqa: BLE001 - the JVM that would explain the error may be gone
+            reason = around.redact(f"{type(error).__name__}: {error}")[:500]
+            place = flow.flow.location
+            lost = PipelineError("FLOW.FAILED", location=place, flow=flow.name, condition="no answer", reason=reason)
+            return Failed(flow.name, lost)
+
+    def _keep_trace(self, error: BaseException) -> None:
+        text = whole_text(error)
+        traces = self._around.traces
+        with suppress(OSError):
+            if traces.is_file() and traces.stat().st_size > _LONGEST_TRACES_BYTES:
+                # The same failure again and again, for days: the event log has it too.
+                return
+            traces.parent.mkdir(parents=True, exist_ok=True)
+            with traces.open("a", encoding="utf-8") as stream:
+                stream.write(f"flow {self._flow.name}\n{self._around.redact(text)}\n")
+
+    def _redacted(self, report: Failed) -> Failed:
+        params = {key: self._around.redact(value) for key, value in report.error.params.items()}
+        error = PipelineError(report.error.code, location=report.error.location, **params)
+        return replace(report, error=error)

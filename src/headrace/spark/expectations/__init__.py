@@ -1,0 +1,1 @@
+"""Evaluates expectations on batches, and writes quarantine, samples and freshness."""

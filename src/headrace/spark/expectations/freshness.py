@@ -1,0 +1,98 @@
+"""Whether the newest row of a table is as new as its rules want it to be."""
+
+from __future__ import annotations
+
+from headrace.errors import PipelineError
+from headrace.events.types import TableJudged, Warned
+from headrace.graph.resolved import ResolvedFlow
+from headrace.model.expectations import Action, Expectation, ExpectationCount
+from headrace.model.lateness import duration
+from headrace.model.table_rules import Fresh
+from headrace.spark.expectations.table_rules import newest_micros
+from headrace.spark.update.context import Surroundings
+
+_LOOK_EVERY_S = 30.0
+
+
+class Staleness:
+    """Judges the table of one flow, which is the only one that feeds it.
+
+    Args:
+        around: the pipeline.
+        flow: whose table.
+    """
+
+    def __init__(self, around: Surroundings, flow: ResolvedFlow) -> None:
+        self._around = around
+        self._flow = flow
+        expectations = around.graph.by_name[flow.target].dataset.expectations
+        self._rules = tuple(e for e in expectations if isinstance(e.predicate, Fresh))
+        self._looked_at: float | None = None
+        self._told: frozenset[str] = frozenset()
+
+    def judge(self) -> None:
+        """Look at the table at the end of an update, and record what was found.
+
+        Raises:
+            PipelineError: EXPECTATION.STALE, for a rule that fails.
+        """
+        if not self._rules:
+            return
+        found = [(e, self._age_s(e)) for e in self._rules]
+        counts = tuple(
+            ExpectationCount(e.name, e.action, int(_holds(e, age)), int(not _holds(e, age))) for e, age in found
+        )
+        self._around.emit(TableJudged(self._flow.name, str(self._flow.target), counts))
+        stale = [(e, age) for e, age in found if not _holds(e, age)]
+        for e, age_s in stale:
+            if e.action is Action.FAIL:
+                raise self._problem(e, age_s)
+            self._warn(e, age_s)
+
+    def look(self) -> None:
+        """Look now and then while an update goes on, and warn once of each rule until it holds again."""
+        now = self._around.now()
+        if not self._rules or (self._looked_at is not None and now - self._looked_at < _LOOK_EVERY_S):
+            return
+        self._looked_at = now
+        try:
+            stale = {e.name: (e, age) for e in self._rules if not _holds(e, age := self._age_s(e))}
+        except Exception:  # noqa: BLE001 - a stream that goes on does not end because it could not be looked at
+            return
+        for name in stale.keys() - self._told:
+            self._warn(*stale[name])
+        self._told = frozenset(stale)
+
+    def _age_s(self, expectation: Expectation) -> float | None:
+        """How old the newest row is; None where no row has a time."""
+        around = self._around
+        assert isinstance(expectation.predicate, Fresh)  # noqa: S101 - only those are here
+        newest = newest_micros(around.session, around.table_path(self._flow.target), expectation.predicate.column)
+        return None if newest is None else around.now() - newest / 1e6
+
+    def _problem(self, expectation: Expectation, age_s: float | None) -> PipelineError:
+        return PipelineError(
+            "EXPECTATION.STALE",
+            location=expectation.location,
+            flow=self._flow.name,
+            dataset=self._flow.target,
+            name=expectation.name,
+            age=_age(age_s),
+            rule=expectation.text,
+        )
+
+    def _warn(self, expectation: Expectation, age_s: float | None) -> None:
+        problem, flow = self._problem(expectation, age_s), self._flow
+        self._around.emit(Warned(problem.code, problem.message, flow.name, str(flow.target)))
+
+
+def _holds(expectation: Expectation, age_s: float | None) -> bool:
+    assert isinstance(expectation.predicate, Fresh)  # noqa: S101 - only those are here
+    # One time far ahead of the clock would be the newest for as long.
+    return age_s is not None and abs(age_s) <= expectation.predicate.within_s
+
+
+def _age(age_s: float | None) -> str:
+    if age_s is None:
+        return "has no time"
+    return f"is {duration(round(abs(age_s)))} {'old' if age_s >= 0 else 'ahead of the clock'}"

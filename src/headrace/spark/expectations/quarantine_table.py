@@ -1,0 +1,57 @@
+"""The quarantine table of a dataset: which of its rows a replay means, and its types in step with the dataset's."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, SparkSession
+from pyspark.sql import functions as F
+
+from headrace.checkpoints.delta_log import table_state
+from headrace.checkpoints.layouts import table_layout
+from headrace.checkpoints.records import FlowRecord
+from headrace.graph.new_tables import MAPPING, has_special_names, maps_names
+from headrace.model.names import quoted
+from headrace.model.properties import needed_features
+from headrace.model.schema import Schema
+from headrace.model.type_changes import schema_change
+from headrace.plan.loads import Replay
+from headrace.spark.delta.alter import describe_table
+from headrace.spark.delta.conform import cast_nested
+from headrace.spark.delta.fencing import of_term
+from headrace.spark.delta.tables import struct_type
+
+OPEN, REPLAYED, RELEASED = "open", "replayed", "released"
+
+
+def meant(record: FlowRecord, replay: Replay) -> Column:
+    """True for rows of a quarantine that a replay of a flow is about, in the version in which they are open."""
+    found = (F.col("status") == OPEN) & (F.col("flow") == record.identity)
+    if replay.rules:
+        found &= F.arrays_overlap("broken", F.array(*map(F.lit, replay.rules)))
+    return found
+
+
+def widen_quarantine(session: SparkSession, path: str, schema: Schema, term: int | None) -> None:
+    """Bring a quarantine table to where it takes rows of *schema* too; nothing is done where it does.
+
+    The table is written anew in one commit, and not widened in place: other readers of Delta tables, that of
+    ``headrace quarantine`` among them, do not know tables whose types were widened. New columns come with the rows
+    that have them. Nothing is done once a holder of the lease with a number above *term* has done it.
+    """
+    state = table_state(path)
+    column = state.schema.find("row") if state is not None else None
+    if state is None or column is None:
+        return
+    missing = [feature for feature in needed_features(schema) if not table_layout(path).holds(feature, "supported")]
+    properties = [(feature, "supported") for feature in missing]
+    if not maps_names(state.properties) and has_special_names(schema):
+        properties += MAPPING.items()
+    describe_table(session, f"delta.{quoted(path)}", properties)
+    held = Schema.from_json(column.json_type)
+    change = schema_change(held.nullable, schema.nullable)
+    if not change.widened or change.refused:
+        return
+    rows = session.read.format("delta").load(path)
+    wanted = struct_type(change.result)
+    moved = rows.withColumn("row", cast_nested(F.col("row"), rows.schema["row"].dataType, wanted))
+    writer = moved.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
+    writer.options(**of_term(term, "widening")).partitionBy("flow").save(path)

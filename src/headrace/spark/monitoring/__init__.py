@@ -1,0 +1,1 @@
+"""Watches a running query: lag, state, lost offsets, changed files, its end."""

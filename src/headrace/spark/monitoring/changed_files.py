@@ -1,0 +1,57 @@
+"""Files that Auto Loader has read, and that have changed since: said once, because they are not read again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.sql.streaming.query import StreamingQuery
+
+from headrace.autoloader.news import changed_after
+from headrace.autoloader.source import Source as LoaderSource
+from headrace.errors import PipelineError
+from headrace.events.types import Warned
+from headrace.graph.resolved import ResolvedFlow, SourceKind
+from headrace.spark.update.context import Surroundings
+
+_LOOK_EVERY_S = 10.0
+
+
+class LaterChanges:
+    """Warns of the files of a query that were found to have changed since it began."""
+
+    def __init__(self, around: Surroundings, flow: ResolvedFlow, query: StreamingQuery, began_at: float) -> None:
+        self._around = around
+        self._flow = flow
+        self._query = query
+        self._loaders = {
+            number: LoaderSource.from_json(source.detail)
+            for number, source in enumerate(flow.analysis.sources)
+            if source.kind is SourceKind.AUTO_LOADER
+        }
+        # Before the query was started, which looks at once.
+        self._since_s = began_at
+        self._looked_at = around.now()
+        self._said = set[str]()
+
+    def tell(self, *, last: bool = False) -> None:
+        """Warn of what was noted since the last time."""
+        now = self._around.now()
+        if not self._loaders or (not last and now - self._looked_at < _LOOK_EVERY_S):
+            return
+        progress: Any = self._query.lastProgress
+        if progress is None:
+            return
+        self._looked_at = now
+        for number, loader in self._loaders.items():
+            offset = progress["sources"][number]["endOffset"] if number < len(progress["sources"]) else None
+            self._warn([path for path in changed_after(loader, offset, self._since_s) if path not in self._said])
+
+    def _warn(self, paths: list[str]) -> None:
+        if not paths:
+            return
+        self._said.update(paths)
+        problem = PipelineError(
+            "AUTO_LOADER.FILES_CHANGED_LATER", flow=self._flow.name, count=len(paths), file=paths[0]
+        )
+        message = f"{problem.message}. {problem.hint}"
+        self._around.emit(Warned(problem.code, message, self._flow.name, str(self._flow.target)))

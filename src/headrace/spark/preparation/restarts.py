@@ -1,0 +1,90 @@
+"""Begins a new epoch of a flow while its table keeps its rows."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from headrace.autoloader.source import Source
+from headrace.autoloader.starting import begin_behind
+from headrace.checkpoints.delta_log import table_state
+from headrace.checkpoints.records import FlowRecord, next_epoch, write_record
+from headrace.checkpoints.seeding import (
+    DeltaPosition,
+    FilesPosition,
+    LedgerPosition,
+    Position,
+    UnreadFiles,
+    seed_checkpoint,
+)
+from headrace.errors import InternalError
+from headrace.graph.resolved import ResolvedFlow
+from headrace.plan.reach import Restart
+from headrace.runtime.seam import Point
+from headrace.spark.preparation.state_formats import new_format
+from headrace.spark.tables.commit_counter import CommitCounter
+from headrace.spark.update.context import Surroundings
+
+_POSITIONS = (DeltaPosition, FilesPosition, UnreadFiles)
+
+
+def begin_epoch(around: Surroundings, flow: ResolvedFlow, restart: Restart) -> None:
+    """Drop the progress of a flow: its next batch is the first one of a new epoch.
+
+    The record decides in which epoch the flow is, so that a crash leaves it either before all this or after it.
+    """
+    file = around.state.record_file(flow)
+    record = around.state.progress_of(flow)
+    _count_rest(around, flow, record)
+    epoch = next_epoch(file, record)
+    fresh = record.restarted(epoch)
+    if not around.state.ran(flow) and not record.running:
+        # Nothing was read in the epochs before.
+        fresh = replace(fresh, first_epoch=epoch)
+    positions = [source.position for source in restart.sources if source.position is not None]
+    if positions:
+        known = [_stored(position, around) for position in positions if isinstance(position, _POSITIONS)]
+        if len(known) != len(restart.sources):
+            raise InternalError(f'flow "{flow.name}" starts at positions of some of its sources only')
+        checkpoint = around.state.checkpoint(flow, epoch)
+        metadata = batch_metadata(around.session, int(around.now() * 1000))
+        seed_checkpoint(checkpoint, str(uuid.uuid4()), known, metadata=metadata)
+        confs = new_format(around.session, flow.flow.spark_conf)
+        fresh = replace(fresh, confs=confs, made_with=flow.made_with)
+    around.at(Point.SEEDED)
+    around.fence()
+    table = table_state(around.table_path(flow.target))
+    write_record(file, replace(fresh, counted_version=table.version if table else -1))
+
+
+def _stored(position: DeltaPosition | FilesPosition | UnreadFiles, around: Surroundings) -> Position:
+    """The position as a checkpoint has it; a ledger that a crash leaves behind is one that nothing names."""
+    if not isinstance(position, UnreadFiles):
+        return position
+    offset = begin_behind(Source.from_json(position.source), position.files, now_ms=int(around.now() * 1000))
+    return LedgerPosition(offset.ledger, offset.number)
+
+
+def batch_metadata(session: SparkSession, at_ms: int) -> dict[str, Any]:
+    """What Spark stores with the positions of a batch that is planned at a time: no watermark, and the confs of now."""
+    jvm: Any = session._jvm  # noqa: SLF001 - checkpoints have no public form
+    found = jvm.org.apache.spark.sql.execution.streaming.checkpointing.OffsetSeqMetadata
+    said: dict[str, Any] = json.loads(found.apply(0, at_ms, session._jsparkSession.conf()).json())  # noqa: SLF001 - the same
+    said["conf"] = {key: value for key, value in said["conf"].items() if value is not None}
+    return said
+
+
+def _count_rest(around: Surroundings, flow: ResolvedFlow, record: FlowRecord) -> None:
+    """Count what the epoch that ends has committed, when a crash has left it uncounted."""
+    metadata = Path(around.state.checkpoint(flow, record.epoch)) / "metadata"
+    if not record.running or not metadata.is_file():
+        return
+    with suppress(ValueError, KeyError):
+        query_id = str(json.loads(metadata.read_text(encoding="utf-8"))["id"])
+        CommitCounter(around, flow, record.epoch, query_id, record.counted_version).count()

@@ -1,0 +1,1 @@
+"""Calls query functions and returns their DataFrames."""

@@ -1,0 +1,249 @@
+"""``format("cloudFiles")`` of the session's readers: the driver finds the columns, Spark's workers the rows."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import wraps
+from itertools import count
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any
+
+import pyspark
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.readwriter import DataFrameReader
+from pyspark.sql.streaming.readwriter import DataStreamReader
+from pyspark.sql.types import StructType
+
+from headrace.autoloader.ddl import InvalidDdl, parse_struct
+from headrace.autoloader.options import options_of_function, without_effect_of
+from headrace.autoloader.preparing import Place, prepare
+from headrace.autoloader.reading.plan import METADATA
+from headrace.autoloader.source import LEDGERS_ELSEWHERE
+from headrace.errors import PipelineError, Problems
+from headrace.spark.data_sources.cloud_files import NAME, SOURCE_OPTION, CloudFiles
+from headrace.spark.session.active_session import while_active
+from headrace.spark.session.guards import unguarded
+from headrace.spark.session.query_context import query_context, set_query_context
+from headrace.sql.input_file import FIELDS, names_column, with_metadata
+from headrace.sql.source_functions import READ_FILES, SourceCall, source_calls
+
+FORMAT = "cloudfiles"
+# Of a session: beginnings of paths to what they stand for, as JSON.
+PATHS = "headrace.paths"
+# Of a reader: its options, format and schema as they were given.
+GIVEN = "_headrace_given"
+NOTED_FORMAT, NOTED_SCHEMA = "_headrace_format", "_headrace_schema"
+# So that two queries that are analyzed at a time read different views.
+_views = count()
+# Where code lies that is nobody's query.
+_OURS = (str(Path(__file__).parents[2]) + os.sep, str(Path(pyspark.__file__).parent) + os.sep)
+
+
+def folders_below(folder: Path) -> Iterator[Path]:
+    """A folder for each reader, in the order in which a query function makes them."""
+    return (folder / str(number) for number in count())
+
+
+def reading(load: Any) -> Any:
+    """Of a reader's ``load``: that of ``cloudFiles`` is ours."""
+
+    @wraps(load)
+    def loading(self: Any, path: Any = None, format: str | None = None, schema: Any = None, **options: Any) -> Any:  # noqa: A002 - Spark's name
+        noted = vars(self)
+        if (format or noted.get(NOTED_FORMAT, "")).casefold() != FORMAT:
+            return load(self, path, format, schema, **options)
+        given = {**noted.get(GIVEN, {}), **options}
+        wanted = path if path is not None else next((v for k, v in given.items() if k.casefold() == "path"), None)
+        if not isinstance(wanted, str) or not wanted:
+            raise PipelineError("AUTO_LOADER.PATH", given=repr(wanted))
+        schema = schema if schema is not None else noted.get(NOTED_SCHEMA)
+        return _frame(self, given, wanted, schema, metadata=_names_metadata())
+
+    return loading
+
+
+def reading_sources(sql: Any) -> Any:
+    """Of a session's ``sql``: ``read_files``, ``read_kafka`` and so on are views of what is read, for as long."""
+
+    @wraps(sql)
+    def querying(self: SparkSession, text: str, *arguments: Any, **options: Any) -> Any:
+        calls = source_calls(text)
+        if not calls:
+            return sql(self, text, *arguments, **options)
+        views = [f"headrace_files_{next(_views)}" for _ in calls]
+        mapped = with_metadata(_with_views(text, calls, views), METADATA)
+        named = names_column(text, METADATA)
+        try:
+            for call, view in zip(calls, views, strict=True):
+                frame = _frame_of(self, call, metadata=named or mapped is not None)
+                with unguarded():
+                    frame.createOrReplaceTempView(view)
+            frame = sql(self, mapped or _with_views(text, calls, views), *arguments, **options)
+            return frame.drop(METADATA) if mapped is not None and not named else frame
+        finally:
+            with unguarded():
+                for view in views:
+                    self.catalog.dropTempView(view)
+
+    return querying
+
+
+def _with_views(text: str, calls: Sequence[SourceCall], views: Sequence[str]) -> str:
+    pieces, position = [], 0
+    for call, view in zip(calls, views, strict=True):
+        pieces += [text[position : call.start], view]
+        position = call.end
+    return "".join((*pieces, text[position:]))
+
+
+def _frame_of(session: SparkSession, call: SourceCall, *, metadata: bool) -> DataFrame:
+    given = dict(call.options)
+    if call.path is None:
+        source: Any = session.readStream if call.streams else session.read
+        return source.format(call.format).options(**given).load()  # type: ignore[no-any-return]  # either kind of reader
+    schema = given.pop("schema", None)
+    if call.function == READ_FILES:
+        given = options_of_function(given)
+    elif call.format is not None:
+        given["cloudFiles.format"] = call.format
+    reader: Any = session.readStream if call.streams else session.read
+    if isinstance(reader, (DataStreamReader, DataFrameReader)):
+        return _frame(reader, given, call.path, schema, metadata=metadata, hides=False)
+    # While a stream is read as a batch, what stands in for its reader.
+    return _frame(session.read, given, call.path, schema, metadata=metadata, hides=False)
+
+
+def noting_format(original: Any) -> Any:
+    """Of a reader's ``format``: kept for ``load``."""
+
+    @wraps(original)
+    def noting(self: Any, source: str) -> Any:
+        vars(self)[NOTED_FORMAT] = source
+        return original(self, source)
+
+    return noting
+
+
+def noting_schema(original: Any) -> Any:
+    """Of a reader's ``schema``: kept for ``load``."""
+
+    @wraps(original)
+    def noting(self: Any, schema: Any) -> Any:
+        vars(self)[NOTED_SCHEMA] = schema
+        return original(self, schema)
+
+    return noting
+
+
+def _frame(
+    reader: Any, given: dict[str, Any], path: str, schema: Any, *, metadata: bool, hides: bool = True
+) -> DataFrame:
+    session: SparkSession = reader._spark  # noqa: SLF001 - has no public form
+    place = _place(session)
+    source = prepare(_texts(given), path, _struct(schema), place, metadata=metadata)
+    streams = isinstance(reader, DataStreamReader)
+    if not (streams and query_context().of_pipeline):
+        # Of the streams of a pipeline, each update says it.
+        for name, why in without_effect_of(source.options):
+            warnings.warn(f'option "{name}" has no effect: {why}', stacklevel=2)
+    if not streams:
+        # Nobody starts a batch again with another schema: there, what is new is rescued.
+        source = replace(source, plan=replace(source.plan, evolves=False))
+    folder = place.schema_location
+    if query_context().of_pipeline and place.stores and folder and not Path(source.ledgers).is_relative_to(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / LEDGERS_ELSEWHERE).write_text(source.ledgers, encoding="utf-8")
+    with while_active(session):
+        session.dataSource.register(CloudFiles)
+        # The kind of the reader that was asked: a stream, or the files that are there.
+        fresh = type(reader)(session)
+        columns = StructType.fromJson(source.plan.whole)
+        frame: DataFrame = fresh.format(NAME).schema(columns).option(SOURCE_OPTION, source.to_json()).load()
+    # What a view hides cannot be named: in SQL, a query that names the column has it in its ``*`` too.
+    if hides:
+        set_query_context(replace(query_context(), input_file_in_metadata=source.plan.metadata))
+    return _with_hidden(frame) if source.plan.metadata and hides else frame
+
+
+def _texts(given: dict[str, Any]) -> dict[str, str]:
+    return {
+        key: str(value).lower() if isinstance(value, bool) else str(value)
+        for key, value in given.items()
+        if value is not None
+    }
+
+
+def _struct(schema: Any) -> Any:
+    if schema is None:
+        return None
+    if isinstance(schema, str):
+        try:
+            return parse_struct(schema)
+        except InvalidDdl as error:
+            raise Problems([PipelineError("AUTO_LOADER.SCHEMA", reason=str(error))]) from error
+    return schema.jsonValue()
+
+
+def _place(session: SparkSession) -> Place:
+    context = query_context()
+    folder = next(context.schema_folders) if context.schema_folders is not None else None
+    return Place(
+        ledgers=folder or _state_folder() / "ledgers",
+        schema_location=folder,
+        time_zone=str(session.conf.get("spark.sql.session.timeZone", "UTC")),
+        paths=json.loads(session.conf.get(PATHS, "{}") or "{}"),
+        now_ns=time.time_ns(),
+        tasks=session.sparkContext.defaultParallelism,
+        stores=folder is None or context.runs,
+        anew=context.infers_again,
+        plain_names=context.plain_names,
+    )
+
+
+def _state_folder() -> Path:
+    """Where a user's programs keep what is to stay; a script's checkpoint needs its ledger again."""
+    base = os.environ.get("XDG_STATE_HOME")
+    return (Path(base) if base else Path.home() / ".local" / "state") / "headrace"
+
+
+def _names_metadata() -> bool:
+    """Whether the function, or script, that reads names ``_metadata``, or a function that is a field of it."""
+    frame: FrameType | None = sys._getframe()
+    while frame is not None and frame.f_code.co_filename.startswith(_OURS):
+        frame = frame.f_back
+    names = (METADATA, *FIELDS)
+    return frame is not None and any(name in text for text in _texts_of(frame.f_code) for name in names)
+
+
+def _texts_of(code: CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, str):
+            yield constant
+        elif isinstance(constant, tuple):
+            yield from (part for part in constant if isinstance(part, str))
+        elif isinstance(constant, CodeType):
+            yield from _texts_of(constant)
+
+
+def _with_hidden(frame: DataFrame) -> DataFrame:
+    """The frame without its column ``_metadata``, which can be named all the same, as that of Spark's file sources.
+
+    So does Spark with the columns that a join with USING hides (``Project.hiddenOutputTag``).
+    """
+    jvm: Any = frame.sparkSession._jvm  # noqa: SLF001 - has no public form
+    visible = frame.drop(METADATA)
+    output = frame._jdf.queryExecution().analyzed().output()  # noqa: SLF001 - the same
+    column = output.apply(output.size() - 1)
+    mark = jvm.org.apache.spark.sql.types.MetadataBuilder().putString("__metadata_col", METADATA).build()
+    hidden = jvm.PythonUtils.toSeq([column.withMetadata(mark)])
+    tag = jvm.org.apache.spark.sql.catalyst.plans.logical.Project.hiddenOutputTag()
+    visible._jdf.queryExecution().analyzed().setTagValue(tag, hidden)  # noqa: SLF001 - the same
+    return visible

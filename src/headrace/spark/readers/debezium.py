@@ -1,0 +1,222 @@
+"""Messages of Debezium opened: the columns of the row, what happened to it, and what its events are ordered by.
+
+Source: Debezium's documentation of its connectors, "Data change events", for the envelope and each connector's source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import BinaryType, DataType, StringType, StructField, StructType
+
+from headrace.cdc.envelope import DELETE, ENVELOPE, ERROR, OP, OPERATIONS, SEQUENCE, SETS, TRUNCATE, UNAVAILABLE, VALUE
+from headrace.spark.errors.spark_errors import first_line
+from headrace.spark.readers.confluent import from_confluent
+from headrace.spark.readers.debezium_values import Values, refused, wire_type
+
+_MESSAGE, _OPENED, _BROKEN = "__headrace_message", "__headrace_opened", "__headrace_broken"
+_PAYLOAD = "payload"
+# Of each connector's source: PostgreSQL; MySQL and MariaDB; SQL Server and Db2. The clock is everyone's.
+_SOURCE = ("lsn", "file", "pos", "row", "commit_lsn", "change_lsn", "event_serial_no", "ts_ms")
+# As many digits as numbers of 64 bits have, so that texts are ordered as the numbers are.
+_DIGITS, _FEWER_DIGITS = 20, 10
+_NO_CHANGE_LSN = "00000000:00000000:0000"
+_UNAVAILABLE_BYTES = UNAVAILABLE.encode()
+
+
+@dataclass(frozen=True)
+class _Envelopes:
+    """Messages that were parsed.
+
+    ``envelope`` is the envelope's struct, of the type ``kind``; ``broken`` says why there is none, and ``text`` what
+    stands there.
+    """
+
+    rows: DataFrame
+    envelope: Column
+    kind: StructType
+    broken: Column
+    text: Column
+
+
+def opened(
+    messages: DataFrame,
+    row: str | StructType | None,
+    *,
+    timestamps: str | Mapping[str, str] | None,
+    decimals: str | None,
+    subject: str | None,
+    registry: str | Mapping[str, Any] | None,
+) -> DataFrame:
+    """What ``headrace.pipelines.debezium`` promises."""
+    if "value" not in messages.columns:
+        raise refused("messages", 'there is no column "value"')
+    if (subject is None) != (registry is None):
+        raise refused("subject", "with registry it says where the schema of the messages is, and neither does alone")
+    wanted = _row_type(row)
+    if wanted is not None and ENVELOPE in wanted.names:
+        raise refused("row", f'"{ENVELOPE}" is the column that is added')
+    present = messages.filter(F.col("value").isNotNull())
+    if subject is not None and registry is not None:
+        found = _from_avro(present, subject, registry)
+        row_kind = _struct(found.kind, "after", subject)
+        wanted = wanted if wanted is not None else row_kind
+        values = Values(wanted, timestamps, decimals, needed=False)
+    else:
+        if wanted is None:
+            raise refused("row", "JSON does not say which columns there are; give them as DDL")
+        values = Values(wanted, timestamps, decimals, needed=True)
+        found = _from_json(present, wire_type(wanted))
+        row_kind = wire_type(wanted)
+    unknown = [name for name in wanted.names if name not in row_kind.names]
+    if unknown:
+        raise refused("row", f'"{unknown[0]}" is not among the columns of the subject: {", ".join(row_kind.names)}')
+    return _flat(found, row_kind, wanted, values)
+
+
+def _flat(found: _Envelopes, given: StructType, wanted: StructType, values: Values) -> DataFrame:
+    """The columns of the row and the one beside them."""
+    envelope = found.envelope
+    op = envelope.getField(OP)
+    image = F.when(op == DELETE, envelope.getField("before")).otherwise(envelope.getField("after"))
+    read = {field.name: image.getField(field.name) for field in wanted.fields}
+    converted = {
+        field.name: values.converted(read[field.name], given[field.name].dataType, field) for field in wanted.fields
+    }
+    lost = [
+        F.when(
+            read[field.name].isNotNull() & converted[field.name].isNull(),
+            F.lit(f'column "{field.name}" holds no {field.dataType.simpleString()} that can be read'),
+        )
+        for field in wanted.fields
+        if given[field.name].dataType != field.dataType
+    ]
+    unknown = op.isNull() | ~op.isin(*OPERATIONS)
+    broken = F.coalesce(
+        found.broken,
+        F.when(unknown, F.lit("it is no change event: it has no operation that is known")),
+        F.when((op == DELETE) & image.isNull(), F.lit("it is a delete without the row before it")),
+        F.when((op != TRUNCATE) & image.isNull(), F.lit("it is a change without the row after it")),
+        *lost,
+    )
+    whole = F.col(_BROKEN).isNull()
+    beside = F.struct(
+        F.when(whole, op).alias(OP),
+        F.when(whole, _sequence(found)).alias(SEQUENCE),
+        F.when(whole, _sets(wanted, given, read)).alias(SETS),
+        F.col(_BROKEN).alias(ERROR),
+        F.when(~whole, found.text).alias(VALUE),
+    )
+    columns = [F.when(whole, value).alias(name) for name, value in converted.items()]
+    return found.rows.withColumn(_BROKEN, broken).select(*columns, beside.alias(ENVELOPE))
+
+
+def _from_json(messages: DataFrame, row: StructType) -> _Envelopes:
+    """Messages of the JSON converter, with schemas or without."""
+    source = StructType([StructField(name, StringType()) for name in _SOURCE])
+    kind = StructType(
+        [
+            StructField("before", row),
+            StructField("after", row),
+            StructField("source", source),
+            StructField(OP, StringType()),
+            StructField("ts_ms", StringType()),
+        ]
+    )
+    whole = StructType([StructField(_PAYLOAD, kind), *kind.fields, StructField(_BROKEN, StringType())])
+    text = F.col("value").cast("string")
+    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _BROKEN}
+    parsed = messages.withColumn(_MESSAGE, F.from_json(text, whole, options))
+    message = F.col(_MESSAGE)
+    bare = F.struct(*[message.getField(name).alias(name) for name in kind.names])
+    payload = message.getField(_PAYLOAD)
+    rows = parsed.withColumn(_OPENED, F.when(payload.isNotNull(), payload).otherwise(bare))
+    readable = message.isNotNull() & message.getField(_BROKEN).isNull()
+    broken = F.when(~readable, F.lit("it is no JSON whose values have the types of the row's columns"))
+    return _Envelopes(rows, F.col(_OPENED), kind, broken, text)
+
+
+def _from_avro(messages: DataFrame, subject: str, registry: str | Mapping[str, Any]) -> _Envelopes:
+    """Messages of the Avro converter, in the wire format of Confluent's registry."""
+    rows = messages.withColumn(_MESSAGE, from_confluent("value", subject, registry, on_error="tell"))
+    message = F.col(_MESSAGE)
+    told = rows.schema[_MESSAGE].dataType
+    kind = told["value"].dataType if isinstance(told, StructType) else told
+    if not isinstance(kind, StructType) or not {"before", "after", "source", OP} <= set(kind.names):
+        raise refused("subject", f'the schema of "{subject}" is no envelope, with before, after, source and op')
+    broken = message.getField("error")
+    return _Envelopes(rows, message.getField("value"), kind, broken, F.base64(F.col("value")))
+
+
+def _sequence(found: _Envelopes) -> Column:
+    source = found.kind["source"].dataType
+    names = source.names if isinstance(source, StructType) else []
+
+    def of(name: str) -> Column:
+        value = found.envelope.getField("source").getField(name) if name in names else F.lit(None)
+        return value.cast("string")
+
+    clock = found.envelope.getField("ts_ms").cast("string") if "ts_ms" in found.kind.names else F.lit(None)
+    parts = [
+        _position(of).alias("position"),
+        F.coalesce(of("ts_ms"), clock).try_cast("bigint").alias("ts_ms"),
+    ]
+    if "offset" in found.rows.columns:
+        parts.append(F.col("offset").try_cast("bigint").alias("offset"))
+    return F.struct(*parts)
+
+
+def _position(of: Any) -> Column:
+    """Where in the log of the database an event stands, as a text that is ordered as the log is; NULL if unknown."""
+
+    def number(value: Column, digits: int = _DIGITS) -> Column:
+        return F.lpad(F.coalesce(value, F.lit("0")), digits, "0")
+
+    file = F.regexp_extract(of("file"), r"(\d+)$", 1)
+    binlog = F.concat_ws(":", number(file), number(of("pos")), number(of("row"), _FEWER_DIGITS))
+    changed = F.coalesce(of("change_lsn"), F.lit(_NO_CHANGE_LSN))
+    serial = number(of("event_serial_no"), _FEWER_DIGITS)
+    return F.coalesce(
+        F.when(of("lsn").isNotNull(), number(of("lsn"))),
+        F.when(of("file").isNotNull(), binlog),
+        F.when(of("commit_lsn").isNotNull(), F.concat_ws(":", of("commit_lsn"), changed, serial)),
+    )
+
+
+def _sets(wanted: StructType, given: StructType, read: Mapping[str, Column]) -> Column:
+    """The columns that an event sets: all, unless the log did not hold some of them."""
+    placeholders: dict[DataType, str | bytes] = {StringType(): UNAVAILABLE, BinaryType(): _UNAVAILABLE_BYTES}
+    held = {
+        name: ~read[name].eqNullSafe(F.lit(placeholders[given[name].dataType]))
+        for name in wanted.names
+        if given[name].dataType in placeholders
+    }
+    if not held:
+        return F.lit(None).cast("array<string>")
+    names = F.array(*[F.when(held[n], F.lit(n)) if n in held else F.lit(n) for n in wanted.names])
+    return F.when(~reduce(Column.__and__, held.values()), F.array_compact(names))
+
+
+def _struct(envelope: StructType, name: str, subject: str) -> StructType:
+    found: DataType = envelope[name].dataType
+    if not isinstance(found, StructType):
+        raise refused("subject", f'"{name}" in the schema of "{subject}" is no record')
+    return found
+
+
+def _row_type(row: str | StructType | None) -> StructType | None:
+    if row is None or isinstance(row, StructType):
+        return row
+    try:
+        parsed = StructType.fromDDL(row)
+    except PySparkException as error:
+        raise refused("row", first_line(str(error))) from error
+    if not isinstance(parsed, StructType):
+        raise refused("row", "it is no list of columns and their types")
+    return parsed

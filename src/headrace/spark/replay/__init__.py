@@ -1,0 +1,1 @@
+"""Backfills, and replays of quarantined rows and dead letters."""

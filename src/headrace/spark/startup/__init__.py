@@ -1,0 +1,1 @@
+"""Opens the session and patches PySpark's classes."""

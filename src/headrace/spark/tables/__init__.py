@@ -1,0 +1,1 @@
+"""Writes batches into tables exactly once, counts them, and compacts small files."""

@@ -1,0 +1,101 @@
+"""Counts the batches that Spark's own Delta sink commits, from the table's log (D3)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql.streaming.query import StreamingQuery
+
+from headrace.checkpoints.delta_log import commit_file, newest_version
+from headrace.events.types import BatchDone
+from headrace.graph.resolved import ResolvedFlow
+from headrace.model.outcome import FlowCounts
+from headrace.spark.delta.commit_counts import StreamCommit, stream_commits
+from headrace.spark.delta.rescued_rows import rescued_column
+from headrace.spark.update.context import Surroundings
+
+
+class CommitCounter:
+    """Follows one query's commits into its target.
+
+    Args:
+        around: where the events go.
+        flow: whose commits.
+        epoch: the flow's epoch.
+        query_id: the query's own id, which its commits carry.
+        counted_version: the version of the target up to which commits are in the event log.
+        query: the query while it runs, which tells how long its batches took; None where it has ended before.
+    """
+
+    def __init__(
+        self,
+        around: Surroundings,
+        flow: ResolvedFlow,
+        epoch: int,
+        query_id: str,
+        counted_version: int,
+        query: StreamingQuery | None = None,
+    ) -> None:
+        self._around = around
+        self._flow = flow
+        self._epoch = epoch
+        self._query_id = query_id
+        self._query = query
+        self._first = True
+        self.counted_version = counted_version
+        self.batches = 0
+
+    def count(self) -> None:
+        """Record the batches that were committed since the last call; costs a look at one file when there are none."""
+        path = self._around.table_path(self._flow.target)
+        # After a start, older commits may be gone from the log; from then on the next one has its file.
+        if not self._first and not commit_file(Path(path), self.counted_version + 1).exists():
+            return
+        newest = newest_version(path)
+        if newest <= self.counted_version:
+            self._first = False
+            return
+        # Asked before what took how long: of a query that has ended, nothing more will be told.
+        ended = self._query is None or not self._query.isActive
+        column = rescued_column(self._flow)
+        commits = tuple(stream_commits(path, self._query_id, self.counted_version + 1, newest, column))
+        took_ms = _durations_ms(self._query, commits[0].batch_id) if self._query is not None and commits else {}
+        for commit in commits:
+            if not ended and commit.batch_id not in took_ms:
+                # Spark tells of it in a moment.
+                return
+            self._record(commit, took_ms.get(commit.batch_id))
+            self.counted_version = commit.version
+        self._first = False
+        self.counted_version = newest
+
+    def _record(self, commit: StreamCommit, duration_ms: int | None) -> None:
+        # Before a crash, the last batches may have been recorded without the record of this having been stored.
+        if self._first and self._around.known_counts(self._flow.name, self._epoch, commit.batch_id) is not None:
+            return
+        self.batches += 1
+        self._around.emit(
+            BatchDone(
+                flow=self._flow.name,
+                dataset=str(self._flow.target),
+                epoch=self._epoch,
+                batch_id=commit.batch_id,
+                counts=FlowCounts(rows_written=commit.rows, rows_rescued=commit.rescued),
+                duration_ms=duration_ms,
+            )
+        )
+
+
+def _durations_ms(query: StreamingQuery, first: int) -> dict[int, int]:
+    """How long the batches from *first* on took, as far as Spark still tells of them."""
+    # In Python the whole list is made anew for each call.
+    told: Any = query._jsq.recentProgress()  # noqa: SLF001 - has no public form
+    found: dict[int, int] = {}
+    for place in range(len(told) - 1, -1, -1):
+        batch_id = int(told[place].batchId())
+        if batch_id < first:
+            break
+        # Looks without new input have the number of the next batch.
+        found.setdefault(batch_id, int(told[place].batchDuration()))
+    return found
