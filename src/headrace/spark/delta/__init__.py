@@ -1,1 +1,16 @@
 """Delta tables through Spark: create, alter, clear, commit, and count what commits changed."""
+
+# The modules that other packages may import.
+__all__ = [
+    "alter",
+    "clear",
+    "commit_counts",
+    "conflicts",
+    "conform",
+    "fencing",
+    "first_commit",
+    "not_null_columns",
+    "rescued_rows",
+    "tables",
+    "transaction",
+]

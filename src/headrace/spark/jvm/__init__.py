@@ -1,1 +1,13 @@
 """The JVM through py4j: its start, its log, class names, plan nodes, causes of exceptions."""
+
+# The modules that other packages may import.
+__all__ = [
+    "call_sites",
+    "callback_connections",
+    "causes",
+    "class_names",
+    "launch",
+    "plan_nodes",
+    "process",
+    "spark_log",
+]

@@ -1,1 +1,13 @@
 """Settings, catalog entries, listeners and guards of a session, and the context of a query call."""
+
+# The modules that other packages may import.
+__all__ = [
+    "active_session",
+    "catalog_entries",
+    "clone",
+    "default_confs",
+    "guards",
+    "listeners",
+    "query_context",
+    "scoped_confs",
+]

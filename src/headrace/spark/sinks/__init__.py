@@ -1,1 +1,15 @@
 """Writes batches of flows to sinks: one module for each kind, and the one that hands them their batches."""
+
+# The modules that other packages may import.
+__all__ = [
+    "availability",
+    "failed_batches",
+    "function",
+    "kafka",
+    "progress_counter",
+    "resume",
+    "sink",
+    "sink_factory",
+    "sink_writer",
+    "spill_queue",
+]
