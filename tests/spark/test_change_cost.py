@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from headrace.checkpoints.offsets import local_path
+from headrace.model.local_path import local_path
 from headrace.model.outcome import FlowState
 from headrace.testing.result import table_path
 

@@ -14,8 +14,8 @@ from deltalake import DeltaTable, QueryBuilder
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from headrace.checkpoints.deleted_rows import deleted_rows
-from headrace.checkpoints.offsets import local_path
 from headrace.errors import PipelineError
+from headrace.model.local_path import local_path
 from headrace.model.schema import Schema
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from headrace.checkpoints.offsets import local_path
+from headrace.model.local_path import local_path
 
 
 def listed_files(detail: str) -> frozenset[str]:

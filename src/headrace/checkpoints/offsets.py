@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
+
+from headrace.model.local_path import local_path
 
 
 @dataclass(frozen=True)
@@ -142,11 +143,6 @@ def newest_listing(checkpoint: Path, source: int) -> int:
     log = checkpoint / "sources" / str(source)
     compacted = {int(file.stem) for file in log.glob("*.compact") if file.stem.isdigit()}
     return max(_numbers(log) | compacted, default=-1)
-
-
-def local_path(url: str) -> str:
-    """The local path behind a ``file:`` URL, or the text itself."""
-    return unquote(urlsplit(url).path) if url.startswith("file:") else url
 
 
 def _listed_in(listing: Path) -> Iterator[tuple[str, int]]:

@@ -9,8 +9,8 @@ from pathlib import Path
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from headrace.checkpoints.offsets import local_path
 from headrace.errors import PipelineError
+from headrace.model.local_path import local_path
 from headrace.patterns.given import micros, millis, timed
 
 

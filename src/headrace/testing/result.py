@@ -12,7 +12,7 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from headrace.checkpoints.delta_log import queried
-from headrace.checkpoints.offsets import local_path
+from headrace.model.local_path import local_path
 from headrace.model.names import Naming
 from headrace.model.outcome import FlowCounts, FlowOutcome, FlowState, Outcome, UpdateState
 from headrace.settings.storage import StorageLayout

@@ -8,10 +8,11 @@ from dataclasses import replace
 from typing import Any
 
 from headrace.checkpoints.changed_inputs import SchemaChange, operation_of, schema_change
-from headrace.checkpoints.offsets import local_path, read_progress
+from headrace.checkpoints.offsets import read_progress
 from headrace.errors import PipelineError
 from headrace.graph.resolved import ResolvedFlow, Source, SourceKind
 from headrace.model.datasets import Flow
+from headrace.model.local_path import local_path
 from headrace.model.location import Location
 from headrace.runtime.ports import Failed
 from headrace.spark.update.context import Surroundings

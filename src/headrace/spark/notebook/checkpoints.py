@@ -10,8 +10,8 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from headrace.checkpoints.offsets import local_path
 from headrace.errors import PipelineError
+from headrace.model.local_path import local_path
 from headrace.settings.storage import StorageLayout, path_safe
 from headrace.spark.data_sources.cloud_files import SOURCE_OPTION
 from headrace.spark.jvm.plan_nodes import node_kind

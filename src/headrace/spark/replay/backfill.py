@@ -11,10 +11,10 @@ from pyspark.sql import functions as F
 
 from headrace.checkpoints.delta_log import TableState, table_state
 from headrace.checkpoints.loads import Coverage, finished, position_behind, store_load, versions_with
-from headrace.checkpoints.offsets import local_path
 from headrace.errors import PipelineError
 from headrace.graph.resolved import ResolvedFlow
 from headrace.graph.starts import Start, StartKind
+from headrace.model.local_path import local_path
 from headrace.model.names import QualifiedName
 from headrace.plan.loads import FilesRange, Load, TableRange
 from headrace.plan.reach import Restart, SourceStart

@@ -11,9 +11,9 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from headrace.checkpoints.offsets import local_path
 from headrace.errors import PipelineError
 from headrace.graph.session_names import SessionName
+from headrace.model.local_path import local_path
 
 # By application: another session of this process starts with an empty catalog, in which no name is a pipeline's. What a
 # pipeline has put under a name: the place of a table, or which view it is.

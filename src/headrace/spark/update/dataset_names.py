@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 
-from headrace.checkpoints.offsets import local_path
 from headrace.errors import PipelineError
 from headrace.graph.session_names import SessionName, session_name
+from headrace.model.local_path import local_path
 from headrace.model.names import InvalidName, Naming, QualifiedName, quoted, split_name
 from headrace.settings.storage import StorageLayout
 from headrace.sql.lexer import Kind, lex
