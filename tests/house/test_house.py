@@ -297,7 +297,7 @@ def test_the_wheel_carries_everything_beside_the_modules(tmp_path: Path) -> None
 
 def test_no_table_of_a_user_is_read_in_the_way_that_gives_null_for_mapped_columns() -> None:
     # ``to_pyarrow_*`` of delta-rs: one of these looks for it first, the other reads a table of ours with fixed columns.
-    known = {"src/headrace/testing/result.py", "src/headrace/checkpoints/failing_rows.py"}
+    known = {"src/headrace/testing/result.py", "src/headrace/storage/dead_letters.py"}
 
     found = {str(file.relative_to(ROOT)) for file in (ROOT / "src").rglob("*.py") if "to_pyarrow" in file.read_text()}
 

@@ -10,9 +10,9 @@ from tests.dying import die_in_turn, in_turn_or_alone
 from tests.heard import heard
 from tests.servers.receiver import running_receiver
 
-from headrace.checkpoints.waiting import waiting_batches
 from headrace.events.types import BatchDone, Warned
 from headrace.model.outcome import FlowState, UpdateState
+from headrace.storage.spill_queue import waiting_batches
 from headrace.testing import Crashed, Point
 
 pytestmark = pytest.mark.spark

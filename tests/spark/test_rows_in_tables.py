@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from deltalake import DeltaTable
 
-from headrace.checkpoints.delta_log import rows_in
+from headrace.delta_log.tables import rows_in
 from headrace.errors import PipelineError
 from headrace.spark.session.scoped_confs import with_confs
 

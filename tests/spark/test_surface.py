@@ -9,13 +9,13 @@ import threading
 import pytest
 from pyspark.sql.streaming import StreamingQueryListener
 
-from headrace.checkpoints.views import apply_view_step
 from headrace.errors import PipelineError, Problems
 from headrace.events.types import UpdateMoved, Warned
 from headrace.model.names import QualifiedName
 from headrace.model.outcome import UpdateState
 from headrace.model.views import ViewDefinition
 from headrace.plan.steps import ViewChange, ViewStep
+from headrace.storage.view_definitions import apply_view_step
 
 pytestmark = pytest.mark.spark
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from headrace.checkpoints.delta_log import table_state
-from headrace.checkpoints.layouts import table_layout
+from headrace.delta_log.table_layout import table_layout
+from headrace.delta_log.tables import table_state
 from headrace.errors import PipelineError
 from headrace.graph.select import Selection
 from headrace.model.schema import Schema

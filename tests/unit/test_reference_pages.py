@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from headrace.checkpoints.records import FlowRecord
 from headrace.events.envelope import SCHEMA
 from headrace.events.views import VIEWS
 from headrace.model.names import Naming, QualifiedName
 from headrace.settings.storage import StorageLayout
+from headrace.storage.flow_record import FlowRecord
 
 ROOT = Path(__file__).resolve().parents[2]
 REFERENCE = ROOT / "docs" / "reference"

@@ -1,1 +1,4 @@
-"""What is deployed, read without a JVM: flow records beside the checkpoints, offsets, Delta logs."""
+"""Checkpoints of Structured Streaming, in Spark's own format: offsets, state, damage; read and made without a JVM."""
+
+# The modules that other packages may import.
+__all__ = ["damage", "initial_offsets", "offsets", "state_formats", "state_size", "topic_offsets"]

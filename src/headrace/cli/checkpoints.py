@@ -7,11 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
-from headrace.checkpoints.health import FlowHealth, shown, word_of
 from headrace.cli.failures import DONE, FAILED
 from headrace.cli.invocation import invocation_of
 from headrace.cli.printable import printable
 from headrace.cli.tables import text_table
+from headrace.storage.health import FlowHealth, shown, word_of
 
 app = typer.Typer(help="Progress and health of the flows' checkpoints.", no_args_is_help=False, add_completion=False)
 

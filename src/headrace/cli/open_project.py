@@ -12,7 +12,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
-from headrace.checkpoints.health import FlowHealth
 from headrace.errors import PipelineError
 from headrace.events.reader import EventReader
 from headrace.events.types import Event
@@ -25,6 +24,7 @@ from headrace.plan.loads import Backfill, Replayed
 from headrace.settings.discover import find_settings
 from headrace.settings.load import load_settings
 from headrace.settings.settings import Settings
+from headrace.storage.health import FlowHealth
 
 
 class Described(Protocol):

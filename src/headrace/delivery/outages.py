@@ -13,12 +13,12 @@ from typing import TypeVar
 
 from pyspark.sql import DataFrame
 
-from headrace.checkpoints.waiting import WaitingBatch, clear_drafts
 from headrace.delivery.identity import writer_of
 from headrace.runtime.seam import walk_past
 from headrace.sinks.retrying import Clock, Patience, tried
 from headrace.spark.sinks.sink import Batch, Guard
 from headrace.spark.sinks.spill_queue import WaitingPlace, WithFallback
+from headrace.storage.spill_queue import WaitingBatch, clear_drafts
 
 _Result = TypeVar("_Result")
 _DIGEST_LENGTH = 16

@@ -9,8 +9,8 @@ from pathlib import Path
 from pyspark.sql import DataFrame
 from pyspark.storagelevel import StorageLevel
 
-from headrace.checkpoints.deliveries import last_delivered, note_delivered
 from headrace.delivery.identity import writer_of
+from headrace.storage.deliveries import last_delivered, note_delivered
 
 _DIGEST_LENGTH = 16
 

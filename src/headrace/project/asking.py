@@ -8,9 +8,7 @@ from pathlib import Path
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import functions as F
 
-from headrace.checkpoints.delta_log import table_state
-from headrace.checkpoints.inventory import stored_tables
-from headrace.checkpoints.views import stored_views
+from headrace.delta_log.tables import table_state
 from headrace.errors import PipelineError
 from headrace.graph.build import QUARANTINE_SUFFIX
 from headrace.model.datasets import is_private
@@ -21,6 +19,8 @@ from headrace.settings.settings import Settings
 from headrace.spark.session.scoped_confs import with_confs
 from headrace.spark.update.catalog import Catalog
 from headrace.sql.readonly import check_readonly
+from headrace.storage.inventory import stored_tables
+from headrace.storage.view_definitions import stored_views
 
 
 def ask(query: str, catalog: Catalog, settings: Settings, *, private: bool, redact: Callable[[str], str]) -> Rows:

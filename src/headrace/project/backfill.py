@@ -6,12 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 
-from headrace.checkpoints.freshness import StoredState
-from headrace.checkpoints.loads import Coverage, added_files, loads_of, next_number, overlap
-from headrace.checkpoints.past import StoredPast
-from headrace.checkpoints.positions import described
-from headrace.checkpoints.replayable import changed_at
-from headrace.checkpoints.seeding import DeltaPosition, FilesPosition
+from headrace.checkpoints.initial_offsets import DeltaPosition, FilesPosition
 from headrace.errors import PipelineError, Problems, problems_of, raise_all
 from headrace.graph.build import did_you_mean
 from headrace.graph.resolved import Mode, ResolvedFlow, ResolvedGraph, Source, SourceKind
@@ -21,6 +16,11 @@ from headrace.model.names import InvalidName, Naming
 from headrace.plan.loads import Backfill, FilesRange, Load, SourceRange, TableRange, unloadable
 from headrace.plan.reach import SourceStart
 from headrace.plan.steps import Decision, FlowStep, Plan
+from headrace.storage.backfills import Coverage, added_files, loads_of, next_number, overlap
+from headrace.storage.change_detection import StoredState
+from headrace.storage.history import StoredPast
+from headrace.storage.source_retention import changed_at
+from headrace.storage.start_positions import described
 
 
 def with_load(plan: Plan, wanted: Backfill, state: StoredState, past: StoredPast, naming: Naming) -> Plan:

@@ -7,11 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from headrace.checkpoints.delta_log import committed_transaction, open_table, rows_in, size_of
-from headrace.checkpoints.freshness import StoredState
 from headrace.checkpoints.offsets import files_seen, read_progress
-from headrace.checkpoints.positions import described
 from headrace.checkpoints.state_size import state_sizes
+from headrace.delta_log.tables import committed_transaction, open_table, rows_in, size_of
 from headrace.errors import Problems
 from headrace.graph.resolved import Mode, ResolvedDataset, ResolvedFlow, ResolvedGraph, Source, SourceKind
 from headrace.graph.select import Selection
@@ -23,6 +21,8 @@ from headrace.project.explain import Explanation, FlowExplanation, MergedBatch, 
 from headrace.project.planning import Planning
 from headrace.settings.settings import Settings
 from headrace.spark.delta.commit_counts import merged_rows
+from headrace.storage.change_detection import StoredState
+from headrace.storage.start_positions import described
 
 _LONGEST_OFFSET = 200
 

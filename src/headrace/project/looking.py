@@ -6,8 +6,6 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from headrace.checkpoints.health import FlowHealth, health_of_flows
-from headrace.checkpoints.inventory import stored_tables
 from headrace.events.reader import EventReader
 from headrace.model.lateness import PASSED_OVER, Lateness
 from headrace.model.outcome import FilesBacklog, Outcome
@@ -18,6 +16,8 @@ from headrace.project.repairing import repaired
 from headrace.project.stored import lateness, quarantined, quarantines, row_count
 from headrace.project.taken import files_to_read, taken_files
 from headrace.settings.settings import Settings
+from headrace.storage.health import FlowHealth, health_of_flows
+from headrace.storage.inventory import stored_tables
 
 
 class StoredProject:

@@ -7,9 +7,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from headrace.cdc.snapshots import Taken
-from headrace.checkpoints.freshness import StoredState
-from headrace.checkpoints.past import StoredPast
-from headrace.checkpoints.renaming import NamesNow, RelocatedLayout, StoredRenames
 from headrace.events.reader import EventReader
 from headrace.graph.resolve import Kept
 from headrace.graph.resolved import ResolvedFlow, ResolvedGraph
@@ -32,6 +29,9 @@ from headrace.project.resolving import Cleared, Resolving
 from headrace.project.stored import unusable
 from headrace.runtime.seam import Point, Seam
 from headrace.settings.settings import Settings
+from headrace.storage.change_detection import StoredState
+from headrace.storage.history import StoredPast
+from headrace.storage.renaming import NamesNow, RelocatedLayout, StoredRenames
 
 
 def known_counts(

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, Row
 
-from headrace.checkpoints.freshness import StoredState
 from headrace.errors import PipelineError
 from headrace.expectations.apply import counters, counts_from, kept
 from headrace.expectations.compile import judged
@@ -25,6 +24,7 @@ from headrace.spark.expectations.table_rules import TableRules
 from headrace.spark.queries.flow_frames import alone, flow_frame, register_views
 from headrace.spark.session.scoped_confs import with_confs
 from headrace.spark.update.catalog import Catalog
+from headrace.storage.change_detection import StoredState
 
 # How many rows of each flow are looked at, at least: enough to see what expectations do, and soon done.
 LOOKED_AT = 1000

@@ -6,7 +6,6 @@ from functools import reduce
 
 from pyspark.sql import DataFrame
 
-from headrace.checkpoints.freshness import StoredState
 from headrace.errors import PipelineError
 from headrace.graph.resolved import ResolvedFlow, ResolvedGraph
 from headrace.model.names import QualifiedName
@@ -15,6 +14,7 @@ from headrace.spark.queries.batch_mode import Part, as_batch
 from headrace.spark.queries.flow_frames import flow_frame, passing, register_views
 from headrace.spark.session.scoped_confs import with_confs
 from headrace.spark.update.catalog import Catalog
+from headrace.storage.change_detection import StoredState
 
 
 def recomputed(graph: ResolvedGraph, name: QualifiedName, catalog: Catalog, state: StoredState) -> Rows:

@@ -6,13 +6,13 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from headrace.checkpoints.health import FlowHealth, repair
 from headrace.errors import PipelineError
 from headrace.graph.build import did_you_mean
 from headrace.model.names import InvalidName, Naming
 from headrace.project.holders import host_name
 from headrace.project.lease import Lease
 from headrace.settings.settings import Settings
+from headrace.storage.health import FlowHealth, repair
 
 
 def repaired(

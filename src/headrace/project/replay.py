@@ -5,12 +5,6 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from headrace.checkpoints.aside import set_aside
-from headrace.checkpoints.failing_rows import QUERY_FAILED, SINK_REFUSED, failing_rows_kept, stored_failing_rows
-from headrace.checkpoints.flow_records import unfinished_batch
-from headrace.checkpoints.freshness import StoredState
-from headrace.checkpoints.loads import loads_of, next_number
-from headrace.checkpoints.waiting import waiting_batches
 from headrace.errors import PipelineError
 from headrace.graph.resolved import ResolvedFlow, ResolvedGraph
 from headrace.graph.select import dataset_name
@@ -18,6 +12,12 @@ from headrace.model.names import Naming, QualifiedName
 from headrace.plan.loads import Load, Replay, Replayed, unreplayable
 from headrace.plan.steps import Decision, FlowStep, Plan, TableChange
 from headrace.settings.storage import StorageLayout
+from headrace.storage.backfills import loads_of, next_number
+from headrace.storage.change_detection import StoredState
+from headrace.storage.dead_letters import QUERY_FAILED, SINK_REFUSED, failing_rows_kept, stored_failing_rows
+from headrace.storage.flow_records import unfinished_batch
+from headrace.storage.open_quarantine import set_aside
+from headrace.storage.spill_queue import waiting_batches
 
 
 def with_replay(plan: Plan, wanted: Replayed, state: StoredState, layout: StorageLayout, naming: Naming) -> Plan:

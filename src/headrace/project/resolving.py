@@ -12,7 +12,6 @@ from typing import TypeAlias
 from pyspark.sql import SparkSession
 
 from headrace.cdc.snapshots import Taken
-from headrace.checkpoints.inventory import tables_of_others
 from headrace.errors import PipelineError, Problems
 from headrace.graph.build import build
 from headrace.graph.new_tables import maps_names
@@ -39,6 +38,7 @@ from headrace.spark.session.catalog_entries import clear
 from headrace.spark.session.listeners import remove_listeners
 from headrace.spark.startup.open_session import open_session
 from headrace.spark.update.catalog import Catalog
+from headrace.storage.inventory import tables_of_others
 
 # Which datasets of a project lose their rows.
 Cleared: TypeAlias = Callable[[Definitions], "frozenset[QualifiedName]"]

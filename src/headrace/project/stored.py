@@ -11,10 +11,8 @@ from typing import Any
 
 from deltalake import DeltaTable
 
-from headrace.checkpoints.delta_log import open_table, queried, rows_in
-from headrace.checkpoints.failing_rows import QUERY_FAILED, SINK_REFUSED, failing_rows_table
-from headrace.checkpoints.inventory import stored_flows, stored_tables
-from headrace.checkpoints.lateness import measured
+from headrace.delta_log.lateness import measured
+from headrace.delta_log.tables import open_table, queried, rows_in
 from headrace.errors import PipelineError
 from headrace.graph.build import QUARANTINE_SUFFIX, did_you_mean
 from headrace.model.lateness import Lateness
@@ -23,6 +21,8 @@ from headrace.model.names import InvalidName, Naming, quoted
 from headrace.model.rows import Rows
 from headrace.settings.settings import Settings
 from headrace.settings.storage import StorageLayout
+from headrace.storage.dead_letters import QUERY_FAILED, SINK_REFUSED, failing_rows_table
+from headrace.storage.inventory import stored_flows, stored_tables
 
 _BY_RULE = """\
 SELECT rule, count(*) AS n FROM (SELECT unnest(broken) AS rule FROM q WHERE status = 'open') AS t

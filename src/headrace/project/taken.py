@@ -9,7 +9,6 @@ from pathlib import Path
 from headrace.autoloader.file_states import FileState, committed_number, file_states
 from headrace.autoloader.ledger import SUFFIX, Ledger
 from headrace.autoloader.source import LEDGERS, LEDGERS_ELSEWHERE
-from headrace.checkpoints.inventory import StoredFlow, flows_of, stored_tables
 from headrace.checkpoints.offsets import read_progress
 from headrace.errors import PipelineError
 from headrace.graph.build import did_you_mean
@@ -17,6 +16,7 @@ from headrace.model.names import InvalidName, Naming
 from headrace.model.outcome import FilesBacklog
 from headrace.model.rows import Rows
 from headrace.settings.storage import StorageLayout
+from headrace.storage.inventory import StoredFlow, flows_of, stored_tables
 
 # As the vendor's cloud_files_state names them.
 COLUMNS = (

@@ -14,8 +14,6 @@ from itertools import count
 from pathlib import Path
 
 from headrace.cdc.turn import Turn
-from headrace.checkpoints.freshness import StoredState
-from headrace.checkpoints.views import apply_view_step
 from headrace.errors import InternalError, PipelineError
 from headrace.events.envelope import Origin, redacted
 from headrace.events.log import EventLog
@@ -49,6 +47,8 @@ from headrace.spark.execution.flow_threads import ThreadedFlows
 from headrace.spark.jvm.process import jvm_pid
 from headrace.spark.session.active_session import make_active
 from headrace.spark.update.context import Surroundings
+from headrace.storage.change_detection import StoredState
+from headrace.storage.view_definitions import apply_view_step
 
 _CAUSE = "USER_ACTION"
 _TOTAL_EVERY_BATCHES = 1000

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from headrace.checkpoints.delta_log import queried
+from headrace.delta_log.tables import queried
 from headrace.model.local_path import local_path
 from headrace.model.names import Naming
 from headrace.model.outcome import FlowCounts, FlowOutcome, FlowState, Outcome, UpdateState

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, Transaction, write_deltalake
 
-from headrace.checkpoints.records import FlowRecord, write_record
 from headrace.cli.main import call
+from headrace.storage.flow_record import FlowRecord, write_record
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from headrace.checkpoints.changed_inputs import operation_of, schema_change
+from headrace.delta_log.changed_sources import operation_of, schema_change
 
 
 @pytest.fixture

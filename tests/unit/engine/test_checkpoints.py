@@ -12,7 +12,8 @@ import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
-from headrace.checkpoints.delta_log import (
+from headrace.checkpoints.offsets import Progress, files_seen, newest_listing, read_progress
+from headrace.delta_log.tables import (
     TableVersion,
     commit_actions,
     commit_file,
@@ -23,14 +24,13 @@ from headrace.checkpoints.delta_log import (
     rewritten_since,
     table_state,
 )
-from headrace.checkpoints.flow_records import transaction_id
-from headrace.checkpoints.freshness import LONGEST_REST_S, StoredState
-from headrace.checkpoints.offsets import Progress, files_seen, newest_listing, read_progress
-from headrace.checkpoints.records import FlowRecord, read_record, write_record
 from headrace.errors import PipelineError
 from headrace.graph.resolved import Mode, Source, SourceKind, StatefulOperator
 from headrace.model.names import Naming, QualifiedName
 from headrace.settings.storage import StorageLayout
+from headrace.storage.change_detection import LONGEST_REST_S, StoredState
+from headrace.storage.flow_record import FlowRecord, read_record, write_record
+from headrace.storage.flow_records import transaction_id
 
 NOON = 1_000_000.0
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from headrace.checkpoints.delta_log import commit_file
+from headrace.delta_log.tables import commit_file
 from headrace.graph.resolved import Mode
 from headrace.spark.tables.commit_counter import CommitCounter
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from headrace.checkpoints.layouts import TableLayout
+from headrace.delta_log.table_layout import TableLayout
 from headrace.graph.build import build
 from headrace.graph.resolved import Mode
 from headrace.model.datasets import Dataset, Definitions, Flow, Kind, PythonQuery

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from headrace.checkpoints.delta_log import commit_file, table_state
-from headrace.checkpoints.first_reads import MOST_COMMITS, reads_commits
+from headrace.delta_log.tables import commit_file, table_state
+from headrace.storage.initial_snapshot import MOST_COMMITS, reads_commits
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from deltalake import DeltaTable, write_deltalake
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.checkpoints.lateness import measured
+from headrace.delta_log.lateness import measured
 from headrace.errors import PipelineError
 from headrace.model.lateness import Lateness, duration
 

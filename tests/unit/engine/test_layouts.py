@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
-from headrace.checkpoints.layouts import table_layout
+from headrace.delta_log.table_layout import table_layout
 
 PROTOCOL = {
     "minReaderVersion": 1,

@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from headrace.checkpoints.loads import Coverage, loads_of, overlap, position_behind, retire_loads, store_load
-from headrace.checkpoints.seeding import DeltaPosition, FilesPosition, seed_checkpoint
+from headrace.checkpoints.initial_offsets import DeltaPosition, FilesPosition, seed_checkpoint
 from headrace.model.names import QualifiedName
 from headrace.plan.loads import FilesRange, Load, TableRange
+from headrace.storage.backfills import Coverage, loads_of, overlap, position_behind, retire_loads, store_load
 
 T = QualifiedName("t")
 

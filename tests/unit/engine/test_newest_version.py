@@ -9,7 +9,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from pyarrow import table as arrow
 
-from headrace.checkpoints.delta_log import commit_file, newest_version
+from headrace.delta_log.tables import commit_file, newest_version
 from headrace.errors import PipelineError
 
 

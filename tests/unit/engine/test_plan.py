@@ -9,7 +9,7 @@ import pytest
 
 from headrace.cdc.feed import Feed
 from headrace.cdc.shape import ScdType, Shape
-from headrace.checkpoints.layouts import TableLayout
+from headrace.delta_log.table_layout import TableLayout
 from headrace.errors import Problems
 from headrace.graph.resolved import MadeWith, Mode
 from headrace.graph.select import Selected

@@ -8,18 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from headrace.checkpoints.freshness import StoredState
-from headrace.checkpoints.inventory import flows_of
-from headrace.checkpoints.past import StoredPast
-from headrace.checkpoints.records import FlowRecord, write_record
-from headrace.checkpoints.renaming import NamesNow, RelocatedLayout, StoredRenames
-from headrace.checkpoints.views import apply_view_step, stored_view, view_files
 from headrace.graph.resolved import Mode
 from headrace.model.names import Naming, QualifiedName
 from headrace.model.views import ViewDefinition
 from headrace.plan.renames import Rename, Renamed
 from headrace.plan.steps import ViewChange, ViewStep
 from headrace.settings.storage import StorageLayout
+from headrace.storage.change_detection import StoredState
+from headrace.storage.flow_record import FlowRecord, write_record
+from headrace.storage.history import StoredPast
+from headrace.storage.inventory import flows_of
+from headrace.storage.renaming import NamesNow, RelocatedLayout, StoredRenames
+from headrace.storage.view_definitions import apply_view_step, stored_view, view_files
 
 NAMING = Naming()
 OLD, NEW = QualifiedName("old"), QualifiedName("new", "mart")

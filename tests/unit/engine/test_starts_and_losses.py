@@ -14,13 +14,9 @@ from deltalake import DeltaTable, write_deltalake
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.checkpoints.delta_log import table_state
-from headrace.checkpoints.inventory import first_record, flows_of, stored_flows
+from headrace.checkpoints.initial_offsets import DeltaPosition, FilesPosition, file_url, seed_checkpoint
 from headrace.checkpoints.offsets import files_seen, read_progress
-from headrace.checkpoints.positions import start_at
-from headrace.checkpoints.records import FlowRecord, read_record, write_record
-from headrace.checkpoints.replayable import Epoch, reach_of_files, reach_of_other, reach_of_table, rows_removed
-from headrace.checkpoints.seeding import DeltaPosition, FilesPosition, file_url, seed_checkpoint
+from headrace.delta_log.tables import table_state
 from headrace.errors import PipelineError, Problems
 from headrace.graph.resolved import Mode, ResolvedGraph, Source, SourceKind, StatefulOperator
 from headrace.graph.select import Selection, select
@@ -36,6 +32,10 @@ from headrace.plan.restarts import restarts, start_to_go_on
 from headrace.plan.steps import TableChange, TableStep
 from headrace.plan.unfinished import Unfinished
 from headrace.settings.storage import StorageLayout
+from headrace.storage.flow_record import FlowRecord, read_record, write_record
+from headrace.storage.inventory import first_record, flows_of, stored_flows
+from headrace.storage.source_retention import Epoch, reach_of_files, reach_of_other, reach_of_table, rows_removed
+from headrace.storage.start_positions import start_at
 
 HERE = Location("pipeline.yml")
 

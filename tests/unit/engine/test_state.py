@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from headrace.cdc.feed import Feed
 from headrace.cdc.merged_rows import MergedRows
 from headrace.cdc.shape import ScdType, Shape
-from headrace.checkpoints.records import FlowRecord, read_record, write_record
 from headrace.graph.resolved import CHANGES, MadeWith, Mode, StatefulOperator
 from headrace.graph.select import Selected
 from headrace.graph.starts import EARLIEST
 from headrace.model.names import QualifiedName
 from headrace.plan.state import changed_states, other_tables
+from headrace.storage.flow_record import FlowRecord, read_record, write_record
 
 COUNTED = StatefulOperator("aggregate", "1", "aggregate by a: count(*)", "a string")
 SUMMED = StatefulOperator("aggregate", "2", "aggregate by a: sum(b)", "a string")

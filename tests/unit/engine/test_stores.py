@@ -11,16 +11,16 @@ import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
-from headrace.checkpoints import agreement
 from headrace.checkpoints.damage import damage_of
-from headrace.checkpoints.flow_records import transaction_id
-from headrace.checkpoints.freshness import StoredState
-from headrace.checkpoints.health import health_of_flows, repair
-from headrace.checkpoints.records import FlowRecord, read_record, write_record
-from headrace.checkpoints.seeding import DeltaPosition, seed_checkpoint
+from headrace.checkpoints.initial_offsets import DeltaPosition, seed_checkpoint
 from headrace.graph.resolved import Mode, Source, SourceKind
 from headrace.model.names import Naming, QualifiedName
 from headrace.settings.storage import StorageLayout
+from headrace.storage import agreement
+from headrace.storage.change_detection import StoredState
+from headrace.storage.flow_record import FlowRecord, read_record, write_record
+from headrace.storage.flow_records import transaction_id
+from headrace.storage.health import health_of_flows, repair
 
 QUERY = "3f2d"
 

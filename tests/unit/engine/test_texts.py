@@ -12,7 +12,7 @@ import pytest
 from headrace.cdc.feed import Feed, MergePath
 from headrace.cdc.merged import WritePath
 from headrace.cdc.shape import ScdType, Shape
-from headrace.checkpoints.layouts import TableLayout
+from headrace.delta_log.table_layout import TableLayout
 from headrace.graph.resolved import Mode, StatefulOperator
 from headrace.model.expectations import Action, Expectation, ExpectationCount
 from headrace.model.location import Location

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from headrace.checkpoints.topic_positions import next_positions
+from headrace.checkpoints.topic_offsets import next_positions
 
 
 def offsets(checkpoint, batch, *positions, done=True):

@@ -9,9 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.checkpoints.freshness import StoredState
-from headrace.checkpoints.past import StoredPast
-from headrace.checkpoints.views import apply_view_step, stored_view, stored_views
 from headrace.errors import PipelineError
 from headrace.graph.build import build
 from headrace.graph.resolved import Mode, ResolvedDataset, ResolvedGraph
@@ -28,6 +25,9 @@ from headrace.plan.tables import table_steps
 from headrace.plan.unfinished import Unfinished
 from headrace.plan.views import view_steps
 from headrace.settings.storage import StorageLayout
+from headrace.storage.change_detection import StoredState
+from headrace.storage.history import StoredPast
+from headrace.storage.view_definitions import apply_view_step, stored_view, stored_views
 
 HERE = Location("transformations/a.sql", 1)
 V = QualifiedName("v")

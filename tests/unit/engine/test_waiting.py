@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from headrace.checkpoints.waiting import (
+from headrace.storage.spill_queue import (
     BatchToKeep,
     clear_drafts,
     keep_waiting,

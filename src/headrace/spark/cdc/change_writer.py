@@ -14,7 +14,7 @@ from headrace.cdc.feed import Feed, MergePath
 from headrace.cdc.merged import Merged
 from headrace.cdc.shape import ScdType
 from headrace.cdc.turn import Turn
-from headrace.checkpoints.delta_log import newest_version
+from headrace.delta_log.tables import newest_version
 from headrace.model.datasets import Flow
 from headrace.model.retention import Retention
 from headrace.model.ties import OnTie

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 
 from headrace.cdc.merged import Merged, WritePath
-from headrace.checkpoints.delta_log import rewritten_since
+from headrace.delta_log.tables import rewritten_since
 from headrace.spark.cdc.merge_plan import Merge
 from headrace.spark.cdc.row_replacement import replaced, write_path
 from headrace.spark.delta.conflicts import Outdated, tried_again

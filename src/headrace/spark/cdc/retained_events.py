@@ -14,7 +14,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from headrace.checkpoints.delta_log import committed_transaction, is_made, table_state
+from headrace.delta_log.tables import committed_transaction, is_made, table_state
 from headrace.graph.new_tables import MAPPING, has_special_names, maps_names
 from headrace.model.names import quoted
 from headrace.model.schema import Schema

@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType
 
 from headrace.cdc.change_feed import FEED_PROPERTY
 from headrace.cdc.merged import WritePath
-from headrace.checkpoints.delta_log import table_state
+from headrace.delta_log.tables import table_state
 from headrace.model.names import quoted
 from headrace.model.properties import switched_on
 from headrace.spark.cdc.batch_cache import Kept, kept_rows

@@ -18,7 +18,7 @@ from headrace.cdc.feed import Feed, MergePath
 from headrace.cdc.merged import Merged
 from headrace.cdc.shape import END_AT, ScdType, Shape
 from headrace.cdc.turn import Turn
-from headrace.checkpoints.delta_log import newest_version
+from headrace.delta_log.tables import newest_version
 from headrace.errors import PipelineError
 from headrace.model.datasets import Flow
 from headrace.model.names import quoted

@@ -18,16 +18,6 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from headrace.checkpoints.failing_rows import (
-    FailingRow,
-    OfBatch,
-    failing_of_batch,
-    failing_rows_kept,
-    keep_failing,
-    stored_failing_rows,
-    whole_batches,
-)
-from headrace.checkpoints.records import FlowRecord
 from headrace.errors import PipelineError
 from headrace.graph.resolved import ResolvedFlow
 from headrace.model.failing_rows import (
@@ -46,6 +36,16 @@ from headrace.spark.deadletter.numbered_rows import WHOLE, NumberedRows, numbere
 from headrace.spark.deadletter.row_errors import RowFailures
 from headrace.spark.update.batch_writer import BatchWriter
 from headrace.spark.update.context import Surroundings
+from headrace.storage.dead_letters import (
+    FailingRow,
+    OfBatch,
+    failing_of_batch,
+    failing_rows_kept,
+    keep_failing,
+    stored_failing_rows,
+    whole_batches,
+)
+from headrace.storage.flow_record import FlowRecord
 
 _FILE = "headrace_file"
 # How many rows the share is of, about.

@@ -10,7 +10,7 @@ from typing import Any
 
 from headrace.cdc.feed import MergePath
 from headrace.cdc.merged import WritePath, merged_of
-from headrace.checkpoints.delta_log import commit_actions, literal, newest_version, open_table, queried
+from headrace.delta_log.tables import commit_actions, literal, newest_version, open_table, queried
 from headrace.model.outcome import ChangeCounts
 from headrace.spark.delta.rescued_rows import rows_with
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from itertools import count
 
-from headrace.checkpoints.delta_log import table_state
+from headrace.delta_log.tables import table_state
 
 _COMMITS_BITS = 24
 # One holder's commits, however many, are told apart and none of them is passed over.

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from headrace.checkpoints.delta_log import commit_file
+from headrace.delta_log.tables import commit_file
 from headrace.graph.new_tables import SPECIAL
 from headrace.graph.resolved import ResolvedDataset
 

@@ -11,7 +11,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import DataType, StructType
 
-from headrace.checkpoints.delta_log import is_made
+from headrace.delta_log.tables import is_made
 from headrace.graph.resolved import ResolvedDataset
 from headrace.model.names import sql_text
 from headrace.model.schema import Schema

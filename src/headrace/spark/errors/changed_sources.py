@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from headrace.checkpoints.changed_inputs import SchemaChange, operation_of, schema_change
 from headrace.checkpoints.offsets import read_progress
+from headrace.delta_log.changed_sources import SchemaChange, operation_of, schema_change
 from headrace.errors import PipelineError
 from headrace.graph.resolved import ResolvedFlow, Source, SourceKind
 from headrace.model.datasets import Flow

@@ -10,9 +10,6 @@ from typing import Protocol
 
 from pyspark.sql.streaming.query import StreamingQuery
 
-from headrace.checkpoints.delta_log import committed_transaction, table_state
-from headrace.checkpoints.first_reads import reads_commits
-from headrace.checkpoints.freshness import goes_by_clock, has_closed_results
 from headrace.checkpoints.offsets import (
     Progress,
     clear_drafts_of_batches,
@@ -20,8 +17,8 @@ from headrace.checkpoints.offsets import (
     read_progress,
     reopen_batch,
 )
-from headrace.checkpoints.records import FlowRecord, write_record
 from headrace.checkpoints.state_formats import format_of
+from headrace.delta_log.tables import committed_transaction, table_state
 from headrace.graph.resolved import Mode, ResolvedDataset, ResolvedFlow
 from headrace.model.datasets import Kind
 from headrace.model.static_inputs import STATIC_INPUTS_KEY, StaticInputs
@@ -63,6 +60,9 @@ from headrace.spark.tables.table_writer import Target
 from headrace.spark.tables.writer_factory import Targets
 from headrace.spark.update.batch_writer import BatchWriter, Calls, Counter
 from headrace.spark.update.context import Surroundings
+from headrace.storage.change_detection import goes_by_clock, has_closed_results
+from headrace.storage.flow_record import FlowRecord, write_record
+from headrace.storage.initial_snapshot import reads_commits
 
 # How often the progress of counting is stored while a query runs.
 _STORE_EVERY_S = 60.0

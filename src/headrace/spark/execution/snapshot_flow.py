@@ -9,8 +9,7 @@ from pyspark.sql import DataFrame
 
 from headrace.cdc.feed import Feed
 from headrace.cdc.snapshots import Begun
-from headrace.checkpoints.delta_log import TableVersion, table_state
-from headrace.checkpoints.records import FlowRecord, write_record
+from headrace.delta_log.tables import TableVersion, table_state
 from headrace.errors import PipelineError
 from headrace.graph.resolved import ResolvedFlow
 from headrace.model.names import QualifiedName
@@ -25,6 +24,7 @@ from headrace.spark.session.clone import on_clone
 from headrace.spark.session.scoped_confs import with_confs
 from headrace.spark.tables.table_writer import Target
 from headrace.spark.update.context import Surroundings
+from headrace.storage.flow_record import FlowRecord, write_record
 
 
 class Taking:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
-from headrace.checkpoints.delta_log import table_state
-from headrace.checkpoints.layouts import table_layout
-from headrace.checkpoints.records import FlowRecord
+from headrace.delta_log.table_layout import table_layout
+from headrace.delta_log.tables import table_state
 from headrace.graph.new_tables import MAPPING, has_special_names, maps_names
 from headrace.model.names import quoted
 from headrace.model.properties import needed_features
@@ -18,6 +17,7 @@ from headrace.spark.delta.alter import describe_table
 from headrace.spark.delta.conform import cast_nested
 from headrace.spark.delta.fencing import of_term
 from headrace.spark.delta.tables import struct_type
+from headrace.storage.flow_record import FlowRecord
 
 OPEN, REPLAYED, RELEASED = "open", "replayed", "released"
 

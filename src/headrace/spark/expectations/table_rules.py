@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-from headrace.checkpoints.delta_log import newest_version, open_table, rows_in
+from headrace.delta_log.tables import newest_version, open_table, rows_in
 from headrace.errors import PipelineError
 from headrace.expectations.compile import Rules, masks
 from headrace.model.expectations import Action, Expectation, ExpectationCount

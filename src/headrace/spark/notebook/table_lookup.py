@@ -7,8 +7,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from headrace.checkpoints.delta_log import is_made
-from headrace.checkpoints.inventory import flows_of, stored_flows, stored_tables
+from headrace.delta_log.tables import is_made
 from headrace.errors import PipelineError
 from headrace.graph.session_names import session_name
 from headrace.model.names import Naming, QualifiedName, quoted, split_name, sql_text
@@ -17,6 +16,7 @@ from headrace.spark.notebook.identifiers import NOT_OURS, Spelling
 from headrace.spark.notebook.managed_tables import register_managed, tables_below, unregister
 from headrace.spark.session import catalog_entries
 from headrace.sql.rewrite import rewrite_names
+from headrace.storage.inventory import flows_of, stored_flows, stored_tables
 
 
 class ReadyNames:

@@ -11,11 +11,7 @@ from pyspark.sql import DataFrame
 
 from headrace.autoloader.schema_store import outdate_schemas
 from headrace.cdc.merged_rows import ROWS_PROPERTY
-from headrace.checkpoints.delta_log import TableVersion, is_made, table_state, version_outside
-from headrace.checkpoints.failing_rows import clear_failing
-from headrace.checkpoints.inventory import flows_of
-from headrace.checkpoints.loads import retire_loads
-from headrace.checkpoints.records import next_epoch, write_record
+from headrace.delta_log.tables import TableVersion, is_made, table_state, version_outside
 from headrace.expectations.compile import Rules
 from headrace.graph.resolved import Mode, ResolvedDataset, ResolvedFlow
 from headrace.model.expectations import Action
@@ -33,6 +29,10 @@ from headrace.spark.expectations.quarantine_writer import make_quarantine
 from headrace.spark.preparation.restarts import begin_epoch
 from headrace.spark.queries.flow_frames import flow_frame, register_views
 from headrace.spark.update.context import Surroundings
+from headrace.storage.backfills import retire_loads
+from headrace.storage.dead_letters import clear_failing
+from headrace.storage.flow_record import next_epoch, write_record
+from headrace.storage.inventory import flows_of
 
 
 class Preparation:

@@ -13,9 +13,7 @@ from pyspark.sql import SparkSession
 
 from headrace.autoloader.source import Source
 from headrace.autoloader.starting import begin_behind
-from headrace.checkpoints.delta_log import table_state
-from headrace.checkpoints.records import FlowRecord, next_epoch, write_record
-from headrace.checkpoints.seeding import (
+from headrace.checkpoints.initial_offsets import (
     DeltaPosition,
     FilesPosition,
     LedgerPosition,
@@ -23,6 +21,7 @@ from headrace.checkpoints.seeding import (
     UnreadFiles,
     seed_checkpoint,
 )
+from headrace.delta_log.tables import table_state
 from headrace.errors import InternalError
 from headrace.graph.resolved import ResolvedFlow
 from headrace.plan.reach import Restart
@@ -30,6 +29,7 @@ from headrace.runtime.seam import Point
 from headrace.spark.preparation.state_formats import new_format
 from headrace.spark.tables.commit_counter import CommitCounter
 from headrace.spark.update.context import Surroundings
+from headrace.storage.flow_record import FlowRecord, next_epoch, write_record
 
 _POSITIONS = (DeltaPosition, FilesPosition, UnreadFiles)
 

@@ -14,7 +14,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 
 from headrace.checkpoints.offsets import read_progress
-from headrace.checkpoints.topic_positions import next_positions, planned_positions, positions_before
+from headrace.checkpoints.topic_offsets import next_positions, planned_positions, positions_before
 from headrace.errors import PipelineError
 from headrace.events.types import Warned
 from headrace.graph.resolved import ResolvedFlow

@@ -9,8 +9,7 @@ from functools import reduce
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from headrace.checkpoints.delta_log import TableState, table_state
-from headrace.checkpoints.loads import Coverage, finished, position_behind, store_load, versions_with
+from headrace.delta_log.tables import TableState, table_state
 from headrace.errors import PipelineError
 from headrace.graph.resolved import ResolvedFlow
 from headrace.graph.starts import Start, StartKind
@@ -22,6 +21,7 @@ from headrace.runtime.seam import Point
 from headrace.spark.preparation.restarts import begin_epoch
 from headrace.spark.queries.batch_mode import Part
 from headrace.spark.update.context import Surroundings
+from headrace.storage.backfills import Coverage, finished, position_behind, store_load, versions_with
 
 _VIEW_PREFIX = "headrace_part"
 

@@ -7,9 +7,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from headrace.checkpoints.delta_log import table_state
-from headrace.checkpoints.loads import finished, store_load
-from headrace.checkpoints.records import FlowRecord
+from headrace.delta_log.tables import table_state
 from headrace.graph.resolved import ResolvedFlow
 from headrace.model.names import quoted
 from headrace.model.schema import Schema
@@ -26,6 +24,8 @@ from headrace.spark.replay.replay_source import frame_from_source
 from headrace.spark.session.clone import on_clone
 from headrace.spark.session.scoped_confs import with_confs
 from headrace.spark.update.context import Surroundings
+from headrace.storage.backfills import finished, store_load
+from headrace.storage.flow_record import FlowRecord
 
 
 def frame_of(

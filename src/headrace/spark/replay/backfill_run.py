@@ -7,9 +7,6 @@ from dataclasses import dataclass, replace
 
 from pyspark.sql import DataFrame
 
-from headrace.checkpoints.failing_rows import SINK_REFUSED
-from headrace.checkpoints.loads import loads_of, store_load
-from headrace.checkpoints.records import FlowRecord
 from headrace.errors import PipelineError
 from headrace.graph.resolved import ResolvedFlow
 from headrace.plan.loads import Load, Replay
@@ -24,6 +21,9 @@ from headrace.spark.replay.replay_sink import deliver_refused
 from headrace.spark.sinks.sink_factory import deliveries
 from headrace.spark.tables.writer_factory import Targets
 from headrace.spark.update.context import Surroundings
+from headrace.storage.backfills import loads_of, store_load
+from headrace.storage.dead_letters import SINK_REFUSED
+from headrace.storage.flow_record import FlowRecord
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,6 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from headrace.checkpoints.failing_rows import StoredRow, mark_failing, stored_failing_rows
-from headrace.checkpoints.flow_records import unfinished_batch
-from headrace.checkpoints.loads import finished, store_load
 from headrace.errors import PipelineError
 from headrace.events.types import Warned
 from headrace.graph.resolved import ResolvedFlow
@@ -28,6 +25,9 @@ from headrace.spark.preparation.prepare import Preparation
 from headrace.spark.session.clone import on_clone
 from headrace.spark.session.scoped_confs import with_confs
 from headrace.spark.update.context import Surroundings
+from headrace.storage.backfills import finished, store_load
+from headrace.storage.dead_letters import StoredRow, mark_failing, stored_failing_rows
+from headrace.storage.flow_records import unfinished_batch
 
 _REPLAYED = "replayed"
 

@@ -9,10 +9,6 @@ from dataclasses import replace
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from headrace.checkpoints.failing_rows import StoredRow, stored_failing_rows
-from headrace.checkpoints.flow_records import unfinished_batch
-from headrace.checkpoints.loads import loads_of, next_number, store_load
-from headrace.checkpoints.records import FlowRecord
 from headrace.errors import PipelineError
 from headrace.graph.resolved import ResolvedFlow
 from headrace.plan.loads import Load, Replay
@@ -25,6 +21,10 @@ from headrace.spark.session.scoped_confs import with_confs
 from headrace.spark.sinks.failed_batches import StillFails
 from headrace.spark.sinks.sink_factory import deliveries
 from headrace.spark.update.context import Surroundings
+from headrace.storage.backfills import loads_of, next_number, store_load
+from headrace.storage.dead_letters import StoredRow, stored_failing_rows
+from headrace.storage.flow_record import FlowRecord
+from headrace.storage.flow_records import unfinished_batch
 
 
 def deliver_refused(

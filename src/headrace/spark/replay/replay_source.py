@@ -9,7 +9,6 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from headrace.checkpoints.records import FlowRecord
 from headrace.errors import PipelineError
 from headrace.events.types import Warned
 from headrace.graph.resolved import ResolvedFlow, SourceKind
@@ -21,6 +20,7 @@ from headrace.spark.preparation.prepare import Preparation
 from headrace.spark.readers.kafka_reader import KAFKA
 from headrace.spark.replay.replay_query import plan_of
 from headrace.spark.update.context import Surroundings
+from headrace.storage.flow_record import FlowRecord
 
 _POSITION = ("topic", "partition", "offset")
 # Each of these gives at most one row for each that it gets.

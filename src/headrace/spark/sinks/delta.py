@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame, SparkSession
 
-from headrace.checkpoints.delta_log import committed_transaction
+from headrace.delta_log.tables import committed_transaction
 from headrace.runtime.seam import Point
 from headrace.sinks.notes import NOTHING, Note
 from headrace.spark.delta.commit_counts import rows_of_transaction, said_with_transaction

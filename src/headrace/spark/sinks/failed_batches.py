@@ -10,12 +10,6 @@ from threading import Lock
 
 from pyspark.sql import DataFrame
 
-from headrace.checkpoints.failing_rows import (
-    FailingRow,
-    OfBatch,
-    keep_failing,
-    whole_batches,
-)
 from headrace.errors import PipelineError
 from headrace.events.types import Warned
 from headrace.model.failing_rows import MOST_OF_A_WHOLE_BATCH, too_many_batches
@@ -24,6 +18,7 @@ from headrace.runtime.retry import retryable
 from headrace.runtime.seam import Point
 from headrace.spark.deadletter.json_rows import as_json, whole_row
 from headrace.spark.sinks.sink import Batch, Guard, Sink
+from headrace.storage.dead_letters import FailingRow, OfBatch, keep_failing, whole_batches
 
 # What is said of rows that are not taken, and of a batch of which nothing is there then: by a data source of the
 # user's, in a worker, and by a database that has taken back its transaction.

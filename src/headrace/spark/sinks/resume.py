@@ -8,11 +8,8 @@ from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 
-from headrace.checkpoints.failing_rows import failing_rows_kept
+from headrace.checkpoints.initial_offsets import newest_seeded
 from headrace.checkpoints.offsets import newest_batches
-from headrace.checkpoints.records import FlowRecord
-from headrace.checkpoints.seeding import newest_seeded
-from headrace.checkpoints.waiting import clear_drafts, waiting_batches
 from headrace.errors import PipelineError
 from headrace.events.types import Warned
 from headrace.graph.resolved import ResolvedFlow
@@ -28,6 +25,9 @@ from headrace.spark.sinks.sink_factory import deliveries, noting_sinks
 from headrace.spark.sinks.sink_writer import SinkTarget
 from headrace.spark.sinks.spill_queue import WaitingPlace
 from headrace.spark.update.context import Surroundings
+from headrace.storage.dead_letters import failing_rows_kept
+from headrace.storage.flow_record import FlowRecord
+from headrace.storage.spill_queue import clear_drafts, waiting_batches
 
 
 def resumed(

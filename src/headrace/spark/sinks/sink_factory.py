@@ -13,8 +13,6 @@ from threading import Lock
 from types import MappingProxyType
 
 from headrace.autoloader.stores.paths import mapped
-from headrace.checkpoints.failing_rows import failing_rows_kept
-from headrace.checkpoints.records import FlowRecord
 from headrace.graph.resolved import ResolvedFlow
 from headrace.model.datasets import Kind
 from headrace.model.sinks import FOREACH_BATCH, SinkDefinition
@@ -42,6 +40,8 @@ from headrace.spark.sinks.spark_format import FormatSink
 from headrace.spark.sinks.spill_queue import WaitingPlace
 from headrace.spark.update.batch_target import transaction_version
 from headrace.spark.update.context import Surroundings
+from headrace.storage.dead_letters import failing_rows_kept
+from headrace.storage.flow_record import FlowRecord
 
 
 def with_delivery(around: Surroundings, flow: ResolvedFlow, record: FlowRecord) -> FlowRecord:

@@ -16,10 +16,7 @@ from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 from pyspark.storagelevel import StorageLevel
 
-from headrace.checkpoints.deliveries import last_delivered, note_delivered
-from headrace.checkpoints.failing_rows import FailingRow, OfBatch, keep_failing, refused_of_batch
 from headrace.checkpoints.offsets import positions_digest
-from headrace.checkpoints.waiting import WaitingBatch, waiting_batches
 from headrace.errors import PipelineError
 from headrace.events.types import BatchDone, Warned
 from headrace.model.failing_rows import FAILS, FEW, MOST_OF_A_BATCH, OnFailingRows
@@ -30,6 +27,9 @@ from headrace.sinks.refusals import Refusals, RefusedRow
 from headrace.spark.sinks.sink import Batch, Guard, Sink, delivered_as
 from headrace.spark.sinks.spill_queue import WaitingPlace, WithFallback
 from headrace.spark.tables.observed_rows import computed_once, observed_number
+from headrace.storage.dead_letters import FailingRow, OfBatch, keep_failing, refused_of_batch
+from headrace.storage.deliveries import last_delivered, note_delivered
+from headrace.storage.spill_queue import WaitingBatch, waiting_batches
 
 _ROWS = "rows"
 # Deliveries of one try of a flow that are told apart; the last ones look the same.

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
-from headrace.checkpoints.waiting import BatchToKeep, WaitingBatch, keep_waiting, let_go, waiting_batches
 from headrace.runtime.seam import Point
 from headrace.spark.sinks.sink import Batch, Guard, Sink
+from headrace.storage.spill_queue import BatchToKeep, WaitingBatch, keep_waiting, let_go, waiting_batches
 
 # For so long nobody asks a sink that was down.
 PAUSE_S = 30.0

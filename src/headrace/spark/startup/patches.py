@@ -20,7 +20,7 @@ documented in docs/reference/patches.md:
 - So it does while files are loaded. What changes the session, registers views or writes is refused there and in query
   functions (``guards.py``).
 - ``spark.readStream.table`` begins at a table's first commit where a new stream gets the same rows from there
-  (``checkpoints/first_reads.py``), and nothing else says where it begins.
+  (``storage/initial_snapshot.py``), and nothing else says where it begins.
 - The readers (``load``, ``parquet``, ``option("path", ...)`` and so on) refuse the path of a table of the pipeline
   itself, which is to be read by its name.
 - ``spark.readStream`` reads, and ``STREAM`` in ``spark.sql`` means, a table as it is now while a query is called as a

@@ -7,7 +7,7 @@ from typing import Any
 
 from pyspark.sql.streaming.query import StreamingQuery
 
-from headrace.checkpoints.delta_log import commit_file, newest_version
+from headrace.delta_log.tables import commit_file, newest_version
 from headrace.events.types import BatchDone
 from headrace.graph.resolved import ResolvedFlow
 from headrace.model.outcome import FlowCounts

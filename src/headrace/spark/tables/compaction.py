@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.checkpoints.delta_log import open_table
+from headrace.delta_log.tables import open_table
 from headrace.model.names import QualifiedName
 from headrace.model.pipeline_keys import MANAGED_KEY
 from headrace.spark.update.context import Surroundings

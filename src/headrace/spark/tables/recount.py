@@ -9,7 +9,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
-from headrace.checkpoints.delta_log import committed_transaction
+from headrace.delta_log.tables import committed_transaction
 from headrace.errors import PipelineError
 from headrace.model.outcome import FlowCounts
 from headrace.spark.delta.commit_counts import quarantined_rows, rows_of_transaction, version_of_transaction

@@ -16,7 +16,7 @@ from typing import Protocol
 from pyspark.sql import DataFrame, Observation
 from pyspark.storagelevel import StorageLevel
 
-from headrace.checkpoints.delta_log import table_state
+from headrace.delta_log.tables import table_state
 from headrace.events.types import BatchDone
 from headrace.expectations.apply import counts_from, kept
 from headrace.model.expectations import Action

@@ -8,7 +8,6 @@ from pyspark.sql import DataFrame, SparkSession
 
 from headrace.cdc.feed import Feed
 from headrace.checkpoints.offsets import query_id_of
-from headrace.checkpoints.records import FlowRecord
 from headrace.errors import PipelineError
 from headrace.expectations.compile import Rules
 from headrace.graph.resolved import ResolvedFlow
@@ -28,6 +27,7 @@ from headrace.spark.expectations.table_rules import TableRules
 from headrace.spark.tables.table_writer import Target
 from headrace.spark.update.batch_target import TargetPlace
 from headrace.spark.update.context import Surroundings
+from headrace.storage.flow_record import FlowRecord
 
 
 class Targets:

@@ -12,7 +12,7 @@ from threading import RLock
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
-from headrace.checkpoints.delta_log import is_made
+from headrace.delta_log.tables import is_made
 from headrace.events.views import VIEWS
 from headrace.graph.new_tables import as_made
 from headrace.graph.resolved import ResolvedDataset

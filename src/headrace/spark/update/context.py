@@ -9,7 +9,6 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from headrace.cdc.turn import Turn
-from headrace.checkpoints.freshness import StoredState
 from headrace.graph.resolved import ResolvedGraph
 from headrace.model.failing_rows import OnFailingRows
 from headrace.model.names import Naming, QualifiedName
@@ -20,6 +19,7 @@ from headrace.runtime.ports import Emit
 from headrace.runtime.seam import Seam
 from headrace.settings.storage import StorageLayout
 from headrace.spark.update.catalog import Catalog
+from headrace.storage.change_detection import StoredState
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable, write_deltalake
 
-from headrace.checkpoints.delta_log import literal, open_table
+from headrace.delta_log.tables import literal, open_table
 
 _FOLDER = "failing_rows"
 OPEN = "open"

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.cdc.snapshots import Begun
-from headrace.checkpoints.delta_log import TableVersion
+from headrace.delta_log.tables import TableVersion
 from headrace.errors import InternalError
 from headrace.graph.resolved import MadeWith, Mode, StatefulOperator
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from headrace.checkpoints.delta_log import open_table
+from headrace.delta_log.tables import open_table
 
 _CLUSTERING = "delta.clustering"
 _DOMAINS = "domainMetadata"

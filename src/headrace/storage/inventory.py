@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from headrace.checkpoints.delta_log import is_made
-from headrace.checkpoints.records import FlowRecord, read_record
+from headrace.delta_log.tables import is_made
+from headrace.storage.flow_record import FlowRecord, read_record
 from headrace.graph.build import QUARANTINE_SUFFIX
 from headrace.model.names import InvalidName, Naming, QualifiedName
 from headrace.settings.storage import StorageLayout, path_safe

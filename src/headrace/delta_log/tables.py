@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable, QueryBuilder
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
-from headrace.checkpoints.deleted_rows import deleted_rows
+from headrace.delta_log.deletion_vectors import deleted_rows
 from headrace.errors import PipelineError
 from headrace.model.local_path import local_path
 from headrace.model.schema import Schema

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from headrace.checkpoints.delta_log import commit_actions, open_table
+from headrace.delta_log.tables import commit_actions, open_table
 
 _UNKNOWN = "an operation that its log no longer tells"
 # How many commits are looked at, each of which is a file.

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from headrace.checkpoints.delta_log import TableVersion, table_version
+from headrace.delta_log.tables import TableVersion, table_version
 from headrace.checkpoints.offsets import newest_epoch_begun
-from headrace.checkpoints.records import FlowRecord
-from headrace.checkpoints.seeding import newest_seeded
+from headrace.storage.flow_record import FlowRecord
+from headrace.checkpoints.initial_offsets import newest_seeded
 from headrace.graph.resolved import Mode
 from headrace.model.names import Naming, QualifiedName
 from headrace.plan.agreement import NONE

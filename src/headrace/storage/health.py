@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from headrace.autoloader.positions import problem_of_offset
-from headrace.checkpoints.agreement import batches_of, contradiction_of, damage_of_stores
+from headrace.storage.agreement import batches_of, contradiction_of, damage_of_stores
 from headrace.checkpoints.damage import set_aside
-from headrace.checkpoints.delta_log import TableState, table_state
-from headrace.checkpoints.flow_records import transaction_id
-from headrace.checkpoints.flow_stores import FlowStores, newest_epoch, tables_of
-from headrace.checkpoints.inventory import StoredFlow, stored_flows, stored_tables
+from headrace.delta_log.tables import TableState, table_state
+from headrace.storage.flow_records import transaction_id
+from headrace.storage.flow_stores import FlowStores, newest_epoch, tables_of
+from headrace.storage.inventory import StoredFlow, stored_flows, stored_tables
 from headrace.checkpoints.offsets import read_progress
 from headrace.errors import PipelineError
 from headrace.graph.resolved import Mode

@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from headrace.checkpoints.delta_log import TableState, commit_actions
+from headrace.delta_log.tables import TableState, commit_actions
 from headrace.checkpoints.offsets import first_offsets, read_progress
 
 # Each commit is a file to read. A table with more of them mostly holds more too, beside which Delta's way costs little.

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from headrace.checkpoints.inventory import StoredFlow, flows_of, stored_flows
-from headrace.checkpoints.records import write_record
+from headrace.storage.inventory import StoredFlow, flows_of, stored_flows
+from headrace.storage.flow_record import write_record
 from headrace.model.names import Naming, QualifiedName
 from headrace.plan.renames import Rename, Renamed
 from headrace.settings.storage import StorageLayout, path_safe

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from headrace.checkpoints.damage import Damage, damage_of
-from headrace.checkpoints.deliveries import last_delivered
-from headrace.checkpoints.delta_log import TableState, committed_transaction, open_table, table_version
-from headrace.checkpoints.flow_stores import MEMORY, TABLE, FlowStores
+from headrace.storage.deliveries import last_delivered
+from headrace.delta_log.tables import TableState, committed_transaction, open_table, table_version
+from headrace.storage.flow_stores import MEMORY, TABLE, FlowStores
 from headrace.checkpoints.offsets import newest_batches, query_id_of, read_progress
-from headrace.checkpoints.seeding import newest_seeded
+from headrace.checkpoints.initial_offsets import newest_seeded
 from headrace.graph.resolved import Mode
 from headrace.plan.agreement import NONE, SOURCE, Contradiction, KnownBatches, KnownTable, contradiction, newest_known
 

@@ -12,8 +12,8 @@ from headrace.autoloader.ledger import Ledger, joined
 from headrace.autoloader.source import Source as LoaderSource
 from headrace.autoloader.stores.paths import store_of
 from headrace.autoloader.stores.store import FoundFile
-from headrace.checkpoints.delta_log import TableState, commit_actions
-from headrace.checkpoints.listing import listed_files, places
+from headrace.delta_log.tables import TableState, commit_actions
+from headrace.storage.file_listing import listed_files, places
 from headrace.checkpoints.offsets import Progress, files_as_seen, first_offsets, read_progress
 from headrace.errors import PipelineError
 from headrace.graph.resolved import Source

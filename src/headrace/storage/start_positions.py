@@ -7,10 +7,10 @@ from pathlib import Path
 
 from headrace.autoloader.source import Source as LoaderSource
 from headrace.autoloader.starting import files_before
-from headrace.checkpoints.delta_log import TableState
-from headrace.checkpoints.listing import listed_files, places
-from headrace.checkpoints.replayable import changed_at, committed_at
-from headrace.checkpoints.seeding import DeltaPosition, FilesPosition, UnreadFiles
+from headrace.delta_log.tables import TableState
+from headrace.storage.file_listing import listed_files, places
+from headrace.storage.source_retention import changed_at, committed_at
+from headrace.checkpoints.initial_offsets import DeltaPosition, FilesPosition, UnreadFiles
 from headrace.errors import PipelineError
 from headrace.graph.resolved import ResolvedFlow, Source, SourceKind
 from headrace.graph.starts import Start, StartKind, moment_text

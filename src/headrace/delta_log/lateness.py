@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
-from headrace.checkpoints.delta_log import commit_actions
+from headrace.delta_log.tables import commit_actions
 from headrace.errors import PipelineError
 from headrace.model.lateness import Lateness
 

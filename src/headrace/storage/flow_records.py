@@ -6,13 +6,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from headrace.checkpoints.deliveries import last_delivered
-from headrace.checkpoints.delta_log import committed_transaction
-from headrace.checkpoints.flow_stores import FlowStores, newest_epoch, tables_of
-from headrace.checkpoints.inventory import first_record, flows_of
-from headrace.checkpoints.loads import loads_of
+from headrace.storage.deliveries import last_delivered
+from headrace.delta_log.tables import committed_transaction
+from headrace.storage.flow_stores import FlowStores, newest_epoch, tables_of
+from headrace.storage.inventory import first_record, flows_of
+from headrace.storage.backfills import loads_of
 from headrace.checkpoints.offsets import read_progress
-from headrace.checkpoints.records import FlowRecord, read_record
+from headrace.storage.flow_record import FlowRecord, read_record
 from headrace.graph.flows import GraphFlow
 from headrace.graph.resolved import MadeWith, ResolvedFlow
 from headrace.model.datasets import Flow

@@ -6,23 +6,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from headrace.cdc.shape import ScdType
-from headrace.checkpoints.delta_log import committed_transaction, open_table, rows_in
-from headrace.checkpoints.first_reads import is_of
-from headrace.checkpoints.freshness import StoredState
-from headrace.checkpoints.inventory import StoredFlow, flows_of, stored_flows, stored_tables
+from headrace.delta_log.tables import committed_transaction, open_table, rows_in
+from headrace.storage.initial_snapshot import is_of
+from headrace.storage.change_detection import StoredState
+from headrace.storage.inventory import StoredFlow, flows_of, stored_flows, stored_tables
 from headrace.checkpoints.offsets import read_progress
-from headrace.checkpoints.positions import described, start_at
-from headrace.checkpoints.renaming import NamesNow
-from headrace.checkpoints.replayable import (
-    Epoch,
-    committed_at,
-    epochs,
-    reach_of_auto_loader,
-    reach_of_files,
-    reach_of_other,
-    reach_of_table,
-)
-from headrace.checkpoints.views import stored_view, view_files
+from headrace.storage.start_positions import described, start_at
+from headrace.storage.renaming import NamesNow
+from headrace.storage.source_retention import Epoch, committed_at, epochs, reach_of_auto_loader, reach_of_files, reach_of_other, reach_of_table
+from headrace.storage.view_definitions import stored_view, view_files
 from headrace.errors import PipelineError, raise_all
 from headrace.graph.away import AwayFlow
 from headrace.graph.build import QUARANTINE_SUFFIX

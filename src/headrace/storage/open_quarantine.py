@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from headrace.checkpoints.delta_log import open_table, queried
+from headrace.delta_log.tables import open_table, queried
 
 
 @dataclass(frozen=True)

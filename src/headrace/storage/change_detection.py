@@ -10,25 +10,16 @@ from headrace.autoloader.news import news_of_auto_loader
 from headrace.autoloader.positions import problem_of_offset
 from headrace.autoloader.source import Source as LoaderSource
 from headrace.cdc.merged_rows import ROWS_PROPERTY, MergedRows
-from headrace.checkpoints.agreement import BETWEEN_COMMITS, contradiction_of
-from headrace.checkpoints.delta_log import (
-    Commit,
-    TableState,
-    TableVersion,
-    commit_actions,
-    committed_transaction,
-    data_changed,
-    table_state,
-    version_outside,
-)
-from headrace.checkpoints.flow_records import StoredRecords
-from headrace.checkpoints.flow_stores import TABLE
-from headrace.checkpoints.inventory import flows_of
-from headrace.checkpoints.layouts import TableLayout, table_layout
-from headrace.checkpoints.listing import listed_files
+from headrace.storage.agreement import BETWEEN_COMMITS, contradiction_of
+from headrace.delta_log.tables import Commit, TableState, TableVersion, commit_actions, committed_transaction, data_changed, table_state, version_outside
+from headrace.storage.flow_records import StoredRecords
+from headrace.storage.flow_stores import TABLE
+from headrace.storage.inventory import flows_of
+from headrace.delta_log.table_layout import TableLayout, table_layout
+from headrace.storage.file_listing import listed_files
 from headrace.checkpoints.offsets import Progress, files_seen, newest_listing, read_progress
-from headrace.checkpoints.records import FlowRecord
-from headrace.checkpoints.waiting import waiting_batches, waiting_places
+from headrace.storage.flow_record import FlowRecord
+from headrace.storage.spill_queue import waiting_batches, waiting_places
 from headrace.graph.flows import GraphFlow
 from headrace.graph.resolved import Mode, ResolvedFlow, ResolvedGraph, Source, SourceKind
 from headrace.model.datasets import Flow, Kind
