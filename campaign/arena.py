@@ -19,12 +19,12 @@ from campaign.strike import MARK
 from campaign.victim import Order
 from campaign.workload import LOADED, Ground, Scenario
 from headrace.model.outcome import Outcome, UpdateState
-from headrace.plan.loads import Backfill
+from headrace.plan.backfills import Backfill
 from headrace.plan.steps import Plan
-from headrace.project.holders import LeaseTerms
+from headrace.project.lease_holders import LeaseTerms
 from headrace.project.open import Project
-from headrace.project.rehearsal import Rehearsal
-from headrace.runtime.seam import Point, Seam, walk_past
+from headrace.project.test_harness import Rehearsal
+from headrace.runtime.failpoints import Point, Seam, walk_past
 from headrace.settings.discover import find_settings
 from headrace.settings.load import load_settings
 from headrace.spark.startup.open_session import open_session

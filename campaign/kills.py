@@ -16,8 +16,8 @@ from campaign.strike import Who, left_over, strike
 from campaign.victim import Order
 from campaign.workload import Scenario, words_of
 from headrace.model.outcome import UpdateState
-from headrace.project.holders import read_holder
-from headrace.runtime.seam import Point
+from headrace.project.lease_holders import read_holder
+from headrace.runtime.failpoints import Point
 
 # How long what a victim leaves behind may live once another update is done.
 _LEFT_OVER_PATIENCE_S = 20.0

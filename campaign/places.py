@@ -14,7 +14,7 @@ from campaign.changes import MERGED
 from campaign.state import KEEPING
 from campaign.strike import Who
 from campaign.workload import STREAMS, TARGETS, Scenario
-from headrace.runtime.seam import Point
+from headrace.runtime.failpoints import Point
 
 # The last version of the event log that an update is sure to write is earlier than that of the baseline.
 _SURE_OF_EVENTS = 0.6

@@ -18,10 +18,10 @@ from typing import Any
 from campaign.places import Pass
 from campaign.strike import Who, strike
 from headrace.cli.main import call
-from headrace.project.holders import LeaseTerms, read_holder
+from headrace.project.lease_holders import LeaseTerms, read_holder
 from headrace.project.open import Project
-from headrace.project.rehearsal import Rehearsal
-from headrace.runtime.seam import Point
+from headrace.project.test_harness import Rehearsal
+from headrace.runtime.failpoints import Point
 from headrace.settings.discover import find_settings
 from headrace.settings.load import load_settings
 

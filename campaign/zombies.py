@@ -18,7 +18,7 @@ from campaign.victim import Order
 from campaign.workload import Scenario, words_of
 from headrace.errors import PipelineError
 from headrace.model.outcome import UpdateState
-from headrace.project.holders import LeaseTerms, Process, read_holder
+from headrace.project.lease_holders import LeaseTerms, Process, read_holder
 
 HOLDER, TAKER = "campaign-holder", "campaign-taker"
 # Short, so that nobody waits for the real ones.

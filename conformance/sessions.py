@@ -132,7 +132,7 @@ class _Ready(Runs):
             self.drop_all()
             self._open(folder / "storage")
         state = import_module("headrace.spark.notebook.notebook_session")
-        around = import_module("headrace.scripts.surroundings").surroundings_of(folder, os.environ)
+        around = import_module("headrace.scripts.script_storage").surroundings_of(folder, os.environ)
         namespace = import_module("headrace.scripts.namespace").Namespace(state.served(), around.secrets)
         found: dict[str, Any] = namespace.of(folder / "block.py", {})
         return found

@@ -25,10 +25,10 @@ from stored import rows_of
 
 from headrace import Project
 from headrace.cli.failures import show
-from headrace.cli.live import Display, Lines, LiveTable
+from headrace.cli.live_display import Display, Lines, LiveTable
 from headrace.errors import PipelineError, Problems, problems_of
 from headrace.model.outcome import Outcome, UpdateState
-from headrace.plan.loads import Replayed
+from headrace.plan.backfills import Replayed
 
 EXAMPLE = Path(__file__).resolve().parent
 SCRATCH = EXAMPLE.parents[1] / ".demo" / "flights"

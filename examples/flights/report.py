@@ -21,7 +21,7 @@ from headrace import Project
 from headrace.cli.summary import outcome_text
 from headrace.model.expectations import Action
 from headrace.model.outcome import Outcome
-from headrace.plan.loads import Replayed
+from headrace.plan.backfills import Replayed
 
 TABLES: Mapping[str, Sequence[str]] = {
     "bronze": ("flights_raw", "airlines", "airports", "planes", "weather"),

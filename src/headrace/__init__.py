@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from headrace.project.open import Project
-    from headrace.scripts.names import dbutils, display, displayHTML
+    from headrace.scripts.notebook_globals import dbutils, display, displayHTML
     from headrace.scripts.session import spark_session
     from headrace.spark.queries.feature_lookup import point_in_time
     from headrace.spark.readers.confluent import from_confluent
@@ -32,9 +32,9 @@ __all__ = [
 
 _HOMES = {
     "Project": "headrace.project.open",
-    "dbutils": "headrace.scripts.names",
-    "display": "headrace.scripts.names",
-    "displayHTML": "headrace.scripts.names",
+    "dbutils": "headrace.scripts.notebook_globals",
+    "display": "headrace.scripts.notebook_globals",
+    "displayHTML": "headrace.scripts.notebook_globals",
     "from_confluent": "headrace.spark.readers.confluent",
     "point_in_time": "headrace.spark.queries.feature_lookup",
     "spark_session": "headrace.scripts.session",

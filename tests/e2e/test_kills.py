@@ -16,7 +16,7 @@ from campaign.strike import Who
 from campaign.workload import SLICE, Scenario
 from campaign.zombies import stop_all
 
-from headrace.runtime.seam import Point
+from headrace.runtime.failpoints import Point
 
 # The faster tests let an update end at the same points without ending a process.
 GUARDS = (

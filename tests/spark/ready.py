@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from headrace.scripts.namespace import Namespace
+from headrace.scripts.script_storage import surroundings_of
 from headrace.scripts.session import make_ready
-from headrace.scripts.surroundings import surroundings_of
 from headrace.spark.notebook.notebook_session import serving
 
 

@@ -8,7 +8,7 @@ import pytest
 from tests.dying import die_in_turn, in_turn_or_alone
 
 from headrace.errors import PipelineError, Problems
-from headrace.plan.loads import Backfill
+from headrace.plan.backfills import Backfill
 from headrace.testing import Crashed, Point
 from headrace.testing.crash import Fuse
 

@@ -9,7 +9,7 @@ from tests.tiers import examples
 
 from headrace.cdc.events import Change, Event
 from headrace.cdc.history import beliefs
-from headrace.cdc.shape import ScdType, Shape
+from headrace.cdc.scd_spec import ScdType, Shape
 
 pytestmark = pytest.mark.spark
 

@@ -10,7 +10,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from headrace import Project
 from headrace.model.outcome import UpdateState
-from headrace.project.rehearsal import Rehearsal
+from headrace.project.test_harness import Rehearsal
 from headrace.testing import Crashed, Point
 
 pytestmark = pytest.mark.spark

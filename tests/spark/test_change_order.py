@@ -21,7 +21,7 @@ from tests.tiers import EVERYTHING, LONGEST_S
 
 from headrace.cdc.events import Change, Event
 from headrace.cdc.history import table
-from headrace.cdc.shape import END_AT, START_AT, ScdType, Shape
+from headrace.cdc.scd_spec import END_AT, START_AT, ScdType, Shape
 from headrace.testing import difference
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(LONGEST_S)]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from headrace.runtime.seam import Point
+from headrace.runtime.failpoints import Point
 from headrace.testing import Crashed
 
 pytestmark = pytest.mark.spark

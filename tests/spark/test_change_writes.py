@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
-from headrace.cdc.merged import WritePath
+from headrace.cdc.merge_commit import WritePath
 from headrace.model.outcome import FlowState
 from headrace.testing.result import table_path
 

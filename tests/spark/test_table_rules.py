@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from headrace.model.outcome import UpdateState
-from headrace.runtime.seam import Point
+from headrace.runtime.failpoints import Point
 from headrace.testing import Crashed
 
 pytestmark = pytest.mark.spark

@@ -22,8 +22,8 @@ from campaign.victim import Order, Trap
 from campaign.workload import STREAMS, Scenario
 
 from headrace.model.outcome import FlowCounts
-from headrace.project.holders import LeaseTerms
-from headrace.runtime.seam import Point
+from headrace.project.lease_holders import LeaseTerms
+from headrace.runtime.failpoints import Point
 from headrace.testing.rows import SortedRows
 
 COMMITS = {"system/events": range(20, 40), "tables/default/kept": range(3, 5), "system/cdc/default/kept": range(1, 2)}

@@ -13,7 +13,7 @@ from tests.servers.registry import SchemaRegistry
 
 from headrace.sources.confluent import BadPayload, RegistryDown
 from headrace.sources.confluent_schema import spark_type
-from headrace.sources.told import SourceFailed, problem_told
+from headrace.sources.worker_errors import SourceFailed, problem_told
 from headrace.spark.readers.confluent import OnError, _reading
 
 ORDER = {

@@ -11,7 +11,7 @@ from decimal import Decimal
 import pytest
 
 from headrace.autoloader.discovery import SETTLED_S
-from headrace.runtime.seam import Point, walk_past
+from headrace.runtime.failpoints import Point, walk_past
 from headrace.settings.load import load_settings
 from headrace.testing import Crashed, assert_rows, difference
 from headrace.testing.crash import Fuse

@@ -17,13 +17,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from stat import S_ISDIR
 
+from headrace.autoloader.file_notifications import FolderWatch
 from headrace.autoloader.ledger import Ledger, joined
 from headrace.autoloader.seen_files import SeenFiles
 from headrace.autoloader.stores.local import stat_of, status
+from headrace.autoloader.stores.open_writers import is_being_written
 from headrace.autoloader.stores.store import FoundFile
-from headrace.autoloader.stores.writers import is_being_written
 from headrace.autoloader.tree import FolderQueue, Inner, Places, Tree
-from headrace.autoloader.watching import FolderWatch
 from headrace.errors import PipelineError
 
 # Seconds for which a file keeps its size and time before it counts as written.

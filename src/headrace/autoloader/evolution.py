@@ -19,13 +19,13 @@ from headrace.autoloader.preparing import grown
 from headrace.autoloader.reading.files import read_splits
 from headrace.autoloader.reading.plan import ReadPlan, UnknownFields
 from headrace.autoloader.reading.splits import Split
-from headrace.autoloader.reading.unchanged import same_file
-from headrace.autoloader.sampling import inferred
+from headrace.autoloader.reading.stable_files import same_file
+from headrace.autoloader.schema_sample import inferred
 from headrace.autoloader.source import Source
 from headrace.autoloader.stores.paths import store_of
 from headrace.autoloader.stream import Work
-from headrace.autoloader.widening import MODE as WIDENS
-from headrace.autoloader.widening import misfits
+from headrace.autoloader.type_widening import MODE as WIDENS
+from headrace.autoloader.type_widening import misfits
 
 # The name that the documentation and people's handlers know.
 CONDITION = "UNKNOWN_FIELD_EXCEPTION.NEW_FIELDS_IN_RECORD_WITH_FILE_PATH"

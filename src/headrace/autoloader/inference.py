@@ -19,10 +19,10 @@ import pyarrow.json as pj
 from headrace.autoloader.ddl import JsonType, array_of, field_of
 from headrace.autoloader.reading.arrow_types import decimal_of, spark_type
 from headrace.autoloader.reading.converters import Times
-from headrace.autoloader.reading.depth import line_ends, nests_deep
 from headrace.autoloader.reading.json_documents import first_records
 from headrace.autoloader.reading.json_scan import Leniency, Members, Number
-from headrace.autoloader.reading.texts import type_of
+from headrace.autoloader.reading.nesting_depth import line_ends, nests_deep
+from headrace.autoloader.reading.text_columns import type_of
 from headrace.autoloader.reading.utf8 import is_utf8
 
 # The type of a place where nothing but null was seen.

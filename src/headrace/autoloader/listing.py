@@ -12,7 +12,7 @@ from itertools import islice
 
 from headrace.autoloader.discovery import EMPTY_S, FULL_LOOK, SETTLED_S, WAIT_S, Clock, is_due
 from headrace.autoloader.ledger import Ledger
-from headrace.autoloader.notices import ObjectQueue
+from headrace.autoloader.object_notifications import ObjectQueue
 from headrace.autoloader.seen_files import SeenFiles
 from headrace.autoloader.stores.store import FoundFile
 from headrace.autoloader.tree import Tree

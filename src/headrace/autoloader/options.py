@@ -14,8 +14,8 @@ from headrace.autoloader.option_table import FORMATS, OPTIONS, PREFIX, Kind, Opt
 from headrace.autoloader.reading.avro_schema import check_avro_schema
 from headrace.autoloader.reading.converters import PATTERNS
 from headrace.autoloader.reading.csv_lines import Dialect, InvalidDialect
+from headrace.autoloader.reading.datetime_patterns import date_pattern
 from headrace.autoloader.reading.limits import EXPANSION_OPTION, RECORD_OPTION
-from headrace.autoloader.reading.patterns import date_pattern
 from headrace.autoloader.reading.plan import CORRUPT
 from headrace.autoloader.reading.values import Misfit, moment, zone_of
 from headrace.errors import PipelineError, Problems

@@ -17,16 +17,16 @@ from headrace.autoloader.options import RESCUED, LoaderOptions, loader_options
 from headrace.autoloader.reading.arrow_types import NoArrowType, arrow_schema
 from headrace.autoloader.reading.column_names import can_be_column
 from headrace.autoloader.reading.partitions import folder_values
-from headrace.autoloader.reading.plain import FIXED
 from headrace.autoloader.reading.plan import METADATA, ReadPlan
+from headrace.autoloader.reading.text_and_binary import FIXED
 from headrace.autoloader.reading.values import zone_name
-from headrace.autoloader.sampling import PARTITION, Sample, inferred, newest, partition_columns
+from headrace.autoloader.schema_sample import PARTITION, Sample, inferred, newest, partition_columns
 from headrace.autoloader.schema_store import SchemaStore, SchemaVersion
 from headrace.autoloader.source import LEDGERS, Source, tree_of
 from headrace.autoloader.stores.paths import local_path, mapped, root_of, whole_path
 from headrace.autoloader.tree import Tree
-from headrace.autoloader.widening import MODE as WIDENS
-from headrace.autoloader.widening import widened
+from headrace.autoloader.type_widening import MODE as WIDENS
+from headrace.autoloader.type_widening import widened
 from headrace.errors import PipelineError
 
 

@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from headrace.autoloader.cleaning import clean
+from headrace.autoloader.changed_files import note_changes
+from headrace.autoloader.clean_source import clean
 from headrace.autoloader.discovery import SETTLED_S, Clock
+from headrace.autoloader.discovery_modes import Discovery, discovery_of
 from headrace.autoloader.file_states import committed_number, forget
-from headrace.autoloader.finding import Discovery, discovery_of
-from headrace.autoloader.later_changes import note_changes
 from headrace.autoloader.ledger import FIRST_NUMBER, Ledger
-from headrace.autoloader.moving import settle_place
 from headrace.autoloader.positions import LedgerState, Offset, position_problem
 from headrace.autoloader.reading.splits import DIVISIBLE, Split, packed, splits_of
-from headrace.autoloader.renewing import renewed
+from headrace.autoloader.rebuilt_batches import renewed
+from headrace.autoloader.relocation import settle_place
 from headrace.autoloader.source import Source
 
 # As spark.sql.files.maxPartitionBytes and openCostInBytes have it.

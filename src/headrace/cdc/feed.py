@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from headrace.cdc.shape import ScdType, Shape
+from headrace.cdc.scd_spec import ScdType, Shape
 from headrace.model.cdc import NO_COLUMNS, Columns
 
 

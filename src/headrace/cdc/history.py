@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from headrace.cdc.events import Change, Event, rank, without_ties
-from headrace.cdc.shape import ScdType, Shape
+from headrace.cdc.scd_spec import ScdType, Shape
 
 
 @dataclass(frozen=True)

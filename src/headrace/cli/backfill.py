@@ -8,10 +8,10 @@ from typing import Annotated
 import typer
 
 from headrace.cli.invocation import invocation_of
-from headrace.cli.live import display_for
-from headrace.cli.selecting import Settings, configuration_of
+from headrace.cli.live_display import display_for
 from headrace.cli.update import finish
-from headrace.plan.loads import Backfill
+from headrace.cli.update_options import Settings, configuration_of
+from headrace.plan.backfills import Backfill
 
 _POSITION = "earliest|latest|version:N|timestamp:T"
 

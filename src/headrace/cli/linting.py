@@ -26,7 +26,7 @@ from headrace.lint.catalog import rule_ids, rule_of
 from headrace.lint.linting import Finding, Linted, Selection, lint_text
 from headrace.lint.rules import Rule, Severity
 from headrace.lint.sarif import sarif_of
-from headrace.lint.texts import SUFFIXES
+from headrace.lint.sources import SUFFIXES
 from headrace.model.location import Location, split_cell
 from headrace.settings.sources import source_files
 

@@ -26,13 +26,13 @@ from headrace.cli.failures import (
     report_usage,
 )
 from headrace.cli.init import init
+from headrace.cli.inspect import explain, files, graph, lateness, preview, sql
 from headrace.cli.invocation import Invocation, Loudness, Output, invocation_of
 from headrace.cli.lint import lint
 from headrace.cli.open_project import Opener, Place, open_project
 from headrace.cli.script import exec_
-from headrace.cli.show import explain, files, graph, lateness, preview, sql
+from headrace.cli.status import events, status
 from headrace.cli.update import plan, run, validate
-from headrace.cli.watch import events, status
 from headrace.errors import HeadraceError, PipelineError, Problems
 from headrace.settings.storage import NO_ROOM
 

@@ -20,7 +20,7 @@ from headrace.model.lateness import Lateness
 from headrace.model.outcome import FilesBacklog, Outcome
 from headrace.model.preview import Preview
 from headrace.model.rows import Rows
-from headrace.plan.loads import Backfill, Replayed
+from headrace.plan.backfills import Backfill, Replayed
 from headrace.settings.discover import find_settings
 from headrace.settings.load import load_settings
 from headrace.settings.settings import Settings

@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
+from headrace.cli.inspect import show_rows
 from headrace.cli.invocation import invocation_of
-from headrace.cli.live import display_for
-from headrace.cli.show import show_rows
+from headrace.cli.live_display import display_for
 from headrace.cli.tables import text_table
 from headrace.cli.update import finish
-from headrace.plan.loads import Replayed
+from headrace.plan.backfills import Replayed
 
 app = typer.Typer(help="Rows that expectations set aside, and why.", no_args_is_help=False, add_completion=False)
 

@@ -10,8 +10,9 @@ import typer
 
 from headrace.cli.failures import DONE, FAILED, INTERRUPTED, Terminated
 from headrace.cli.invocation import Invocation, Loudness, invocation_of
-from headrace.cli.live import display_for
-from headrace.cli.selecting import (
+from headrace.cli.live_display import display_for
+from headrace.cli.summary import outcome_text
+from headrace.cli.update_options import (
     AcceptDataLoss,
     Continuous,
     FullRefresh,
@@ -22,7 +23,6 @@ from headrace.cli.selecting import (
     configuration_of,
     request_of,
 )
-from headrace.cli.summary import outcome_text
 from headrace.model.outcome import Outcome, UpdateState
 
 _EXIT_CODES = {UpdateState.COMPLETED: DONE, UpdateState.FAILED: FAILED, UpdateState.CANCELED: INTERRUPTED}

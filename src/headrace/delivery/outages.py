@@ -14,7 +14,7 @@ from typing import TypeVar
 from pyspark.sql import DataFrame
 
 from headrace.delivery.identity import writer_of
-from headrace.runtime.seam import walk_past
+from headrace.runtime.failpoints import walk_past
 from headrace.sinks.retrying import Clock, Patience, tried
 from headrace.spark.sinks.sink import Batch, Guard
 from headrace.spark.sinks.spill_queue import WaitingPlace, WithFallback

@@ -13,7 +13,7 @@ from enum import Enum
 from typing import Any
 
 from headrace.cdc.feed import MergePath
-from headrace.cdc.merged import WritePath
+from headrace.cdc.merge_commit import WritePath
 from headrace.events.types import (
     BatchDone,
     DatasetDefined,

@@ -11,8 +11,8 @@ from deltalake import DeltaTable, QueryBuilder
 
 from headrace.errors import PipelineError
 from headrace.events.envelope import from_row, id_floor, seq_no_of
+from headrace.events.outcome import Replay, Tally
 from headrace.events.refusals import REFUSALS, reason_of
-from headrace.events.replay import Replay, Tally
 from headrace.events.types import BatchDone, FlowMoved, Totaled, UpdateCreated, Warned
 from headrace.model.outcome import FlowCounts, Outcome
 

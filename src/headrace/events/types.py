@@ -11,7 +11,7 @@ from enum import Enum
 from typing import Any, ClassVar, TypeAlias
 
 from headrace.cdc.feed import MergePath
-from headrace.cdc.merged import WritePath
+from headrace.cdc.merge_commit import WritePath
 from headrace.model.datasets import Kind
 from headrace.model.expectations import ExpectationCount
 from headrace.model.outcome import FilesBacklog, FlowCounts, FlowState, KeptState, PartitionLag, UpdateState

@@ -11,7 +11,7 @@ from pathlib import PurePosixPath
 
 from headrace.errors import PipelineError
 from headrace.events.views import VIEWS
-from headrace.graph.feeds import reading_feeds
+from headrace.graph.change_sources import reading_feeds
 from headrace.graph.session_names import session_name
 from headrace.graph.table_rules import misplaced
 from headrace.model.datasets import Dataset, Definitions, Flow, Kind
@@ -20,8 +20,8 @@ from headrace.model.failing_rows import FAILING_ROWS_KEY, FAILING_ROWS_KEYS, FAI
 from headrace.model.names import MAX_PART_LENGTH, InvalidName, Naming, QualifiedName, check_in_catalog
 from headrace.model.pipeline_keys import Place, misfits
 from headrace.model.properties import KNOWN_PROPERTIES, PREFIX, values_of
-from headrace.model.retention import RETENTION_KEYS, is_seconds
 from headrace.model.static_inputs import STATIC_INPUTS_KEY, InvalidStaticInputs, StaticInputs
+from headrace.model.tombstone_retention import RETENTION_KEYS, is_seconds
 from headrace.model.triggers import INTERVAL_KEY, TRIGGER_KEY, InvalidInterval, TriggerKind, parse_interval_s
 from headrace.settings.storage import StorageLayout
 from headrace.sinks.checks import options_of, sink_problems

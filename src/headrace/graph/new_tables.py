@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from headrace.autoloader.reading.column_names import UNMAPPED
-from headrace.cdc.merged_rows import ROWS_PROPERTY, MergedRows
+from headrace.cdc.merge_keys import ROWS_PROPERTY, MergedRows
 from headrace.graph.resolved import ResolvedDataset, ResolvedFlow
 from headrace.model.names import QualifiedName
 from headrace.model.schema import Schema

@@ -6,13 +6,13 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Protocol, TypeAlias
 
 from headrace.errors import PipelineError, Problems, problems_of
-from headrace.graph.away import AwayFlow, is_away
 from headrace.graph.build import Graph, suggestion
+from headrace.graph.change_sources import merged_tables, streamed_as_rows, with_feeds
 from headrace.graph.column_checks import column_problems
-from headrace.graph.feeds import merged_tables, streamed_as_rows, with_feeds
 from headrace.graph.new_tables import marked_merged
 from headrace.graph.resolved import Analysis, Mode, ResolvedDataset, ResolvedFlow, ResolvedGraph
 from headrace.graph.table_rules import reading_referred, reads_back, referred, unknown_columns
+from headrace.graph.unavailable_sources import AwayFlow, is_away
 from headrace.model.datasets import Dataset, Flow, Kind
 from headrace.model.names import QualifiedName
 from headrace.model.schema import Schema, SchemaConflict

@@ -10,9 +10,9 @@ from functools import cached_property
 from typing import Any
 
 from headrace.cdc.feed import Feed
-from headrace.cdc.merged_rows import MergedRows
-from headrace.graph.away import AwayFlow
+from headrace.cdc.merge_keys import MergedRows
 from headrace.graph.flows import GraphFlow
+from headrace.graph.unavailable_sources import AwayFlow
 from headrace.model.datasets import Dataset, Kind
 from headrace.model.names import QualifiedName
 from headrace.model.schema import Schema

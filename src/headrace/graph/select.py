@@ -7,10 +7,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from headrace.errors import PipelineError, raise_all
-from headrace.graph.away import errors_of
 from headrace.graph.build import did_you_mean
 from headrace.graph.resolved import ResolvedGraph
 from headrace.graph.starts import EARLIEST, Start, start_of
+from headrace.graph.unavailable_sources import errors_of
 from headrace.model.datasets import Dataset
 from headrace.model.names import InvalidName, Naming, QualifiedName
 

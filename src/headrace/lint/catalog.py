@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from headrace.lint.families import (
+from headrace.lint.rule_families import (
     batches,
     checkpoints,
     clocks,

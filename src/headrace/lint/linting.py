@@ -13,9 +13,9 @@ from headrace.lint.catalog import RULES, SUPPRESSION, rule_ids
 from headrace.lint.program import Program, Span
 from headrace.lint.rules import Hit, Rule, Severity
 from headrace.lint.secrets import masked, secrets_in
-from headrace.lint.sql_pieces import Sql, sql_in, sql_strings, statements_of
+from headrace.lint.sources import Text, texts_of
+from headrace.lint.sql_texts import Sql, sql_in, sql_strings, statements_of
 from headrace.lint.suppressions import Suppression, suppressions_in, suppressions_in_strings
-from headrace.lint.texts import Text, texts_of
 from headrace.model.location import Location
 from headrace.notebooks import Language
 

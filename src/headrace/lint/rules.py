@@ -11,7 +11,7 @@ from importlib.resources import files
 from typing import Any
 
 from headrace.lint.program import Program, Span
-from headrace.lint.sql_pieces import Sql
+from headrace.lint.sql_texts import Sql
 
 
 class Severity(str, Enum):

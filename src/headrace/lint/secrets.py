@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from headrace.lint.methods import named
 from headrace.lint.program import Program
-from headrace.lint.sql_pieces import STANDS_FOR_VALUE
+from headrace.lint.sql_texts import STANDS_FOR_VALUE
 from headrace.lint.values import Bound, Frame, Reader, Step, Value, Writer, text_of
 
 _IN_TEXT = re.compile(

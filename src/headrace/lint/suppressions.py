@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from headrace.lint.program import Program, Span
-from headrace.lint.sql_pieces import sql_strings
-from headrace.lint.texts import Text
+from headrace.lint.sources import Text
+from headrace.lint.sql_texts import sql_strings
 from headrace.notebooks import Language
 from headrace.sql.lexer import lex
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import Enum
 
-from headrace.model.retention import RETENTION_KEYS
+from headrace.model.tombstone_retention import RETENTION_KEYS
 from headrace.model.triggers import INTERVAL_KEY, TRIGGER_KEY
 
 PREFIX = "pipelines."

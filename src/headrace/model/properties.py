@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from headrace.model.datasets import PRIVATE_PROPERTY
 from headrace.model.schema import Schema
-from headrace.model.ties import ON_TIE_KEY, OnTie
+from headrace.model.sequence_conflicts import ON_TIE_KEY, OnTie
 
 PREFIX = "headrace."
 STRICT_PROPERTY = "headrace.strict"

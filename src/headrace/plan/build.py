@@ -13,17 +13,17 @@ from headrace.graph.starts import StartKind
 from headrace.model.names import QualifiedName
 from headrace.model.properties import switched_on
 from headrace.model.table_rules import Fresh
-from headrace.plan.away import away_steps, stranded
+from headrace.plan.backfills import unloadable, unreplayable
 from headrace.plan.deployed import DeployedPast, DeployedState, read_anew
-from headrace.plan.kinds import changed_kinds
-from headrace.plan.loads import unloadable, unreplayable
-from headrace.plan.loss import clearing
-from headrace.plan.reach import Restart
 from headrace.plan.restarts import again, restarts, start_to_go_on
-from headrace.plan.state import changed_states, other_tables
+from headrace.plan.source_retention import Restart
+from headrace.plan.state_compatibility import changed_states, other_tables
 from headrace.plan.steps import Decision, FlowStep, Plan, TableChange, TableStep
+from headrace.plan.table_kinds import changed_kinds
 from headrace.plan.tables import table_steps
-from headrace.plan.unfinished import unfinished
+from headrace.plan.unavailable_sources import away_steps, stranded
+from headrace.plan.unfinished_clears import unfinished
+from headrace.plan.unrecoverable_rows import clearing
 from headrace.plan.views import view_steps
 
 

@@ -7,17 +7,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from headrace.cdc.merged_rows import MergedRows
-from headrace.graph.away import AwayFlow
+from headrace.cdc.merge_keys import MergedRows
 from headrace.graph.resolved import MadeWith, Mode, ResolvedFlow, ResolvedGraph
 from headrace.graph.starts import Start
+from headrace.graph.unavailable_sources import AwayFlow
 from headrace.model.datasets import Kind
 from headrace.model.names import QualifiedName
 from headrace.model.schema import Schema
 from headrace.model.views import ViewDefinition
 from headrace.plan.agreement import Contradiction
-from headrace.plan.loads import Load
-from headrace.plan.reach import SourceReach, SourceStart
+from headrace.plan.backfills import Load
+from headrace.plan.source_retention import SourceReach, SourceStart
 
 
 @dataclass(frozen=True)

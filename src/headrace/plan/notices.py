@@ -9,8 +9,8 @@ from headrace.autoloader.options import without_effect_of
 from headrace.autoloader.source import Source as LoaderSource
 from headrace.graph.resolved import Mode, ResolvedFlow, ResolvedGraph, SourceKind
 from headrace.model.pipeline_keys import pipeline_key
-from headrace.model.retention import RETENTION_KEYS
-from headrace.model.ties import ON_TIE_KEY
+from headrace.model.sequence_conflicts import ON_TIE_KEY
+from headrace.model.tombstone_retention import RETENTION_KEYS
 from headrace.sinks.checks import options_of
 
 

@@ -10,7 +10,7 @@ from headrace.graph.select import Selected
 from headrace.graph.starts import Start, StartKind
 from headrace.model.names import QualifiedName
 from headrace.plan.deployed import DeployedPast
-from headrace.plan.reach import Restart
+from headrace.plan.source_retention import Restart
 
 _WHY_NOT = {
     Mode.SNAPSHOT: "it compares each snapshot with the rows that are there",

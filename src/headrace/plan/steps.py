@@ -7,16 +7,16 @@ from enum import Enum
 from typing import Any
 
 from headrace.errors import PipelineError
-from headrace.graph.away import AwayFlow
 from headrace.graph.resolved import ResolvedFlow, ResolvedGraph
+from headrace.graph.unavailable_sources import AwayFlow
 from headrace.model.names import QualifiedName
 from headrace.model.triggers import AVAILABLE_NOW, Trigger
 from headrace.model.type_changes import FieldChange
 from headrace.model.views import ViewDefinition
+from headrace.plan.backfills import Load
 from headrace.plan.inactive import Inactive
-from headrace.plan.loads import Load
-from headrace.plan.reach import Loss, Restart, SourceStart
 from headrace.plan.renames import Rename
+from headrace.plan.source_retention import Loss, Restart, SourceStart
 
 
 class TableChange(str, Enum):

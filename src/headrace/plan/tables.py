@@ -8,9 +8,9 @@ from headrace.graph.select import Selected
 from headrace.model.datasets import Kind
 from headrace.model.names import QualifiedName
 from headrace.plan.deployed import DeployedState
-from headrace.plan.evolution import Brought, evolution
+from headrace.plan.schema_evolution import Brought, evolution
 from headrace.plan.steps import TableChange, TableStep
-from headrace.plan.unfinished import Unfinished
+from headrace.plan.unfinished_clears import Unfinished
 
 
 def table_steps(

@@ -13,8 +13,8 @@ from headrace.graph.resolved import Mode, ResolvedFlow, ResolvedGraph, Source, S
 from headrace.graph.starts import EARLIEST, Start, StartKind, start_of
 from headrace.model.datasets import Kind
 from headrace.model.names import InvalidName, Naming
-from headrace.plan.loads import Backfill, FilesRange, Load, SourceRange, TableRange, unloadable
-from headrace.plan.reach import SourceStart
+from headrace.plan.backfills import Backfill, FilesRange, Load, SourceRange, TableRange, unloadable
+from headrace.plan.source_retention import SourceStart
 from headrace.plan.steps import Decision, FlowStep, Plan
 from headrace.storage.backfills import Coverage, added_files, loads_of, next_number, overlap
 from headrace.storage.change_detection import StoredState

@@ -19,9 +19,9 @@ from headrace.model.location import Location
 from headrace.model.names import Naming
 from headrace.pipelines.registry import Registry, collecting
 from headrace.project import tool_calls
-from headrace.project.cells import Notebooks, is_notebook
 from headrace.project.imports import import_from
-from headrace.project.loaded import Loaded, Needs, raised
+from headrace.project.load_result import Loaded, Needs, raised
+from headrace.project.notebook_cells import Notebooks, is_notebook
 from headrace.spark.session.guards import Code, guard_delta, running
 from headrace.spark.session.listeners import noting_listeners
 from headrace.sql.load import load_sql

@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import IO, TYPE_CHECKING
 
 from headrace.errors import PipelineError
-from headrace.project.holders import Holder, LeaseTerms, Process, is_seen, read_holder, write_holder
+from headrace.project.lease_holders import Holder, LeaseTerms, Process, is_seen, read_holder, write_holder
 from headrace.settings.storage import NO_ROOM
 
 if TYPE_CHECKING:

@@ -14,29 +14,29 @@ from pyspark.errors import PySparkException
 
 from headrace.errors import PipelineError, raise_all
 from headrace.events.types import Event
-from headrace.graph.away import errors_of
 from headrace.graph.resolved import ResolvedGraph
 from headrace.graph.select import Selection, dataset_name
+from headrace.graph.unavailable_sources import errors_of
 from headrace.model.datasets import Kind
 from headrace.model.names import QualifiedName
 from headrace.model.outcome import Outcome
 from headrace.model.preview import Preview
 from headrace.model.rows import Rows
-from headrace.plan.loads import Backfill, Replayed
+from headrace.plan.backfills import Backfill, Replayed
 from headrace.plan.steps import Plan
-from headrace.project.asking import ask
-from headrace.project.ending import Ending
-from headrace.project.explain import Explanation
-from headrace.project.explaining import explanation
-from headrace.project.holders import host_name
+from headrace.project.early_stop import Ending
+from headrace.project.explain_dataset import explanation
+from headrace.project.explanation import Explanation
 from headrace.project.lease import Lease
-from headrace.project.looking import StoredProject
+from headrace.project.lease_holders import host_name
 from headrace.project.planning import Planning
 from headrace.project.preview import Previewer
 from headrace.project.recompute import recomputed
-from headrace.project.rehearsal import REAL, Rehearsal
-from headrace.project.resolving import Resolved, Resolver, Resolving
-from headrace.project.stored import make_storage
+from headrace.project.resolution import Resolved, Resolver, Resolving
+from headrace.project.sql_access import ask
+from headrace.project.stored_project import StoredProject
+from headrace.project.stored_tables import make_storage
+from headrace.project.test_harness import REAL, Rehearsal
 from headrace.project.update import Update
 from headrace.runtime.board import Board, left_of
 from headrace.settings.discover import find_settings

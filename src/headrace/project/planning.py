@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from headrace.cdc.snapshots import Taken
+from headrace.cdc.snapshot_versions import Taken
 from headrace.events.reader import EventReader
 from headrace.graph.resolve import Kept
 from headrace.graph.resolved import ResolvedFlow, ResolvedGraph
@@ -16,18 +16,18 @@ from headrace.model.location import Location
 from headrace.model.names import InvalidName, QualifiedName
 from headrace.model.outcome import FlowCounts
 from headrace.model.schema import Schema
+from headrace.plan.backfills import Backfill, Replayed
 from headrace.plan.build import build_plan
-from headrace.plan.loads import Backfill, Replayed
 from headrace.plan.renames import NewNames, Rename, renames
 from headrace.plan.steps import Plan
 from headrace.plan.triggers import with_triggers
 from headrace.project.backfill import with_load
-from headrace.project.logged import LoggedBatches
-from headrace.project.rehearsal import Rehearsal
+from headrace.project.logged_batches import LoggedBatches
 from headrace.project.replay import with_replay
-from headrace.project.resolving import Cleared, Resolving
-from headrace.project.stored import unusable
-from headrace.runtime.seam import Point, Seam
+from headrace.project.resolution import Cleared, Resolving
+from headrace.project.stored_tables import unusable
+from headrace.project.test_harness import Rehearsal
+from headrace.runtime.failpoints import Point, Seam
 from headrace.settings.settings import Settings
 from headrace.storage.change_detection import StoredState
 from headrace.storage.history import StoredPast

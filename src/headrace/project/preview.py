@@ -11,8 +11,8 @@ from pathlib import Path
 from pyspark.sql import DataFrame, Row
 
 from headrace.errors import PipelineError
-from headrace.expectations.apply import counters, counts_from, kept
 from headrace.expectations.compile import judged
+from headrace.expectations.split import counters, counts_from, kept
 from headrace.graph.resolved import Mode, ResolvedFlow, ResolvedGraph
 from headrace.model.names import QualifiedName
 from headrace.model.outcome import FlowCounts

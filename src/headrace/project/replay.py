@@ -9,7 +9,7 @@ from headrace.errors import PipelineError
 from headrace.graph.resolved import ResolvedFlow, ResolvedGraph
 from headrace.graph.select import dataset_name
 from headrace.model.names import Naming, QualifiedName
-from headrace.plan.loads import Load, Replay, Replayed, unreplayable
+from headrace.plan.backfills import Load, Replay, Replayed, unreplayable
 from headrace.plan.steps import Decision, FlowStep, Plan, TableChange
 from headrace.settings.storage import StorageLayout
 from headrace.storage.backfills import loads_of, next_number

@@ -13,24 +13,20 @@ from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
 
-from headrace.cdc.turn import Turn
+from headrace.cdc.table_lock import Turn
 from headrace.errors import InternalError, PipelineError
 from headrace.events.envelope import Origin, redacted
 from headrace.events.log import EventLog
+from headrace.events.outcome import Replay
 from headrace.events.reader import EventReader
-from headrace.events.replay import Replay
 from headrace.events.types import BatchDone, Event, FlowMoved, UpdateCreated, UpdateMoved, Warned
 from headrace.graph.select import Selection
 from headrace.model.outcome import FlowState, Outcome, UpdateState
 from headrace.plan.renames import Rename
 from headrace.plan.steps import Plan
-from headrace.project.ending import Ending
-from headrace.project.garbage import GarbageCollection
+from headrace.project.early_stop import Ending
 from headrace.project.hooks import Hooks
-from headrace.project.lease import Lease
-from headrace.project.planning import known_counts
-from headrace.project.resolving import Resolved
-from headrace.project.said import (
+from headrace.project.initial_events import (
     definitions_said,
     graph_warnings,
     plan_warnings,
@@ -38,9 +34,13 @@ from headrace.project.said import (
     settings_said,
     settings_warnings,
 )
+from headrace.project.java_garbage import GarbageCollection
+from headrace.project.lease import Lease
+from headrace.project.planning import known_counts
+from headrace.project.resolution import Resolved
 from headrace.runtime.board import Board
+from headrace.runtime.failpoints import Seam
 from headrace.runtime.loop import first_error, run, state_of
-from headrace.runtime.seam import Seam
 from headrace.settings.secrets import Secrets
 from headrace.settings.settings import Settings
 from headrace.spark.execution.flow_threads import ThreadedFlows

@@ -17,16 +17,16 @@ from typing import Any
 
 from headrace.errors import PipelineError
 from headrace.model.location import Location
-from headrace.project.modules import ship_modules
 from headrace.project.scratch import scratch
+from headrace.project.worker_modules import ship_modules
 from headrace.scripts.ending import Ending, Limits, Stopped
-from headrace.scripts.failing import query_problem, script_problem, user_traceback
+from headrace.scripts.failures import query_problem, script_problem, user_traceback
 from headrace.scripts.literals import literals_of
 from headrace.scripts.namespace import Namespace
 from headrace.scripts.notebook import run_steps, trees_of
+from headrace.scripts.script_storage import Surroundings, surroundings_of
 from headrace.scripts.session import make_ready
 from headrace.scripts.source import Source, read_source
-from headrace.scripts.surroundings import Surroundings, surroundings_of
 from headrace.spark.notebook.confs import starting_confs
 from headrace.spark.notebook.notebook_session import Ready, StartedQuery, let_go, serving
 

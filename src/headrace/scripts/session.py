@@ -13,7 +13,7 @@ from types import MappingProxyType
 from pyspark.sql import SparkSession
 
 from headrace.connectors.fetch import jars
-from headrace.scripts.surroundings import Surroundings, surroundings_of
+from headrace.scripts.script_storage import Surroundings, surroundings_of
 from headrace.spark.notebook.checkpoints import Checkpoints
 from headrace.spark.notebook.delta_api import let_delta_be_imported
 from headrace.spark.notebook.notebook_session import Ready, let_go, serve

@@ -16,9 +16,9 @@ from headrace.model.failing_rows import FAILING_ROWS_KEYS, FAILS, InvalidFailing
 from headrace.model.location import Location
 from headrace.model.names import InvalidName, check_in_catalog, check_part
 from headrace.model.pipeline_keys import RETRIES_KEY, Place, in_one_spelling, is_pipeline_key, misfits, pipeline_key
-from headrace.model.retention import DEFAULT_RETENTION, RETENTION_KEYS, Retention, is_seconds
+from headrace.model.sequence_conflicts import ON_TIE_KEY, OnTie
 from headrace.model.static_inputs import STATIC_INPUTS_KEY, InvalidStaticInputs, StaticInputs
-from headrace.model.ties import ON_TIE_KEY, OnTie
+from headrace.model.tombstone_retention import DEFAULT_RETENTION, RETENTION_KEYS, Retention, is_seconds
 from headrace.model.triggers import INTERVAL_KEY, InvalidInterval, parse_interval_s
 from headrace.settings.check import Checker, Section, nearest
 from headrace.settings.clusters import spark_conf_of

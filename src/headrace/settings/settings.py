@@ -11,8 +11,8 @@ from headrace.errors import PipelineError, raise_all
 from headrace.model.failing_rows import FAILS, OnFailingRows
 from headrace.model.location import Location
 from headrace.model.names import Naming, QualifiedName
-from headrace.model.retention import DEFAULT_RETENTION, Retention
-from headrace.model.ties import OnTie
+from headrace.model.sequence_conflicts import OnTie
+from headrace.model.tombstone_retention import DEFAULT_RETENTION, Retention
 from headrace.settings.keyring import from_keyring
 from headrace.settings.secrets import DIRECTORY_VARIABLE, Secrets, resolve
 from headrace.settings.storage import StorageLayout

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from headrace.errors import PipelineError
 from headrace.model.failing_rows import MOST_OF_A_BATCH
 from headrace.model.names import split_name
-from headrace.sinks.notes import Note
+from headrace.sinks.commit_notes import Note
 from headrace.sinks.refusals import RefusedRow
 from headrace.sources.jdbc_connection import Database
 

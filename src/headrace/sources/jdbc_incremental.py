@@ -40,7 +40,7 @@ from headrace.sources.option_reading import (
     read_options,
     refused,
 )
-from headrace.sources.streams import Offset, Prepared, Session
+from headrace.sources.stream_source import Offset, Prepared, Session
 
 if TYPE_CHECKING:
     import sqlalchemy as sa

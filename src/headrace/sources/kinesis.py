@@ -18,7 +18,7 @@ from headrace.autoloader.reading.arrow_types import arrow_schema
 from headrace.errors import PipelineError
 from headrace.sources.kinesis_client import Access, IteratorExpired, Record, Shard, fetch, iterator_at, shards_of
 from headrace.sources.kinesis_options import AFTER, AT, BEGINNING, COLUMNS, LATEST
-from headrace.sources.streams import Offset, Prepared
+from headrace.sources.stream_source import Offset, Prepared
 
 if TYPE_CHECKING:
     from mypy_boto3_kinesis import KinesisClient

@@ -24,7 +24,7 @@ from headrace.sources.option_reading import (
     refused,
     time_us,
 )
-from headrace.sources.streams import Prepared, Session
+from headrace.sources.stream_source import Prepared, Session
 
 COLUMNS: JsonType = struct_of(
     (

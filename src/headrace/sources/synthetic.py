@@ -18,7 +18,7 @@ from headrace.autoloader.ddl import InvalidDdl, JsonType, parse_struct
 from headrace.autoloader.discovery import Clock
 from headrace.autoloader.reading.arrow_types import NoArrowType, arrow_schema
 from headrace.sources.option_reading import Kind, SourceFormat, SourceOption, read_options
-from headrace.sources.streams import Offset, Prepared, Session
+from headrace.sources.stream_source import Offset, Prepared, Session
 from headrace.sources.synthetic_values import (
     Codes,
     codes_of,

@@ -16,8 +16,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StructType
 
 from headrace.cdc.feed import Feed
-from headrace.cdc.shape import END_AT, START_AT
-from headrace.cdc.snapshots import TIME_OF_UPDATE, Taken, type_of
+from headrace.cdc.scd_spec import END_AT, START_AT
+from headrace.cdc.snapshot_versions import TIME_OF_UPDATE, Taken, type_of
 from headrace.errors import PipelineError, Problems, problems_of
 from headrace.expectations.check import check
 from headrace.graph.resolve import MissingInput

@@ -15,7 +15,7 @@ from headrace.delta_log.tables import TableState, commit_actions
 from headrace.checkpoints.offsets import Progress, files_first_seen, first_offsets, read_progress
 from headrace.checkpoints.initial_offsets import SEEDED_BATCHES, DeltaPosition, FilesPosition, Position
 from headrace.model.names import QualifiedName
-from headrace.plan.loads import FilesRange, Load, Replay, SourceRange, TableRange
+from headrace.plan.backfills import FilesRange, Load, Replay, SourceRange, TableRange
 
 _FOLDER = "loads"
 

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from headrace.autoloader.news import news_of_auto_loader
+from headrace.autoloader.pending_files import news_of_auto_loader
 from headrace.autoloader.positions import problem_of_offset
 from headrace.autoloader.source import Source as LoaderSource
-from headrace.cdc.merged_rows import ROWS_PROPERTY, MergedRows
+from headrace.cdc.merge_keys import ROWS_PROPERTY, MergedRows
 from headrace.storage.agreement import BETWEEN_COMMITS, contradiction_of
 from headrace.delta_log.tables import Commit, TableState, TableVersion, commit_actions, committed_transaction, data_changed, table_state, version_outside
 from headrace.storage.flow_records import StoredRecords

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from headrace.cdc.snapshots import Begun
+from headrace.cdc.snapshot_versions import Begun
 from headrace.delta_log.tables import TableVersion
 from headrace.errors import InternalError
 from headrace.graph.resolved import MadeWith, Mode, StatefulOperator

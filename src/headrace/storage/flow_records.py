@@ -18,7 +18,7 @@ from headrace.graph.resolved import MadeWith, ResolvedFlow
 from headrace.model.datasets import Flow
 from headrace.model.names import Naming
 from headrace.plan.agreement import NONE
-from headrace.plan.loads import Load
+from headrace.plan.backfills import Load
 from headrace.settings.storage import StorageLayout
 
 

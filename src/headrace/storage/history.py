@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from headrace.cdc.shape import ScdType
+from headrace.cdc.scd_spec import ScdType
 from headrace.delta_log.tables import committed_transaction, open_table, rows_in
 from headrace.storage.initial_snapshot import is_of
 from headrace.storage.change_detection import StoredState
@@ -16,7 +16,7 @@ from headrace.storage.renaming import NamesNow
 from headrace.storage.source_retention import Epoch, committed_at, epochs, reach_of_auto_loader, reach_of_files, reach_of_other, reach_of_table
 from headrace.storage.view_definitions import stored_view, view_files
 from headrace.errors import PipelineError, raise_all
-from headrace.graph.away import AwayFlow
+from headrace.graph.unavailable_sources import AwayFlow
 from headrace.graph.build import QUARANTINE_SUFFIX
 from headrace.graph.resolved import Mode, ResolvedFlow, ResolvedGraph, Source, SourceKind
 from headrace.graph.starts import Start
@@ -24,7 +24,7 @@ from headrace.model.datasets import Kind
 from headrace.model.names import Naming, QualifiedName
 from headrace.model.views import ViewDefinition
 from headrace.plan.inactive import Inactive
-from headrace.plan.reach import SourceReach, SourceStart
+from headrace.plan.source_retention import SourceReach, SourceStart
 from headrace.settings.storage import StorageLayout
 from headrace.sinks.checks import table_of
 

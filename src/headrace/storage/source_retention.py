@@ -19,7 +19,7 @@ from headrace.errors import PipelineError
 from headrace.graph.resolved import Source
 from headrace.graph.starts import moment_text
 from headrace.model.names import QualifiedName
-from headrace.plan.reach import SourceReach
+from headrace.plan.source_retention import SourceReach
 
 _UNKNOWABLE = "whether it still has what was read cannot be known before it is read"
 

@@ -6,7 +6,7 @@ import shlex
 from pathlib import Path
 
 from headrace.autoloader.source import Source as LoaderSource
-from headrace.autoloader.starting import files_before
+from headrace.autoloader.start_position import files_before
 from headrace.delta_log.tables import TableState
 from headrace.storage.file_listing import listed_files, places
 from headrace.storage.source_retention import changed_at, committed_at
@@ -14,7 +14,7 @@ from headrace.checkpoints.initial_offsets import DeltaPosition, FilesPosition, U
 from headrace.errors import PipelineError
 from headrace.graph.resolved import ResolvedFlow, Source, SourceKind
 from headrace.graph.starts import Start, StartKind, moment_text
-from headrace.plan.reach import SourceStart
+from headrace.plan.source_retention import SourceStart
 
 
 def start_at(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from headrace.runtime.seam import Point
+from headrace.runtime.failpoints import Point
 from headrace.testing.crash import Crashed
 from headrace.testing.rows import assert_rows, difference
 from headrace.testing.versions import history

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from threading import Lock
 
-from headrace.runtime.seam import Point
+from headrace.runtime.failpoints import Point
 
 
 class Crashed(Exception):

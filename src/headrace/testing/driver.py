@@ -18,15 +18,15 @@ from headrace.events.types import Event
 from headrace.graph.select import Selection
 from headrace.model.names import QualifiedName
 from headrace.model.rows import Rows
-from headrace.plan.loads import Backfill, Replayed
+from headrace.plan.backfills import Backfill, Replayed
 from headrace.plan.steps import Plan
 from headrace.project.open import Project
-from headrace.project.rehearsal import Rehearsal
-from headrace.runtime.seam import Point
+from headrace.project.test_harness import Rehearsal
+from headrace.runtime.failpoints import Point
 from headrace.settings.discover import find_settings
 from headrace.settings.load import load_settings
 from headrace.settings.settings import Settings
-from headrace.testing.continuing import Continuing
+from headrace.testing.continuous import Continuing
 from headrace.testing.crash import Fuse
 from headrace.testing.folder import ProjectFolder
 from headrace.testing.result import Result, table_path

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from headrace.cdc.shape import END_AT, START_AT, SYSTEM_END_AT, SYSTEM_START_AT
+from headrace.cdc.scd_spec import END_AT, START_AT, SYSTEM_END_AT, SYSTEM_START_AT
 from headrace.testing.rows import Row, rows_of, sort_key
 
 

@@ -25,7 +25,7 @@ from headrace.autoloader.reading.files import read_splits
 from headrace.autoloader.reading.opening import CorruptFile
 from headrace.autoloader.reading.plan import ReadPlan, UnknownFields
 from headrace.autoloader.reading.splits import Split, splits_of
-from headrace.autoloader.sampling import inferred
+from headrace.autoloader.schema_sample import inferred
 from headrace.errors import PipelineError, Problems
 from headrace.model.schema import type_text
 

@@ -13,9 +13,9 @@ import pytest
 
 from headrace.autoloader.discovery import OPEN_S, Clock
 from headrace.autoloader.evolution import rows_of
-from headrace.autoloader.news import changed_after, news_of_auto_loader
+from headrace.autoloader.pending_files import changed_after, news_of_auto_loader
 from headrace.autoloader.preparing import Place, prepare
-from headrace.autoloader.stores.writers import is_being_written, is_remote_mount
+from headrace.autoloader.stores.open_writers import is_being_written, is_remote_mount
 from headrace.autoloader.stream import FileStream, all_work
 from headrace.errors import PipelineError
 

@@ -16,7 +16,7 @@ from headrace.autoloader import discovery
 from headrace.autoloader.discovery import Clock, LocalDiscovery
 from headrace.autoloader.file_states import cleanable
 from headrace.autoloader.ledger import Ledger
-from headrace.autoloader.news import news_of_auto_loader
+from headrace.autoloader.pending_files import news_of_auto_loader
 from headrace.autoloader.preparing import Place, prepare
 from headrace.autoloader.seen_files import SeenFiles
 from headrace.autoloader.stores.local import LocalStore

@@ -14,7 +14,7 @@ import pytest
 
 from headrace.autoloader.discovery import Clock
 from headrace.autoloader.ledger import Ledger
-from headrace.autoloader.news import backlog_of_auto_loader, news_of_auto_loader
+from headrace.autoloader.pending_files import backlog_of_auto_loader, news_of_auto_loader
 from headrace.autoloader.positions import LedgerState, position_problem, problem_of_offset
 from headrace.autoloader.preparing import Place, prepare
 from headrace.autoloader.stream import FileStream

@@ -12,7 +12,7 @@ from contextlib import closing
 import pytest
 
 from headrace.autoloader.discovery import Clock
-from headrace.autoloader.news import news_of_auto_loader
+from headrace.autoloader.pending_files import news_of_auto_loader
 from headrace.autoloader.preparing import Place, prepare
 from headrace.autoloader.stream import FileStream
 from headrace.errors import PipelineError

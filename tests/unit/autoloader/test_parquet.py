@@ -16,7 +16,7 @@ from headrace.autoloader.options import loader_options
 from headrace.autoloader.reading.files import read_splits
 from headrace.autoloader.reading.plan import ReadPlan, UnknownFields
 from headrace.autoloader.reading.splits import Split, splits_of
-from headrace.autoloader.sampling import inferred
+from headrace.autoloader.schema_sample import inferred
 from headrace.model.schema import type_text
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.autoloader.options import loader_options
-from headrace.autoloader.reading.patterns import date_pattern
+from headrace.autoloader.reading.datetime_patterns import date_pattern
 from headrace.autoloader.reading.values import Misfit
 from headrace.errors import Problems
 

@@ -6,8 +6,8 @@ import pytest
 
 from headrace.autoloader.ddl import parse_struct
 from headrace.autoloader.reading.json_blocks import JsonBlocks
+from headrace.autoloader.reading.number_texts import with_quoted_numbers
 from headrace.autoloader.reading.plan import ReadPlan
-from headrace.autoloader.reading.spelled_numbers import with_quoted_numbers
 
 PATH = "/in/a.json"
 

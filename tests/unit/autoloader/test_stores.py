@@ -16,8 +16,8 @@ import pytest
 from headrace.autoloader.discovery import Clock
 from headrace.autoloader.evolution import rows_of
 from headrace.autoloader.listing import LISTING_S
-from headrace.autoloader.news import news_of_auto_loader
-from headrace.autoloader.notices import Notice, paths_told
+from headrace.autoloader.object_notifications import Notice, paths_told
+from headrace.autoloader.pending_files import news_of_auto_loader
 from headrace.autoloader.preparing import Place, prepare
 from headrace.autoloader.stores.paths import mapped, whole_path
 from headrace.autoloader.stream import FileStream

@@ -13,10 +13,10 @@ import pytest
 from headrace.autoloader.discovery import Clock
 from headrace.autoloader.evolution import UnknownFieldException, rows_of
 from headrace.autoloader.ledger import Ledger
-from headrace.autoloader.news import backlog_of_auto_loader
+from headrace.autoloader.pending_files import backlog_of_auto_loader
 from headrace.autoloader.preparing import Place, prepare
 from headrace.autoloader.source import Source
-from headrace.autoloader.starting import begin_behind, files_before
+from headrace.autoloader.start_position import begin_behind, files_before
 from headrace.autoloader.stream import FileStream
 from headrace.errors import PipelineError
 from headrace.model.outcome import FilesBacklog

@@ -8,9 +8,9 @@ from contextlib import closing
 import pytest
 
 from headrace.autoloader.discovery import Clock
+from headrace.autoloader.file_notifications import BACKSTOP_S, FolderWatch
 from headrace.autoloader.preparing import Place, prepare
 from headrace.autoloader.stream import FileStream
-from headrace.autoloader.watching import BACKSTOP_S, FolderWatch
 
 SCHEMA = {"type": "struct", "fields": [{"name": "id", "type": "long", "nullable": True, "metadata": {}}]}
 MINUTE_NS = int(BACKSTOP_S * 1e9)

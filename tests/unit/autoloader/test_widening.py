@@ -14,7 +14,7 @@ from headrace.autoloader.discovery import Clock
 from headrace.autoloader.evolution import UnknownFieldException, rows_of
 from headrace.autoloader.preparing import Place, prepare
 from headrace.autoloader.stream import FileStream
-from headrace.autoloader.widening import widened
+from headrace.autoloader.type_widening import widened
 from headrace.errors import PipelineError
 from headrace.model.schema import type_text
 

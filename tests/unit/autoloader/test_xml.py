@@ -16,7 +16,7 @@ from headrace.autoloader.reading.files import read_splits
 from headrace.autoloader.reading.plan import MalformedRecord, ReadPlan, UnknownFields
 from headrace.autoloader.reading.splits import Split
 from headrace.autoloader.reading.xml_texts import rows_between
-from headrace.autoloader.sampling import inferred
+from headrace.autoloader.schema_sample import inferred
 from headrace.errors import Problems
 from headrace.model.schema import type_text
 

@@ -12,7 +12,7 @@ from tests.tiers import examples
 
 from headrace.cdc.events import Change, Event
 from headrace.cdc.history import Version, beliefs, history, table
-from headrace.cdc.shape import ScdType, Shape
+from headrace.cdc.scd_spec import ScdType, Shape
 
 COLUMNS = ("id", "city", "rank")
 ONE = Shape(("id",), COLUMNS)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.cdc.feed import MergePath
-from headrace.cdc.merged import Merged, merged_of
+from headrace.cdc.merge_commit import Merged, merged_of
 from headrace.model.outcome import ChangeCounts
 
 numbers = st.integers(min_value=0)

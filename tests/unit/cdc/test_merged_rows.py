@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from headrace.cdc.feed import Feed
-from headrace.cdc.merged_rows import MergedRows, means_the_same
-from headrace.cdc.shape import ScdType, Shape
+from headrace.cdc.merge_keys import MergedRows, means_the_same
+from headrace.cdc.scd_spec import ScdType, Shape
 from headrace.model.cdc import ALL_COLUMNS, Columns
 
 TYPE_2 = Feed(

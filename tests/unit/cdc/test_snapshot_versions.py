@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.cdc.snapshots import Begun, NoVersion, is_later, type_of
+from headrace.cdc.snapshot_versions import Begun, NoVersion, is_later, type_of
 
 KINDS = (
     st.integers()

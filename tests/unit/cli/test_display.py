@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from headrace.cli.arguments import hoisted
-from headrace.cli.live import LiveTable
+from headrace.cli.live_display import LiveTable
 from headrace.cli.summary import FAILURE_LINES, outcome_text
 from headrace.cli.tables import rows_table
 from headrace.events.types import BatchDone, FlowDefined, FlowMoved, UpdateCreated

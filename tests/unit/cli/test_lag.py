@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from headrace.cli.summary import outcome_text
-from headrace.events.replay import Replay
+from headrace.events.outcome import Replay
 from headrace.events.types import FlowBehind, FlowMoved, UpdateCreated
 from headrace.model.outcome import FilesBacklog, FlowState, PartitionLag
 

@@ -10,7 +10,7 @@ import pytest
 from headrace.errors import InternalError, PipelineError, Problems
 from headrace.graph.select import Selection
 from headrace.model.outcome import UpdateState
-from headrace.plan.loads import Backfill
+from headrace.plan.backfills import Backfill
 
 
 @pytest.mark.parametrize(

@@ -13,14 +13,14 @@ from typing import Any
 
 import pytest
 
-from headrace.cli.watch import followed
+from headrace.cli.status import followed
 from headrace.events.envelope import Origin
 from headrace.events.log import EventLog
 from headrace.events.reader import EventReader
 from headrace.events.types import BatchDone, Event, FlowMoved, UpdateCreated, UpdateMoved
 from headrace.model.outcome import FlowCounts, FlowState, UpdateState
-from headrace.project.holders import host_name
 from headrace.project.lease import Lease
+from headrace.project.lease_holders import host_name
 
 BEGUN: tuple[Event, ...] = (
     UpdateCreated("USER_ACTION"),

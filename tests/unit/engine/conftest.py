@@ -9,13 +9,13 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from headrace.errors import PipelineError
-from headrace.graph.away import AwayFlow
 from headrace.graph.resolved import Analysis, Input, Mode, ResolvedDataset, ResolvedFlow, ResolvedGraph, Source
+from headrace.graph.unavailable_sources import AwayFlow
 from headrace.model.datasets import Dataset, Flow, Kind, PythonQuery
 from headrace.model.location import Location
 from headrace.model.names import Naming, QualifiedName
 from headrace.model.schema import Column, Schema
-from headrace.plan.reach import SourceReach, SourceStart
+from headrace.plan.source_retention import SourceReach, SourceStart
 
 KINDS = {
     Mode.APPEND: Kind.STREAMING_TABLE,

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from headrace.graph.away import is_away
 from headrace.graph.column_checks import column_problems
+from headrace.graph.unavailable_sources import is_away
 from headrace.model.datasets import Dataset, Flow, Kind, PythonQuery
 from headrace.model.location import Location
 from headrace.model.names import Naming, QualifiedName

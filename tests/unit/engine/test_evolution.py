@@ -12,7 +12,7 @@ from headrace.graph.resolved import Mode
 from headrace.model.datasets import Dataset, Definitions, Flow, Kind, PythonQuery
 from headrace.model.location import Location
 from headrace.model.names import Naming, QualifiedName
-from headrace.plan.evolution import Brought, evolution
+from headrace.plan.schema_evolution import Brought, evolution
 
 STRICT = {"headrace.strict": "true"}
 HERE = Location("transformations/a.py", 1)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.runtime.halving import NoSingleRowFails, TooManyFail, failing
+from headrace.runtime.bisect import NoSingleRowFails, TooManyFail, failing
 
 
 class Tried:

@@ -17,9 +17,9 @@ import pytest
 
 from headrace.connectors.java import SPARK_PROGRAM, started_by
 from headrace.errors import PipelineError
-from headrace.project.ending import Ending
-from headrace.project.holders import EXPIRES_AFTER_S, LeaseTerms, is_held, read_holder
+from headrace.project.early_stop import Ending
 from headrace.project.lease import Lease
+from headrace.project.lease_holders import EXPIRES_AFTER_S, LeaseTerms, is_held, read_holder
 
 HERE = "here"
 # A holder that is dead: no process has this id.

@@ -8,7 +8,7 @@ import pytest
 
 from headrace.checkpoints.initial_offsets import DeltaPosition, FilesPosition, seed_checkpoint
 from headrace.model.names import QualifiedName
-from headrace.plan.loads import FilesRange, Load, TableRange
+from headrace.plan.backfills import FilesRange, Load, TableRange
 from headrace.storage.backfills import Coverage, loads_of, overlap, position_behind, retire_loads, store_load
 
 T = QualifiedName("t")

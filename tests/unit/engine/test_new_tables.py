@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from headrace.cdc.feed import Feed
-from headrace.cdc.shape import Shape
+from headrace.cdc.scd_spec import Shape
 from headrace.graph.new_tables import MAPPING, VECTORS_PROPERTY, as_made, is_mapped_for, marked_merged
 from headrace.graph.resolved import Mode
 from headrace.model.schema import Schema

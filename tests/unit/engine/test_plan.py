@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from headrace.cdc.feed import Feed
-from headrace.cdc.shape import ScdType, Shape
+from headrace.cdc.scd_spec import ScdType, Shape
 from headrace.delta_log.table_layout import TableLayout
 from headrace.errors import Problems
 from headrace.graph.resolved import MadeWith, Mode
@@ -18,14 +18,14 @@ from headrace.model.cdc import ApplyChanges
 from headrace.model.datasets import Kind
 from headrace.model.names import QualifiedName
 from headrace.plan.agreement import Contradiction
-from headrace.plan.away import away_steps
+from headrace.plan.backfills import Load, TableRange
 from headrace.plan.build import build_plan
 from headrace.plan.deployed import News
-from headrace.plan.loads import Load, TableRange
 from headrace.plan.notices import without_effect
 from headrace.plan.renames import Rename, Renamed
 from headrace.plan.steps import Decision
-from headrace.project.said import plan_warnings
+from headrace.plan.unavailable_sources import away_steps
+from headrace.project.initial_events import plan_warnings
 
 A = QualifiedName("a")
 REST = News(started=False, reason="nothing new")

@@ -24,13 +24,13 @@ from headrace.graph.starts import EARLIEST, Start, StartKind, moment_text, start
 from headrace.model.datasets import Kind
 from headrace.model.location import Location
 from headrace.model.names import Naming, QualifiedName
-from headrace.plan.kinds import changed_kinds
-from headrace.plan.loss import clearing
-from headrace.plan.reach import SourceReach
 from headrace.plan.renames import NewNames, renames
 from headrace.plan.restarts import restarts, start_to_go_on
+from headrace.plan.source_retention import SourceReach
 from headrace.plan.steps import TableChange, TableStep
-from headrace.plan.unfinished import Unfinished
+from headrace.plan.table_kinds import changed_kinds
+from headrace.plan.unfinished_clears import Unfinished
+from headrace.plan.unrecoverable_rows import clearing
 from headrace.settings.storage import StorageLayout
 from headrace.storage.flow_record import FlowRecord, read_record, write_record
 from headrace.storage.inventory import first_record, flows_of, stored_flows

@@ -9,13 +9,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from headrace.cdc.feed import Feed
-from headrace.cdc.merged_rows import MergedRows
-from headrace.cdc.shape import ScdType, Shape
+from headrace.cdc.merge_keys import MergedRows
+from headrace.cdc.scd_spec import ScdType, Shape
 from headrace.graph.resolved import CHANGES, MadeWith, Mode, StatefulOperator
 from headrace.graph.select import Selected
 from headrace.graph.starts import EARLIEST
 from headrace.model.names import QualifiedName
-from headrace.plan.state import changed_states, other_tables
+from headrace.plan.state_compatibility import changed_states, other_tables
 from headrace.storage.flow_record import FlowRecord, read_record, write_record
 
 COUNTED = StatefulOperator("aggregate", "1", "aggregate by a: count(*)", "a string")

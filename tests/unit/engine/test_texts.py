@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from headrace.cdc.feed import Feed, MergePath
-from headrace.cdc.merged import WritePath
-from headrace.cdc.shape import ScdType, Shape
+from headrace.cdc.merge_commit import WritePath
+from headrace.cdc.scd_spec import ScdType, Shape
 from headrace.delta_log.table_layout import TableLayout
 from headrace.graph.resolved import Mode, StatefulOperator
 from headrace.model.expectations import Action, Expectation, ExpectationCount
@@ -20,9 +20,9 @@ from headrace.model.outcome import FlowCounts
 from headrace.model.preview import Preview
 from headrace.model.rows import Rows
 from headrace.model.triggers import Trigger
-from headrace.plan.evolution import Brought, evolution
+from headrace.plan.schema_evolution import Brought, evolution
 from headrace.plan.steps import Decision, FlowStep, Plan, TableChange, TableStep
-from headrace.project.explain import Explanation, FlowExplanation, MergedBatch, TableFacts
+from headrace.project.explanation import Explanation, FlowExplanation, MergedBatch, TableFacts
 
 GOLDEN = Path(__file__).parent / "golden"
 HERE = Location("transformations/a.py", 7)

@@ -18,8 +18,8 @@ from deltalake import DeltaTable
 from headrace.errors import PipelineError
 from headrace.events.envelope import Origin
 from headrace.events.log import CHECKPOINT_EVERY_APPENDS, COMPACT_ABOVE_FILES, TABLE_PROPERTIES, EventLog, keep_up
+from headrace.events.outcome import Replay
 from headrace.events.reader import EventReader
-from headrace.events.replay import Replay
 from headrace.events.types import BatchDone, DatasetDefined, Event, FlowDefined, FlowMoved, UpdateCreated, UpdateMoved
 from headrace.model.datasets import Kind
 from headrace.model.expectations import Action, ExpectationCount

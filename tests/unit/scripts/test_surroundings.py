@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.scripts.surroundings import surroundings_of
+from headrace.scripts.script_storage import surroundings_of
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import yaml
 
 from headrace.errors import Problems
 from headrace.model.location import Location
-from headrace.model.retention import Retention
+from headrace.model.tombstone_retention import Retention
 from headrace.settings.load import load_settings
 
 

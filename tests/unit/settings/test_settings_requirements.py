@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from headrace.model.location import Location
-from headrace.project.loaded import Needs
+from headrace.project.load_result import Needs
 
 HERE = Location("transformations/setup.py", 1)
 

@@ -16,7 +16,7 @@ from headrace.autoloader.ddl import parse_struct
 from headrace.autoloader.discovery import Clock
 from headrace.errors import PipelineError, Problems
 from headrace.sources.jdbc_incremental import JdbcSource, prepare_jdbc
-from headrace.sources.streams import Prepared, Session
+from headrace.sources.stream_source import Prepared, Session
 
 
 class Reader:

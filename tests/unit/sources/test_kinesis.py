@@ -19,7 +19,7 @@ from headrace.sources import kinesis_client
 from headrace.sources.kinesis import KinesisSource
 from headrace.sources.kinesis_client import told_in_words
 from headrace.sources.kinesis_options import prepare_kinesis
-from headrace.sources.streams import Prepared, Session
+from headrace.sources.stream_source import Prepared, Session
 
 _names = count()
 

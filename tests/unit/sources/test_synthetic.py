@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from headrace.autoloader.ddl import parse_struct
 from headrace.autoloader.discovery import Clock
 from headrace.errors import Problems
-from headrace.sources.streams import Prepared, Session
+from headrace.sources.stream_source import Prepared, Session
 from headrace.sources.synthetic import DUPLICATE_REACH_ROWS, SyntheticEvents, prepare_synthetic
 
 EVERY_TYPE = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headrace.errors import PipelineError, Problems
-from headrace.sources.told import SourceFailed, problem_told, telling
+from headrace.sources.worker_errors import SourceFailed, problem_told, telling
 
 
 def raised_by(function):

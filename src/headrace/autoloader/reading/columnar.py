@@ -13,10 +13,10 @@ import pyarrow.compute as pc
 
 from headrace.autoloader.ddl import JsonType
 from headrace.autoloader.reading.arrow_types import arrow_schema, arrow_type, has_spark_type
+from headrace.autoloader.reading.datetime_columns import in_zone
 from headrace.autoloader.reading.json_scan import Members, Number
 from headrace.autoloader.reading.plan import ReadPlan, UnknownFields, new_columns, taken_names
 from headrace.autoloader.reading.rows import rescued_text
-from headrace.autoloader.reading.times import in_zone
 from headrace.errors import PipelineError
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from headrace.autoloader.ddl import JsonType
 from headrace.autoloader.reading.arrow_types import decimal_of
-from headrace.autoloader.reading.patterns import DatePattern, date_pattern
+from headrace.autoloader.reading.datetime_patterns import DatePattern, date_pattern
 from headrace.autoloader.reading.values import (
     CSV_NAMES,
     RANGES,

@@ -22,6 +22,7 @@ from headrace.autoloader.reading.converters import Times, text_converter
 from headrace.autoloader.reading.csv_lines import Dialect, is_left_out
 from headrace.autoloader.reading.csv_long_separators import parser_of
 from headrace.autoloader.reading.csv_records import CsvRecords
+from headrace.autoloader.reading.datetime_columns import NotVectorised
 from headrace.autoloader.reading.json_scan import Members
 from headrace.autoloader.reading.limits import LongRecord
 from headrace.autoloader.reading.lines import line_blocks
@@ -29,8 +30,7 @@ from headrace.autoloader.reading.opening import CorruptFile
 from headrace.autoloader.reading.plan import ReadPlan, UnknownFields, new_columns, taken_names
 from headrace.autoloader.reading.rows import Rows, too_long
 from headrace.autoloader.reading.splits import Split
-from headrace.autoloader.reading.texts import typed
-from headrace.autoloader.reading.times import NotVectorised
+from headrace.autoloader.reading.text_columns import typed
 from headrace.autoloader.reading.values import Misfit
 
 _ROWS = 10_000

@@ -5,7 +5,7 @@ Its steps are others than for a separator of one: what looks like the beginning 
 
 from __future__ import annotations
 
-from headrace.autoloader.reading.csv_letters import NONE
+from headrace.autoloader.reading.csv_characters import NONE
 from headrace.autoloader.reading.csv_lines import SPACES, Dialect
 from headrace.autoloader.reading.csv_values import LineParser
 

@@ -7,7 +7,7 @@ to the next separator.
 
 from __future__ import annotations
 
-from headrace.autoloader.reading.csv_letters import NONE, Letters, LineEnd
+from headrace.autoloader.reading.csv_characters import NONE, Letters, LineEnd
 from headrace.autoloader.reading.csv_lines import SPACES, Dialect
 
 

@@ -23,10 +23,10 @@ from headrace.autoloader.reading.opening import CorruptFile
 from headrace.autoloader.reading.orc import orc_rows
 from headrace.autoloader.reading.parquet import parquet_rows
 from headrace.autoloader.reading.partitions import folder_pairs
-from headrace.autoloader.reading.plain import binary_files, text_lines
 from headrace.autoloader.reading.plan import METADATA, METADATA_FIELD, ReadPlan
 from headrace.autoloader.reading.rows import rescued_text, too_long
 from headrace.autoloader.reading.splits import Split, changed_at
+from headrace.autoloader.reading.text_and_binary import binary_files, text_lines
 from headrace.autoloader.reading.values import Misfit
 from headrace.autoloader.reading.xml_rows import xml_rows
 from headrace.autoloader.stores.paths import store_of

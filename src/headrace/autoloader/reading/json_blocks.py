@@ -28,11 +28,11 @@ from headrace.autoloader.ddl import JsonType
 from headrace.autoloader.reading.arrow_types import arrow_schema, arrow_type
 from headrace.autoloader.reading.bad_records import BadRecords
 from headrace.autoloader.reading.converters import PATTERNS
-from headrace.autoloader.reading.depth import line_ends, nests_deep
+from headrace.autoloader.reading.datetime_columns import NotVectorised, days, moments, within_precision
 from headrace.autoloader.reading.json_records import read_records
+from headrace.autoloader.reading.nesting_depth import line_ends, nests_deep
+from headrace.autoloader.reading.number_texts import NoNumber, as_spelled, with_quoted_numbers
 from headrace.autoloader.reading.plan import ReadPlan
-from headrace.autoloader.reading.spelled_numbers import NoNumber, as_spelled, with_quoted_numbers
-from headrace.autoloader.reading.times import NotVectorised, days, moments, within_precision
 from headrace.autoloader.reading.utf8 import is_utf8
 
 # Rows of a batch that is made record by record, and bytes of a block that is no more cut.

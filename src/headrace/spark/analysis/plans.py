@@ -17,7 +17,7 @@ from headrace.cdc.change_feed import FEED_OPTIONS
 from headrace.graph.resolved import PLACES_OF_READER, Input, Source, SourceKind
 from headrace.model.names import QualifiedName
 from headrace.sources import kafka_options
-from headrace.sources.streams import Prepared
+from headrace.sources.stream_source import Prepared
 from headrace.spark.analysis.relations import newest_of_table
 from headrace.spark.data_sources import cloud_files, python_sources
 from headrace.spark.jvm.plan_nodes import items, node_kind

@@ -11,7 +11,7 @@ from pyspark.sql.types import ArrayType, DataType, StringType, StructField, Stru
 from headrace.cdc.change_feed import COMMIT_VERSION
 from headrace.cdc.envelope import DELETE, ENVELOPE, OP
 from headrace.cdc.feed import Feed
-from headrace.cdc.shape import START_AT, SYSTEM_START_AT, ScdType
+from headrace.cdc.scd_spec import START_AT, SYSTEM_START_AT, ScdType
 from headrace.model.cdc import ApplyChanges
 from headrace.model.datasets import Flow
 from headrace.model.names import quoted

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame, SparkSession
 
 from headrace.cdc.feed import Feed, MergePath
-from headrace.cdc.merged import Merged
-from headrace.cdc.shape import ScdType
-from headrace.cdc.turn import Turn
+from headrace.cdc.merge_commit import Merged
+from headrace.cdc.scd_spec import ScdType
+from headrace.cdc.table_lock import Turn
 from headrace.delta_log.tables import newest_version
 from headrace.model.datasets import Flow
-from headrace.model.retention import Retention
-from headrace.model.ties import OnTie
-from headrace.runtime.seam import Point, Seam
+from headrace.model.sequence_conflicts import OnTie
+from headrace.model.tombstone_retention import Retention
+from headrace.runtime.failpoints import Point, Seam
 from headrace.spark.cdc.batch_cache import kept_rows
 from headrace.spark.cdc.bitemporal import believed
 from headrace.spark.cdc.change_events import events_of, fitted

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 
-from headrace.cdc.merged import Merged, WritePath
+from headrace.cdc.merge_commit import Merged, WritePath
 from headrace.delta_log.tables import rewritten_since
 from headrace.spark.cdc.merge_plan import Merge
 from headrace.spark.cdc.row_replacement import replaced, write_path

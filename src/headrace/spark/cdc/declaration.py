@@ -22,7 +22,7 @@ from pyspark.sql.types import (
 from headrace.cdc.change_feed import COMMIT_TIMESTAMP, COMMIT_VERSION, is_change_feed, without_feed_columns
 from headrace.cdc.envelope import ENVELOPE, FIELDS
 from headrace.cdc.feed import Feed
-from headrace.cdc.shape import ALL_TIMES, ScdType, Shape
+from headrace.cdc.scd_spec import ALL_TIMES, ScdType, Shape
 from headrace.errors import PipelineError
 from headrace.model.cdc import ApplyChanges, Columns
 from headrace.model.datasets import Flow

@@ -11,7 +11,7 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from headrace.cdc.shape import END_AT, START_AT, SYSTEM_END_AT, SYSTEM_START_AT, Shape
+from headrace.cdc.scd_spec import END_AT, START_AT, SYSTEM_END_AT, SYSTEM_START_AT, Shape
 from headrace.model.names import quoted
 from headrace.spark.cdc.batch_cache import is_small
 from headrace.spark.cdc.fold import comparable

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from headrace.cdc.shape import ScdType
+from headrace.cdc.scd_spec import ScdType
 from headrace.model.names import quoted
 from headrace.model.outcome import ChangeCounts
 from headrace.spark.cdc.change_events import sequence_column

@@ -18,7 +18,7 @@ from headrace.delta_log.tables import committed_transaction, is_made, table_stat
 from headrace.graph.new_tables import MAPPING, has_special_names, maps_names
 from headrace.model.names import quoted
 from headrace.model.schema import Schema
-from headrace.plan.evolution import WIDENING_PROPERTY
+from headrace.plan.schema_evolution import WIDENING_PROPERTY
 from headrace.spark.cdc.fold import REMEMBERED, SYSTEM
 from headrace.spark.delta.alter import describe_table
 from headrace.spark.delta.conflicts import tried_again

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from headrace.cdc.change_feed import FEED_PROPERTY
-from headrace.cdc.merged import WritePath
+from headrace.cdc.merge_commit import WritePath
 from headrace.delta_log.tables import table_state
 from headrace.model.names import quoted
 from headrace.model.properties import switched_on

@@ -15,14 +15,14 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType
 
 from headrace.cdc.feed import Feed, MergePath
-from headrace.cdc.merged import Merged
-from headrace.cdc.shape import END_AT, ScdType, Shape
-from headrace.cdc.turn import Turn
+from headrace.cdc.merge_commit import Merged
+from headrace.cdc.scd_spec import END_AT, ScdType, Shape
+from headrace.cdc.table_lock import Turn
 from headrace.delta_log.tables import newest_version
 from headrace.errors import PipelineError
 from headrace.model.datasets import Flow
 from headrace.model.names import quoted
-from headrace.runtime.seam import Point, Seam
+from headrace.runtime.failpoints import Point, Seam
 from headrace.spark.cdc.batch_cache import Kept, kept_rows
 from headrace.spark.cdc.commit import Commit
 from headrace.spark.cdc.difference import DELETE, INSERT, UPDATE, merge_of, rows_of

@@ -24,7 +24,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from headrace.cdc.feed import Feed
-from headrace.cdc.shape import ScdType
+from headrace.cdc.scd_spec import ScdType
 from headrace.spark.cdc.batch_cache import kept_rows
 from headrace.spark.cdc.commit import Commit
 from headrace.spark.cdc.fold import is_set

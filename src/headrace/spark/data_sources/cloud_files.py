@@ -19,7 +19,7 @@ from headrace.autoloader.discovery import Clock
 from headrace.autoloader.positions import Offset
 from headrace.autoloader.source import Source
 from headrace.autoloader.stream import FileStream, all_work
-from headrace.sources.told import telling
+from headrace.sources.worker_errors import telling
 
 NAME = "headrace_cloud_files"
 # The one option: the source as JSON.

@@ -17,9 +17,9 @@ from pyspark.sql.types import StructType
 from headrace.autoloader.discovery import Clock
 from headrace.sources.jdbc_incremental import JdbcSource
 from headrace.sources.kinesis import KinesisSource
-from headrace.sources.streams import Offset, Prepared, SourceReading, SourceStream
+from headrace.sources.stream_source import Offset, Prepared, SourceReading, SourceStream
 from headrace.sources.synthetic import SyntheticEvents
-from headrace.sources.told import telling
+from headrace.sources.worker_errors import telling
 
 # The one option that says what is read, as JSON without secrets; secrets are options of their own.
 SOURCE_OPTION = "source"

@@ -27,9 +27,9 @@ from headrace.model.failing_rows import (
     OnFailingRows,
     too_many_batches,
 )
-from headrace.runtime.halving import NoSingleRowFails, TooManyFail, failing
+from headrace.runtime.bisect import NoSingleRowFails, TooManyFail, failing
+from headrace.runtime.failpoints import Point
 from headrace.runtime.retry import retryable
-from headrace.runtime.seam import Point
 from headrace.spark.deadletter.batch_plan import BatchPlan
 from headrace.spark.deadletter.json_rows import as_json
 from headrace.spark.deadletter.numbered_rows import WHOLE, NumberedRows, numbered

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from headrace.cdc.feed import MergePath
-from headrace.cdc.merged import WritePath, merged_of
+from headrace.cdc.merge_commit import WritePath, merged_of
 from headrace.delta_log.tables import commit_actions, literal, newest_version, open_table, queried
 from headrace.model.outcome import ChangeCounts
 from headrace.spark.delta.rescued_rows import rows_with

@@ -26,7 +26,7 @@ from headrace.model.expectations import Expectation
 from headrace.model.location import Location, split_cell
 from headrace.runtime.ports import Failed, Growth
 from headrace.sources.confluent import DOWN_MARK, PAYLOAD_MARK
-from headrace.sources.told import problem_told
+from headrace.sources.worker_errors import problem_told
 from headrace.spark.errors.changed_sources import CHANGES, changed_input
 from headrace.spark.errors.kafka_errors import kafka_problem
 from headrace.spark.jvm.causes import Cause, chain

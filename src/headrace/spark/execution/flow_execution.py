@@ -23,9 +23,9 @@ from headrace.graph.resolved import Mode, ResolvedDataset, ResolvedFlow
 from headrace.model.datasets import Kind
 from headrace.model.static_inputs import STATIC_INPUTS_KEY, StaticInputs
 from headrace.model.triggers import Trigger, TriggerKind
-from headrace.plan.loads import Load
+from headrace.plan.backfills import Load
+from headrace.runtime.failpoints import Point
 from headrace.runtime.ports import Canceled, Completed, Report
-from headrace.runtime.seam import Point
 from headrace.sources.kafka_offsets import Told
 from headrace.spark.analysis.static_inputs import FolderListings, pinned
 from headrace.spark.deadletter.dead_letter_writer import spares, sparing

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pyspark.sql import DataFrame
 
 from headrace.cdc.feed import Feed
-from headrace.cdc.snapshots import Begun
+from headrace.cdc.snapshot_versions import Begun
 from headrace.delta_log.tables import TableVersion, table_state
 from headrace.errors import PipelineError
 from headrace.graph.resolved import ResolvedFlow

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pyspark.sql import Column, DataFrame
 
-from headrace.expectations.apply import counters, counts_from
 from headrace.expectations.compile import Rules, masks, predicate_column, tallies
+from headrace.expectations.split import counters, counts_from
 from headrace.model.expectations import Action
 from headrace.model.outcome import FlowCounts
 from headrace.spark.expectations.table_rules import TableRules

@@ -12,7 +12,7 @@ from headrace.model.names import quoted
 from headrace.model.properties import needed_features
 from headrace.model.schema import Schema
 from headrace.model.type_changes import schema_change
-from headrace.plan.loads import Replay
+from headrace.plan.backfills import Replay
 from headrace.spark.delta.alter import describe_table
 from headrace.spark.delta.conform import cast_nested
 from headrace.spark.delta.fencing import of_term

@@ -12,12 +12,12 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, LongType, StringType, StructType
 
-from headrace.expectations.apply import set_aside
 from headrace.expectations.compile import Rules
+from headrace.expectations.split import set_aside
 from headrace.graph.new_tables import MAPPING, has_special_names
 from headrace.model.names import sql_text
 from headrace.model.schema import Schema
-from headrace.runtime.seam import Point, Seam
+from headrace.runtime.failpoints import Point, Seam
 from headrace.spark.delta.conflicts import tried_again
 from headrace.spark.delta.fencing import of_term
 from headrace.spark.update.batch_target import TargetPlace, transaction_version

@@ -6,7 +6,7 @@ from typing import Any
 
 from pyspark.sql.streaming.query import StreamingQuery
 
-from headrace.autoloader.news import changed_after
+from headrace.autoloader.pending_files import changed_after
 from headrace.autoloader.source import Source as LoaderSource
 from headrace.errors import PipelineError
 from headrace.events.types import Warned

@@ -7,7 +7,7 @@ from typing import Any
 
 from pyspark.sql.streaming.query import StreamingQuery
 
-from headrace.autoloader.news import backlog_of_auto_loader
+from headrace.autoloader.pending_files import backlog_of_auto_loader
 from headrace.autoloader.source import Source as LoaderSource
 from headrace.events.types import FlowBehind
 from headrace.graph.resolved import ResolvedFlow, SourceKind

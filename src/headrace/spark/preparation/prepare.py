@@ -10,16 +10,16 @@ from functools import partial, reduce
 from pyspark.sql import DataFrame
 
 from headrace.autoloader.schema_store import outdate_schemas
-from headrace.cdc.merged_rows import ROWS_PROPERTY
+from headrace.cdc.merge_keys import ROWS_PROPERTY
 from headrace.delta_log.tables import TableVersion, is_made, table_state, version_outside
 from headrace.expectations.compile import Rules
 from headrace.graph.resolved import Mode, ResolvedDataset, ResolvedFlow
 from headrace.model.expectations import Action
 from headrace.model.names import QualifiedName
 from headrace.model.schema import Schema
-from headrace.plan.reach import Restart
+from headrace.plan.source_retention import Restart
 from headrace.plan.steps import TableChange, TableStep
-from headrace.runtime.seam import Point
+from headrace.runtime.failpoints import Point
 from headrace.spark.cdc.retained_events import clear_memory
 from headrace.spark.delta.alter import change_columns, cluster_table, describe_table
 from headrace.spark.delta.fencing import written_once

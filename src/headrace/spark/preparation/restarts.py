@@ -12,7 +12,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from headrace.autoloader.source import Source
-from headrace.autoloader.starting import begin_behind
+from headrace.autoloader.start_position import begin_behind
 from headrace.checkpoints.initial_offsets import (
     DeltaPosition,
     FilesPosition,
@@ -24,8 +24,8 @@ from headrace.checkpoints.initial_offsets import (
 from headrace.delta_log.tables import table_state
 from headrace.errors import InternalError
 from headrace.graph.resolved import ResolvedFlow
-from headrace.plan.reach import Restart
-from headrace.runtime.seam import Point
+from headrace.plan.source_retention import Restart
+from headrace.runtime.failpoints import Point
 from headrace.spark.preparation.state_formats import new_format
 from headrace.spark.tables.commit_counter import CommitCounter
 from headrace.spark.update.context import Surroundings

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
-from headrace.expectations.apply import kept
 from headrace.expectations.compile import judged
+from headrace.expectations.split import kept
 from headrace.graph.resolved import ResolvedDataset, ResolvedFlow, ResolvedGraph
 from headrace.model.datasets import Kind
 from headrace.model.schema import Schema

@@ -8,7 +8,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from headrace.cdc.snapshots import NoVersion, is_later
+from headrace.cdc.snapshot_versions import NoVersion, is_later
 from headrace.errors import PipelineError
 from headrace.model.datasets import Flow, PythonQuery
 from headrace.model.names import QualifiedName

@@ -21,7 +21,7 @@ from pyspark.sql.types import DataType, StringType, StructField, StructType, _pa
 from headrace.errors import PipelineError
 from headrace.sources.confluent import BadPayload, decoder, shared_registry
 from headrace.sources.confluent_schema import UnsupportedSchema, converter, spark_type
-from headrace.sources.told import telling
+from headrace.sources.worker_errors import telling
 from headrace.spark.session.query_context import query_context
 
 

@@ -16,7 +16,7 @@ from headrace.autoloader.ddl import InvalidDdl, JsonType, nullable, parse_struct
 from headrace.errors import PipelineError, Problems
 from headrace.sources.jdbc_incremental import prepare_jdbc
 from headrace.sources.kinesis_options import prepare_kinesis
-from headrace.sources.streams import Prepared, Session
+from headrace.sources.stream_source import Prepared, Session
 from headrace.sources.synthetic import prepare_synthetic
 from headrace.spark.data_sources import python_sources
 from headrace.spark.readers.auto_loader import GIVEN, NOTED_FORMAT, NOTED_SCHEMA

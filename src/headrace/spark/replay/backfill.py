@@ -15,9 +15,9 @@ from headrace.graph.resolved import ResolvedFlow
 from headrace.graph.starts import Start, StartKind
 from headrace.model.local_path import local_path
 from headrace.model.names import QualifiedName
-from headrace.plan.loads import FilesRange, Load, TableRange
-from headrace.plan.reach import Restart, SourceStart
-from headrace.runtime.seam import Point
+from headrace.plan.backfills import FilesRange, Load, TableRange
+from headrace.plan.source_retention import Restart, SourceStart
+from headrace.runtime.failpoints import Point
 from headrace.spark.preparation.restarts import begin_epoch
 from headrace.spark.queries.batch_mode import Part
 from headrace.spark.update.context import Surroundings

@@ -11,8 +11,8 @@ from headrace.delta_log.tables import table_state
 from headrace.graph.resolved import ResolvedFlow
 from headrace.model.names import quoted
 from headrace.model.schema import Schema
-from headrace.plan.loads import Load, Replay
-from headrace.runtime.seam import Point
+from headrace.plan.backfills import Load, Replay
+from headrace.runtime.failpoints import Point
 from headrace.spark.delta.conform import conform
 from headrace.spark.delta.tables import delta_table
 from headrace.spark.expectations.quarantine_table import RELEASED, REPLAYED, meant

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 
 from headrace.errors import PipelineError
 from headrace.graph.resolved import ResolvedFlow
-from headrace.plan.loads import Load, Replay
+from headrace.plan.backfills import Load, Replay
 from headrace.runtime.ports import Completed, Report
 from headrace.runtime.retry import retryable
 from headrace.spark.deadletter.row_errors import RowFailures

@@ -14,9 +14,9 @@ from headrace.errors import PipelineError
 from headrace.events.types import Warned
 from headrace.graph.resolved import ResolvedFlow
 from headrace.model.failing_rows import MOST_OF_A_BATCH
-from headrace.plan.loads import Load, Replay
-from headrace.runtime.halving import NoSingleRowFails, TooManyFail, failing
-from headrace.runtime.seam import Point
+from headrace.plan.backfills import Load, Replay
+from headrace.runtime.bisect import NoSingleRowFails, TooManyFail, failing
+from headrace.runtime.failpoints import Point
 from headrace.spark.deadletter.batch_plan import BatchPlan
 from headrace.spark.deadletter.json_rows import from_json
 from headrace.spark.deadletter.numbered_rows import NumberedRows, numbered

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from headrace.errors import PipelineError
 from headrace.graph.resolved import ResolvedFlow
-from headrace.plan.loads import Load, Replay
+from headrace.plan.backfills import Load, Replay
 from headrace.spark.deadletter.json_rows import from_json
 from headrace.spark.delta.tables import struct_type
 from headrace.spark.preparation.prepare import Preparation

@@ -13,7 +13,7 @@ from headrace.errors import PipelineError
 from headrace.events.types import Warned
 from headrace.graph.resolved import ResolvedFlow, SourceKind
 from headrace.model.names import quoted
-from headrace.plan.loads import Replay
+from headrace.plan.backfills import Replay
 from headrace.spark.deadletter.batch_plan import BatchPlan
 from headrace.spark.expectations.quarantine_table import meant
 from headrace.spark.preparation.prepare import Preparation

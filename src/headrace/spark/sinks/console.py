@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 from pyspark.storagelevel import StorageLevel
 
-from headrace.runtime.seam import Point
+from headrace.runtime.failpoints import Point
 from headrace.spark.sinks.sink import Batch, Guard
 
 _LONGEST_VALUE = 20

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pyspark.sql import DataFrame, SparkSession
 
 from headrace.delta_log.tables import committed_transaction
-from headrace.runtime.seam import Point
-from headrace.sinks.notes import NOTHING, Note
+from headrace.runtime.failpoints import Point
+from headrace.sinks.commit_notes import NOTHING, Note
 from headrace.spark.delta.commit_counts import rows_of_transaction, said_with_transaction
 from headrace.spark.sinks.sink import Batch, Guard
 

@@ -13,9 +13,9 @@ from pyspark.sql import DataFrame
 from headrace.errors import PipelineError
 from headrace.events.types import Warned
 from headrace.model.failing_rows import MOST_OF_A_WHOLE_BATCH, too_many_batches
+from headrace.runtime.failpoints import Point
 from headrace.runtime.ports import Emit, Failed
 from headrace.runtime.retry import retryable
-from headrace.runtime.seam import Point
 from headrace.spark.deadletter.json_rows import as_json, whole_row
 from headrace.spark.sinks.sink import Batch, Guard, Sink
 from headrace.storage.dead_letters import FailingRow, OfBatch, keep_failing, whole_batches

@@ -20,8 +20,8 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from headrace.errors import PipelineError
-from headrace.runtime.seam import Point
-from headrace.sinks.notes import Note
+from headrace.runtime.failpoints import Point
+from headrace.sinks.commit_notes import Note
 from headrace.spark.sinks.sink import Batch, Guard
 
 # Names that begin so are passed over by readers of Spark, Hive and Auto Loader.

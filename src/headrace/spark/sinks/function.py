@@ -8,7 +8,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from headrace.runtime.seam import Point
+from headrace.runtime.failpoints import Point
 from headrace.spark.sinks.sink import Batch, Guard
 
 # Under which helpers of ``headrace.delivery`` find, in the thread of the function, what is delivered.

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from headrace.model.names import quoted
-from headrace.runtime.seam import Point
+from headrace.runtime.failpoints import Point
 from headrace.sinks.http import HttpSender
 from headrace.spark.deadletter.json_rows import as_json, whole_row
 from headrace.spark.sinks.sink import Batch, Guard

@@ -19,12 +19,12 @@ from pyspark.sql import functions as F
 from headrace.errors import PipelineError
 from headrace.model.names import quoted
 from headrace.model.schema import Schema
-from headrace.runtime.seam import Point
+from headrace.runtime.failpoints import Point
+from headrace.sinks.commit_notes import Note
 from headrace.sinks.database import WHOLE, WRITE_FAILED, Staged, TableWriter
 from headrace.sinks.database_types import column_types, is_nested
-from headrace.sinks.notes import Note
 from headrace.sinks.refusals import RefusedRow
-from headrace.sources.told import telling
+from headrace.sources.worker_errors import telling
 from headrace.spark.deadletter.json_rows import as_json, whole_row
 from headrace.spark.sinks.sink import Batch, Guard
 

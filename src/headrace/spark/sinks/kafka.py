@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from headrace.runtime.seam import Point
+from headrace.runtime.failpoints import Point
 from headrace.spark.sinks.sink import Batch, Guard
 
 BATCH_HEADER, ATTEMPT_HEADER, ROW_HEADER = "headrace-batch", "headrace-attempt", "headrace-row"

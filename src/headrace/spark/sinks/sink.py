@@ -8,8 +8,8 @@ from typing import Protocol, runtime_checkable
 
 from pyspark.sql import DataFrame, SparkSession
 
-from headrace.runtime.seam import Point, Seam
-from headrace.sinks.notes import Note
+from headrace.runtime.failpoints import Point, Seam
+from headrace.sinks.commit_notes import Note
 from headrace.sinks.refusals import Refusals
 
 

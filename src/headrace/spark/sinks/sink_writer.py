@@ -21,8 +21,8 @@ from headrace.errors import PipelineError
 from headrace.events.types import BatchDone, Warned
 from headrace.model.failing_rows import FAILS, FEW, MOST_OF_A_BATCH, OnFailingRows
 from headrace.model.outcome import FlowCounts
+from headrace.runtime.failpoints import Point
 from headrace.runtime.ports import Emit
-from headrace.runtime.seam import Point
 from headrace.sinks.refusals import Refusals, RefusedRow
 from headrace.spark.sinks.sink import Batch, Guard, Sink, delivered_as
 from headrace.spark.sinks.spill_queue import WaitingPlace, WithFallback

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame
 
-from headrace.runtime.seam import Point
+from headrace.runtime.failpoints import Point
 from headrace.spark.session.active_session import while_active
 from headrace.spark.sinks.sink import Batch, Guard
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
-from headrace.runtime.seam import Point
+from headrace.runtime.failpoints import Point
 from headrace.spark.sinks.sink import Batch, Guard, Sink
 from headrace.storage.spill_queue import BatchToKeep, WaitingBatch, keep_waiting, let_go, waiting_batches
 

@@ -18,13 +18,13 @@ from pyspark.storagelevel import StorageLevel
 
 from headrace.delta_log.tables import table_state
 from headrace.events.types import BatchDone
-from headrace.expectations.apply import counts_from, kept
+from headrace.expectations.split import counts_from, kept
 from headrace.model.expectations import Action
 from headrace.model.names import quoted
 from headrace.model.outcome import FlowCounts
 from headrace.model.schema import Schema
+from headrace.runtime.failpoints import Point, Seam
 from headrace.runtime.ports import Emit
-from headrace.runtime.seam import Point, Seam
 from headrace.spark.delta.commit_counts import (
     actions_of_transaction,
     merged_rows,

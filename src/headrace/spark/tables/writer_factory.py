@@ -16,7 +16,7 @@ from headrace.model.datasets import Dataset
 from headrace.model.expectations import Action, Expectation
 from headrace.model.names import QualifiedName
 from headrace.model.samples import SAMPLES_KEY, InvalidSamples, samples_of
-from headrace.model.ties import OnTie
+from headrace.model.sequence_conflicts import OnTie
 from headrace.spark.cdc.change_writer import Merging
 from headrace.spark.cdc.event_rules import rules_of, snapshot_rules
 from headrace.spark.cdc.sequence_conflicts import TIED_COLUMN, tie_rule

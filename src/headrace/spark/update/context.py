@@ -8,15 +8,15 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from headrace.cdc.turn import Turn
+from headrace.cdc.table_lock import Turn
 from headrace.graph.resolved import ResolvedGraph
 from headrace.model.failing_rows import OnFailingRows
 from headrace.model.names import Naming, QualifiedName
 from headrace.model.outcome import FlowCounts
-from headrace.model.retention import Retention
-from headrace.model.ties import OnTie
+from headrace.model.sequence_conflicts import OnTie
+from headrace.model.tombstone_retention import Retention
+from headrace.runtime.failpoints import Seam
 from headrace.runtime.ports import Emit
-from headrace.runtime.seam import Seam
 from headrace.settings.storage import StorageLayout
 from headrace.spark.update.catalog import Catalog
 from headrace.storage.change_detection import StoredState

@@ -1,0 +1,110 @@
+"""Columns of texts as columns of other types, all at once where all texts are in the common form."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headrace.autoloader.reading.arrow_types import arrow_type, decimal_of
+from headrace.autoloader.reading.converters import Times
+from headrace.autoloader.reading.datetime_columns import NotVectorised, days, moments, within_precision
+from headrace.autoloader.reading.values import Misfit
+
+_WHOLE = r"^-?[0-9]{1,18}$"
+_FLOATING = r"^-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?$"
+_FIXED = r"^-?[0-9]+(\.[0-9]+)?$"
+_BOOLEAN = r"^(?i:true|false)$"
+_DAY = r"^\d{4}-\d{2}-\d{2}$"
+_MOMENT = r"^\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:?\d{2})?)?$"
+# Of the longest long, and of the longest decimal.
+_LONG_DIGITS, _MOST_DIGITS = 19, 38
+
+
+def typed(texts: pa.Array, kind: str, zone: str) -> pa.Array:
+    """The texts in another type.
+
+    Raises:
+        NotVectorised: a text is in another form, or no value of the type, and is to be looked at by itself.
+    """
+    if kind == "string":
+        return texts
+    if kind == "date":
+        return days(texts)
+    if kind in ("timestamp", "timestamp_ntz"):
+        return moments(texts, zone if kind == "timestamp" else None)
+    form = {"boolean": _BOOLEAN, "float": _FLOATING, "double": _FLOATING}.get(
+        kind, _FIXED if decimal_of(kind) else _WHOLE
+    )
+    if not all_match(texts, form):
+        raise NotVectorised
+    try:
+        return within_precision((pc.utf8_lower(texts) if kind == "boolean" else texts).cast(arrow_type(kind)))
+    except pa.ArrowInvalid as error:
+        raise NotVectorised from error
+
+
+def all_match(texts: pa.Array, form: str) -> bool:
+    """Whether all texts that are not null are in a form."""
+    return bool(pc.all(pc.match_substring_regex(texts, form), skip_nulls=True, min_count=0).as_py())
+
+
+@dataclass(frozen=True)
+class CsvKinds:
+    """How columns of text are taken for types, after ``CSVInferSchema`` of Spark.
+
+    Attributes:
+        times: the patterns of dates and times, where there are any.
+        dates: whether days are dates, and not times.
+    """
+
+    times: Times | None = None
+    dates: bool = True
+
+    def of(self, texts: pa.Array) -> str:
+        """The type of a column; ``null`` where there is nothing to tell it from.
+
+        Whole numbers are int, long or decimal, then come double, date, timestamp and boolean.
+        """
+        if texts.null_count == len(texts):
+            return "null"
+        if all_match(texts, r"^[+-]?[0-9]+$"):
+            return _whole_type(texts)
+        if all_match(texts, r"^[ ]*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[ ]*$"):
+            return "double"
+        if self.dates and self._all_are(texts, "date", _DAY):
+            return "date"
+        if self._all_are(texts, "timestamp", _MOMENT):
+            return "timestamp"
+        return "boolean" if all_match(texts, _BOOLEAN) else "string"
+
+    def _all_are(self, texts: pa.Array, kind: str, form: str) -> bool:
+        pattern = self.times.patterns.get(kind) if self.times else None
+        if pattern is None:
+            return all_match(texts, form)
+        try:
+            for text in pc.unique(texts.drop_null()).to_pylist():
+                pattern.read(text)
+        except Misfit:
+            return False
+        return True
+
+
+def type_of(texts: pa.Array) -> str:
+    """The type of a column where no options are given."""
+    return CsvKinds().of(texts)
+
+
+def _whole_type(texts: pa.Array) -> str:
+    digits = pc.utf8_ltrim(pc.utf8_ltrim(texts, "+-"), "0")
+    longest = pc.max(pc.utf8_length(digits)).as_py()
+    if longest > _MOST_DIGITS:
+        return "double"
+    if longest > _LONG_DIGITS:
+        return f"decimal({longest},0)"
+    values = pc.utf8_ltrim(texts, "+").cast(pa.decimal128(_LONG_DIGITS, 0))
+    least, most = pc.min(values).as_py(), pc.max(values).as_py()
+    if least >= -(2**31) and most < 2**31:
+        return "integer"
+    return "long" if least >= -(2**63) and most < 2**63 else f"decimal({longest},0)"

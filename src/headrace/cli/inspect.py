@@ -1,0 +1,151 @@
+"""The verbs that show something of a pipeline: graph, sql, preview, files, lateness and explain."""
+
+from __future__ import annotations
+
+import re
+import sys
+from difflib import get_close_matches
+from enum import Enum
+from importlib import import_module
+from typing import Annotated
+
+import typer
+
+from headrace.cli.invocation import Invocation, Output, invocation_of
+from headrace.cli.lint import LINTING
+from headrace.cli.summary import backlog_lines
+from headrace.cli.tables import WIDEST_CELL, rows_table
+from headrace.cli.update_options import Settings, configuration_of
+from headrace.errors import Condition, PipelineError, conditions
+from headrace.model.lateness import PASSED_OVER
+from headrace.model.rows import Rows
+
+_CODE = re.compile(r"[A-Z]+\.[A-Z_]+")
+_RULE = re.compile(r"[a-z]+(?:-[a-z]+)+")
+_PLACEHOLDER = re.compile(r"\{(\w+)\}")
+
+
+class GraphFormat(str, Enum):
+    """How a graph is printed."""
+
+    TEXT = "text"
+    MERMAID = "mermaid"
+    JSON = "json"
+
+
+def graph(
+    context: typer.Context,
+    form: Annotated[GraphFormat | None, typer.Option("--format", help="How to print it.")] = None,
+    settings: Settings = None,
+) -> None:
+    """Show datasets, flows, and what reads what."""
+    invocation = invocation_of(context)
+    if form is GraphFormat.JSON:
+        invocation.output = Output.JSON
+    elif form is not None and invocation.as_json:
+        raise PipelineError("CLI.CONFLICT", first="--output json", second=f"--format {form.value}")
+    found = invocation.open(configuration_of(settings)).graph()
+    text = found.to_mermaid() if form is GraphFormat.MERMAID else found.describe()
+    invocation.described(text, found.to_json())
+
+
+def sql(
+    context: typer.Context,
+    query: Annotated[str, typer.Argument(metavar="QUERY", help="One statement.")],
+    write: Annotated[bool, typer.Option("--write", help="Allow a statement that changes something.")] = False,  # noqa: FBT002 - an option of the command line
+    private: Annotated[bool, typer.Option("--private", help="Show private tables too.")] = False,  # noqa: FBT002 - an option of the command line
+) -> None:
+    """Ask the pipeline's tables with SELECT, WITH, DESCRIBE, SHOW or EXPLAIN."""
+    invocation = invocation_of(context)
+    show_rows(invocation, invocation.open().sql(query, write=write, private=private))
+
+
+def preview(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A dataset of the pipeline.")],
+    rows: Annotated[int, typer.Option("--rows", min=1, help="How many rows at most.")] = 20,
+    settings: Settings = None,
+) -> None:
+    """Compute one dataset on real input and show some rows; nothing is written."""
+    invocation = invocation_of(context)
+    found = invocation.open(configuration_of(settings)).preview(name, rows)
+    show_rows(invocation, found.rows)
+    for remark in found.remarks():
+        invocation.say(invocation.redact(remark))
+
+
+def files(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A table that is fed with files.")],
+) -> None:
+    """Show the files that Auto Loader has seen for a table, and what became of each; starts no JVM."""
+    invocation = invocation_of(context)
+    project = invocation.open()
+    show_rows(invocation, project.files(name))
+    for line in backlog_lines(project.files_to_read(name)):
+        invocation.say(line)
+
+
+def lateness(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A table that rows are added to.")],
+    column: Annotated[str, typer.Argument(metavar="COLUMN", help="The column of their time.")],
+    commits: Annotated[int, typer.Option("--commits", min=2, help="How many of the last commits to look at.")] = 1000,
+    passed_over: Annotated[
+        float, typer.Option("--share", min=0.0, max=1.0, help="Of the rows, what a watermark may pass over.")
+    ] = PASSED_OVER,
+) -> None:
+    """Show how late the rows of a table came, and which watermark would wait for them; starts no JVM."""
+    invocation = invocation_of(context)
+    found = invocation.open().lateness(name, column, commits=commits, passed_over=passed_over)
+    invocation.described(found.describe(), found.to_json())
+
+
+def explain(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A dataset, the code of an error, or a rule of lint.")],
+    settings: Settings = None,
+) -> None:
+    """Explain a dataset, the code of an error (its meaning, cause and fix), or a rule of lint."""
+    invocation = invocation_of(context)
+    condition = conditions().get(name.upper())
+    if condition is not None:
+        invocation.result(_condition_text(condition), _condition_json(condition))
+        return
+    # No dataset has such a name.
+    if _RULE.fullmatch(name):
+        import_module(LINTING).show_rule(name, invocation)
+        return
+    groups = {code.split(".")[0] for code in conditions()}
+    if _CODE.fullmatch(name) and name.split(".")[0] in groups:
+        near = get_close_matches(name, list(conditions()), n=1, cutoff=0.0)[0]
+        raise PipelineError("CLI.UNKNOWN_CODE", code=name, near=near)
+    found = invocation.open(configuration_of(settings)).explain(name)
+    invocation.described(found.describe(), found.to_json())
+
+
+def show_rows(invocation: Invocation, rows: Rows) -> None:
+    """Print rows as a table, shortened on a terminal only, or as a JSON array."""
+    widest = WIDEST_CELL if sys.stdout.isatty() else None
+    invocation.result(rows_table(rows, widest=widest), rows.to_json())
+
+
+def _condition_text(condition: Condition) -> str:
+    parts = _condition_json(condition)
+    labels = (("meaning", "meaning"), ("cause", "detail"), ("fix", "hint"))
+    lines = [f"{condition.code}: {parts['message']}"]
+    lines += [f"  {label}: {' '.join(text.split())}" for label, key in labels if (text := parts[key])]
+    return "\n".join(lines)
+
+
+def _condition_json(condition: Condition) -> dict[str, str | None]:
+    def filled(template: str) -> str | None:
+        return _PLACEHOLDER.sub(r"<\1>", template).strip() or None
+
+    return {
+        "code": condition.code,
+        "message": filled(condition.message),
+        "meaning": filled(condition.meaning),
+        "detail": filled(condition.detail),
+        "hint": filled(condition.plain_hint),
+    }

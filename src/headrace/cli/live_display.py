@@ -1,0 +1,195 @@
+"""What is seen of an update while it runs: a table that redraws itself on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Protocol
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from headrace.cli.invocation import Invocation, Loudness, error_console
+from headrace.cli.printable import printable
+from headrace.events.outcome import Replay
+from headrace.events.types import BatchDone, Event, FlowMoved, UpdateMoved, Warned
+from headrace.model.outcome import FlowOutcome, FlowState
+
+REDRAWS_PER_S = 5
+_STYLES = {
+    FlowState.RUNNING: "cyan",
+    FlowState.STARTING: "cyan",
+    FlowState.IDLE: "dim",
+    FlowState.RETRYING: "yellow",
+    FlowState.COMPLETED: "green",
+    FlowState.FAILED: "bold red",
+    FlowState.SKIPPED: "yellow",
+    FlowState.CANCELED: "yellow",
+}
+_ACTIVE = (FlowState.STARTING, FlowState.RUNNING, FlowState.IDLE)
+
+
+class Display(Protocol):
+    """Shows events as they come, from whichever thread."""
+
+    def on_event(self, event: Event) -> None:
+        """Take in an event; returns at once."""
+
+    def shown(self) -> AbstractContextManager[object]:
+        """Show while the block runs; what was shown last stays."""
+
+
+def display_for(invocation: Invocation, clock: Callable[[], float]) -> Display:
+    """The display that fits where the output goes; *clock* counts seconds."""
+    console = invocation.console
+    if invocation.loudness is Loudness.QUIET:
+        return Silence()
+    if console.is_terminal and not invocation.as_json:
+        return LiveTable(console, clock)
+    if invocation.as_json or invocation.loudness is Loudness.VERBOSE:
+        return Lines(invocation.say, verbose=invocation.loudness is Loudness.VERBOSE)
+    return Warnings(error_console())
+
+
+class Silence:
+    """Shows nothing."""
+
+    def on_event(self, event: Event) -> None:
+        """Nothing."""
+
+    def shown(self) -> AbstractContextManager[object]:
+        """Nothing."""
+        return nullcontext()
+
+
+@dataclass(frozen=True)
+class Warnings:
+    """Prints warnings alone: in a file, the result says the rest in one screen."""
+
+    console: Console
+
+    def on_event(self, event: Event) -> None:
+        """Print a warning."""
+        if isinstance(event, Warned):
+            self.console.print(f"warning: {printable(event.message)}", markup=False)
+
+    def shown(self) -> AbstractContextManager[object]:
+        """Warnings need no room on the screen."""
+        return nullcontext()
+
+
+@dataclass
+class Lines:
+    """One line for each move of the update or of a flow; with *verbose* also one for each batch."""
+
+    say: Callable[[str], None]
+    verbose: bool = False
+    _replay: Replay = field(default_factory=lambda: Replay(""))
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def on_event(self, event: Event) -> None:
+        """Print the event when it is a move."""
+        with self._lock:
+            self._replay.apply(event, datetime.now(UTC))
+            line = self._line(event)
+        if line:
+            self.say(printable(line))
+
+    def shown(self) -> AbstractContextManager[object]:
+        """Lines need no room on the screen."""
+        return nullcontext()
+
+    def _line(self, event: Event) -> str | None:
+        match event:
+            case FlowMoved(flow=flow, state=FlowState.COMPLETED):
+                return f"{event.message}, {_tally(self._replay.flow(flow))}"
+            case UpdateMoved() | FlowMoved():
+                return event.message
+            case Warned():
+                return f"warning: {event.message}"
+            case _:
+                return event.message if self.verbose else None
+
+
+class LiveTable:
+    """A line a flow with state, rows, rows a second, dropped, quarantined and seconds; redrawn in place."""
+
+    def __init__(self, console: Console, clock: Callable[[], float]) -> None:
+        self._console = console
+        self._clock = clock
+        self._replay = Replay("")
+        self._began: dict[str, float] = {}
+        self._ended: dict[str, float] = {}
+        self._lock = threading.Lock()
+
+    def on_event(self, event: Event) -> None:
+        """Take in an event; the next redraw shows it. A warning is printed above the table."""
+        with self._lock:
+            self._replay.apply(event, datetime.now(UTC))
+            if isinstance(event, (FlowMoved, BatchDone)):
+                self._keep_time(event.flow)
+        if isinstance(event, Warned):
+            self._console.print(Text(f"warning: {printable(event.message)}", "yellow"))
+
+    def shown(self) -> AbstractContextManager[object]:
+        """Redraw until the block ends; the table then makes room for the result, which has the same rows."""
+        return Live(
+            get_renderable=self.table,
+            console=self._console,
+            refresh_per_second=REDRAWS_PER_S,
+            vertical_overflow="visible",
+            transient=True,
+        )
+
+    def table(self) -> Table:
+        """The table as of now."""
+        table = Table(box=None, pad_edge=False, header_style="dim")
+        table.add_column("flow", overflow="ellipsis", no_wrap=True)
+        table.add_column("state", no_wrap=True)
+        for name in ("rows", "rows/s", "dropped", "quarantined", "seconds"):
+            table.add_column(name, justify="right", no_wrap=True)
+        with self._lock:
+            outcome = self._replay.outcome()
+            for flow in outcome.flows if outcome else ():
+                table.add_row(*self._row(flow))
+        return table
+
+    def _row(self, flow: FlowOutcome) -> tuple[Text, ...]:
+        counts = flow.counts
+        seconds = self._seconds(flow.flow)
+        rate = f"{counts.rows_written / seconds:,.0f}" if seconds and counts.rows_written else ""
+        numbers = (
+            f"{counts.rows_written:,}",
+            rate,
+            f"{counts.rows_dropped:,}" if counts.rows_dropped else "",
+            f"{counts.rows_quarantined:,}" if counts.rows_quarantined else "",
+            f"{seconds:.1f}" if seconds is not None else "",
+        )
+        state = Text(flow.state.value, _STYLES.get(flow.state, ""))
+        return (Text(printable(flow.flow)), state, *map(Text, numbers))
+
+    def _seconds(self, flow: str) -> float | None:
+        if flow not in self._began:
+            return None
+        return self._ended.get(flow, self._clock()) - self._began[flow]
+
+    def _keep_time(self, flow: str) -> None:
+        if self._replay.flow(flow).state in _ACTIVE:
+            self._began.setdefault(flow, self._clock())
+            self._ended.pop(flow, None)
+        elif flow in self._began:
+            self._ended.setdefault(flow, self._clock())
+
+
+def _tally(flow: FlowOutcome) -> str:
+    counts = flow.counts
+    parts = [f"{counts.rows_written} rows written"]
+    parts += [f"{counts.rows_dropped} dropped"] if counts.rows_dropped else []
+    parts += [f"{counts.rows_quarantined} quarantined"] if counts.rows_quarantined else []
+    parts += [f"{counts.rows_rescued} with something rescued"] if counts.rows_rescued else []
+    return f"{', '.join(parts)}, {flow.duration_s:.1f} s"

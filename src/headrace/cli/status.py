@@ -1,0 +1,115 @@
+"""The verbs that read the event log alone: status and events. They start no JVM."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from headrace.cli.failures import DONE, FAILED
+from headrace.cli.invocation import Invocation, invocation_of
+from headrace.cli.printable import printable
+from headrace.cli.summary import outcome_text
+from headrace.cli.update import log_of
+from headrace.events.reader import EventReader
+from headrace.events.types import TERMINAL_UPDATE_STATES, UpdateCreated, UpdateMoved
+from headrace.model.outcome import UpdateState
+from headrace.plan.inactive import INACTIVE
+from headrace.project.lease_holders import as_it_stands, host_name
+
+POLL_S = 0.5
+_ENDS = frozenset(state.value for state in TERMINAL_UPDATE_STATES)
+
+Row = Mapping[str, Any]
+
+
+def status(context: typer.Context) -> None:
+    """Show the last update, its flows, quarantined rows and inactive tables; exits with 1 if it failed or was lost."""
+    invocation = invocation_of(context)
+    reader = invocation.place.reader()
+    lease = Path(invocation.place.settings().layout.lease)
+    outcome = as_it_stands(reader.outcome(), lease, host_name(os.environ), time.time)
+    if outcome is None:
+        invocation.result("no update yet", None)
+        return
+    text = outcome_text(outcome, log=log_of(outcome, invocation.place.logs()))
+    inactive = [said.message for said in reader.warnings(outcome.update_id) if said.code in INACTIVE]
+    lines = [text, *(f"inactive: {printable(message)}" for message in inactive)]
+    invocation.result("\n".join(lines), {**outcome.to_json(), "inactive": inactive})
+    raise typer.Exit(FAILED if outcome.state in (UpdateState.FAILED, UpdateState.LOST) else DONE)
+
+
+def events(
+    context: typer.Context,
+    follow: Annotated[bool, typer.Option("--follow", help="Show events as they come, until the update ends.")] = False,  # noqa: FBT002 - an option of the command line
+    limit: Annotated[int | None, typer.Option("--limit", min=0, help="The newest so many only.")] = None,
+) -> None:
+    """Show the event log, oldest first; with --follow one JSON object a line."""
+    invocation = invocation_of(context)
+    reader = invocation.place.reader()
+    rows = followed(reader, time.sleep, limit=limit) if follow else _newest(reader.events(), limit)
+    if invocation.as_json and not follow:
+        # One document, an event a line.
+        sys.stdout.write(f"[{','.join(f'{chr(10)}{json_line(row)}' for row in rows)}\n]\n")
+        return
+    for row in rows:
+        sys.stdout.write((json_line(row) if follow else _text_line(row)) + "\n")
+        if follow:
+            sys.stdout.flush()
+    _say_when_empty(invocation, reader, follow=follow)
+
+
+def followed(reader: EventReader, sleep: Callable[[float], None], *, limit: int | None = None) -> Iterator[Row]:
+    """The events of the latest update, from its first (or the newest *limit*) to its end, as they are stored.
+
+    Waits for the first update when there is none yet. An update that was killed is followed by the next one.
+    """
+    while (update_id := reader.latest_update_id()) is None:
+        sleep(POLL_S)
+    rows = list(reader.events(update_id=update_id))
+    running = _running_after(rows, running=True)
+    yield from _newest(rows, limit)
+    last = rows[-1]["sequence"] if rows else None
+    while running:
+        sleep(POLL_S)
+        for row in reader.events(after=last):
+            yield row
+            last = row["sequence"]
+            running = _running_after([row], running=running)
+
+
+def json_line(row: Row) -> str:
+    """A row as one JSON object: details parsed, times in ISO 8601, and only those fields of the origin that are set."""
+    origin = {name: value for name, value in row["origin"].items() if value is not None}
+    shaped = {**row, "origin": origin, "details": json.loads(row["details"]), "timestamp": row["timestamp"].isoformat()}
+    return json.dumps(shaped, ensure_ascii=False)
+
+
+def _text_line(row: Row) -> str:
+    moment = row["timestamp"].strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
+    return f"{moment}  {row['level']:<7}  {printable(row['message'])}"
+
+
+def _newest(rows: Iterable[Row], limit: int | None) -> Iterable[Row]:
+    return rows if limit is None else deque(rows, maxlen=limit)
+
+
+def _running_after(rows: Iterable[Row], *, running: bool) -> bool:
+    for row in rows:
+        if row["event_type"] == UpdateCreated.event_type:
+            running = True
+        elif row["event_type"] == UpdateMoved.event_type:
+            running = json.loads(row["details"])[UpdateMoved.event_type]["state"] not in _ENDS
+    return running
+
+
+def _say_when_empty(invocation: Invocation, reader: EventReader, *, follow: bool) -> None:
+    if not follow and not invocation.as_json and not reader.exists:
+        invocation.say("no update yet")

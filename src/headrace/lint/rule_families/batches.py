@@ -1,0 +1,120 @@
+"""Functions that ``foreachBatch`` calls: a batch may come again, and is computed each time it is asked for."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from operator import itemgetter
+
+from headrace.lint import methods
+from headrace.lint.batch_code import BatchCode, batch_code
+from headrace.lint.program import Program
+from headrace.lint.rule_families.deliveries import appends, limits_to_none
+from headrace.lint.rule_families.writers import mode_of
+from headrace.lint.rules import Hit, rule
+from headrace.lint.values import Frame, Session
+
+_CHEAP = frozenset(("isEmpty", "head", "take", "first", "tail"))
+
+
+def _global_session(program: Program) -> Iterator[Hit]:
+    for code in batch_code(program):
+        own = {argument.arg for argument in code.function.node.args.args} | {*_active(code)}
+        uses = [node for node in code.parts if _is_global(program, node) and ast.unparse(node) not in own]
+        places = [(node.lineno, node.col_offset, node) for node in uses if isinstance(node, ast.expr)]
+        if places:
+            node = min(places, key=itemgetter(0, 1))[2]
+            message = f'"{program.source(node)}" is not the session of the batch'
+            yield Hit(program.at(node), message, f"{code.function.frame}.sparkSession")
+
+
+def _is_global(program: Program, node: ast.AST) -> bool:
+    """Whether a name, or an attribute of self, is a session that the batch has not brought."""
+    named = isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
+    kept = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self"
+    session = program.value(node)
+    return (named or kept) and isinstance(session, Session) and not session.own
+
+
+def _active(code: BatchCode) -> Iterator[str]:
+    """Names that the active session gets inside of the function, which is that of the batch."""
+    for node in code.parts:
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=ast.Attribute(attr=attr))):
+                if attr in ("getActiveSession", "active"):
+                    yield name
+            case _:
+                pass
+
+
+def _limited(program: Program) -> Iterator[Hit]:
+    for code in batch_code(program):
+        if any(mode_of(started) == "complete" for started in code.streams):
+            # Each batch is the whole result anew.
+            continue
+        parts = code.parts
+        written = [writer.frame for step, writer in program.facts.saved if step.node in parts]
+        for merged in program.facts.merged:
+            written += [step.first for step in merged.steps if step.node in parts and isinstance(step.first, Frame)]
+        for step, owner in program.frame_calls("limit"):
+            kept = any(step is part.step for frame in written for part in frame.lineage())
+            if step.node in parts and owner.from_batch and kept and not limits_to_none(step):
+                instead = '.option("maxFilesPerTrigger", 100)  # of the reader, or maxOffsetsPerTrigger'
+                yield Hit(program.at_name(step.node), "the rows above the limit are never written", instead)
+
+
+def _shown(program: Program) -> Iterator[Hit]:
+    for code in batch_code(program):
+        stream = next((program.source(started.writer.node.value) for started in code.streams), None)
+        look = f'{stream}.writeStream.format("console").start()  # a query of its own, while you look'
+        instead = look if stream is not None else "# leave it out; a flow into a sink of format console shows rows"
+        for step, owner in program.frame_calls("show"):
+            if step.node in code.parts and owner.from_batch:
+                yield Hit(program.at_name(step.node), '"show" computes the batch once more', instead)
+
+
+def _again(program: Program) -> Iterator[Hit]:
+    for code in batch_code(program):
+        function, parts = code.function, code.parts
+        if any(step.node in parts and frame.from_batch for step, frame in program.frame_calls("persist", "cache")):
+            continue
+        runs = [
+            step.node
+            for step, frame in program.frame_calls(*(methods.ACTIONS - _CHEAP - {"show"}))
+            if step.node in parts and frame.from_batch
+        ]
+        runs += [step.node for step, writer in program.facts.saved if step.node in parts and writer.frame.from_batch]
+        runs += [
+            target.steps[-1].node
+            for target in program.facts.merged
+            if any(step.node in parts and isinstance(step.first, Frame) for step in target.steps)
+        ]
+        runs.sort(key=lambda node: (node.end_lineno or 0, node.end_col_offset or 0))
+        ways = [program.facts.ways[node] for node in runs]
+        meets = (any(not way.never_with(ways[at]) for way in ways[:at]) for at in range(len(runs)))
+        second = next((node for node, met in zip(runs, meets, strict=True) if met), None)
+        if second is not None:
+            instead = f"{function.frame}.persist()  # first, and {function.frame}.unpersist() at the end"
+            yield Hit(program.at_name(second), "the batch is computed once more here", instead)
+
+
+def _duplicates(program: Program) -> Iterator[Hit]:
+    for code in batch_code(program):
+        parts = code.parts
+        appended = [writer.frame for _, writer in appends(program, parts)]
+        for step, owner in program.frame_calls("dropDuplicates", "drop_duplicates", "distinct"):
+            kept = any(step is part.step for frame in appended for part in frame.lineage())
+            if step.node in parts and owner.from_batch and kept:
+                arguments = ", ".join(program.source(argument) for argument in step.node.args)
+                instead = f'.withWatermark("event_time", "1 hour").dropDuplicatesWithinWatermark({arguments})'
+                message = "only duplicates within one batch are dropped here"
+                yield Hit(program.at_name(step.node), message, f"{instead}  # before .writeStream")
+
+
+RULES = (
+    rule("global-session-in-foreach-batch", _global_session),
+    rule("limit-in-foreach-batch", _limited),
+    rule("show-in-foreach-batch", _shown),
+    rule("batch-computed-again", _again),
+    rule("duplicates-across-batches", _duplicates),
+)

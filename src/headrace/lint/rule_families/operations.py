@@ -1,0 +1,157 @@
+"""Operations that a stream does not have."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from headrace.lint import methods
+from headrace.lint.program import Program
+from headrace.lint.rule_families.writers import mode_of
+from headrace.lint.rules import Hit, rule
+from headrace.lint.sql_texts import Sql
+from headrace.lint.streaming_sql import beside_streams
+from headrace.lint.values import Frame, Function, Imported
+
+_SORTING = ("orderBy", "sort", "sortWithinPartitions")
+_STATEFUL = ("mapGroupsWithState", "flatMapGroupsWithState")
+_FILE_FUNCTIONS = ("input_file_name", "input_file_block_start", "input_file_block_length")
+_PUT_TOGETHER = (
+    *methods.REDUCING,
+    *methods.named("join crossJoin union unionAll unionByName intersect intersectAll exceptAll subtract"),
+)
+_FILE_FIELDS = dict(zip(_FILE_FUNCTIONS, ("file_path", "file_block_start", "file_block_length"), strict=True))
+
+
+def _ordered_in_sql(sql: Sql) -> Iterator[Hit]:
+    for index, depth, over in _orders(sql):
+        if not over and depth == 0 and not any(sql.find("GROUP", "BY")):
+            yield Hit(sql.at(index), '"ORDER BY" on a stream')
+
+
+def _windowed_in_sql(sql: Sql) -> Iterator[Hit]:
+    for index, _, over in _orders(sql):
+        if over:
+            yield Hit(sql.at(index), "a window that is ordered, on a stream")
+
+
+def _orders(sql: Sql) -> Iterator[tuple[int, int, bool]]:
+    """Each ORDER BY beside a stream: its place, how many brackets are around it, whether it is that of a window."""
+    opened: list[bool] = []
+    beside = set(beside_streams(sql, sql.find("ORDER", "BY")))
+    for index, token in enumerate(sql.tokens):
+        if token.is_symbol("("):
+            opened.append(index > 0 and sql.tokens[index - 1].is_word("OVER"))
+        elif token.is_symbol(")") and opened:
+            opened.pop()
+        elif index in beside:
+            yield index, len(opened), bool(opened and opened[-1])
+
+
+def _of_scala(program: Program) -> Iterator[Hit]:
+    for step, _ in program.calls(*_STATEFUL):
+        yield Hit(program.at_name(step.node), f'"{step.name}" is not there in Python')
+    # Where the chain goes on to one of these, one finding is enough.
+    begun = {part for step, _ in program.calls(*_STATEFUL) for part in ast.walk(step.node.func)}
+    for step, _frame in program.frame_calls("groupByKey"):
+        if step.node not in begun and isinstance(step.first, Function):
+            yield Hit(program.at_name(step.node), '"groupByKey" is not there in Python')
+
+
+def _cached(program: Program) -> Iterator[Hit]:
+    for step, frame in program.frame_calls(*methods.KEEPING):
+        if frame.streaming:
+            yield Hit(program.at_name(step.node), f'"{step.name}" on a stream', _without_call(program, step.node))
+
+
+def _without_call(program: Program, node: ast.Call) -> str:
+    before = program.source(node.func.value) if isinstance(node.func, ast.Attribute) else ""
+    return before if 0 < len(before) <= 80 else ""
+
+
+def _ran(program: Program) -> Iterator[Hit]:
+    for step, frame in program.frame_calls(*methods.ACTIONS):
+        if frame.streaming:
+            yield Hit(program.at_name(step.node), f'"{step.name}" on a stream')
+    for node in program.nodes:
+        if isinstance(node, ast.Attribute) and node.attr in ("write", "rdd"):
+            owner = program.value(node.value)
+            if isinstance(owner, Frame) and owner.streaming:
+                yield Hit(program.at_name(node), f'"{node.attr}" on a stream')
+    for step, frame in program.frame_calls("writeTo"):
+        if frame.streaming:
+            table = program.source(step.node.args[0]) if step.node.args else '"name"'
+            yield Hit(program.at_name(step.node), '"writeTo" on a stream', f".writeStream.toTable({table})")
+
+
+def _sorted(program: Program) -> Iterator[Hit]:
+    for step, frame in program.frame_calls(*_SORTING):
+        if frame.streaming and frame.made_by(*methods.REDUCING) is None:
+            yield Hit(program.at_name(step.node), f'"{step.name}" on a stream')
+    for started in program.facts.started:
+        mode = mode_of(started)
+        for part in started.writer.frame.lineage() if mode in ("append", "update") else ():
+            if part.streaming and part.step is not None and part.step.name in _SORTING:
+                message = f'"{part.step.name}" on a stream in output mode {mode}'
+                yield Hit(program.at_name(part.step.node), message, '.outputMode("complete")')
+
+
+def _sampled(program: Program) -> Iterator[Hit]:
+    for step, frame in program.frame_calls("sample"):
+        if frame.streaming:
+            yield Hit(program.at_name(step.node), '"sample" on a stream')
+
+
+def _windowed(program: Program) -> Iterator[Hit]:
+    over = {step.node for step, _ in program.calls("over")}
+    for step, function in program.calls("select", "withColumn", "withColumns", "filter", "where"):
+        if not isinstance(function, Frame) or not function.streaming:
+            continue
+        for argument in (*step.node.args, *(keyword.value for keyword in step.node.keywords)):
+            for node in ast.walk(argument):
+                if node in over and isinstance(node, ast.Call):
+                    yield Hit(program.at_name(node), '"over" on a stream')
+            # A column that was made before.
+            made = program.value(argument)
+            if isinstance(argument, ast.Name) and isinstance(made, Imported) and ".over()" in made.name:
+                yield Hit(program.at(argument), '"over" on a stream')
+
+
+def _file_named(program: Program) -> Iterator[Hit]:
+    behind = _behind_several(program)
+    for step, name in program.function_calls(*_FILE_FUNCTIONS):
+        before = f"{program.source(step.node.func.value)}." if isinstance(step.node.func, ast.Attribute) else ""
+        column = f'{before}col("_metadata.{_FILE_FIELDS[name]}")'
+        if step.node in behind:
+            # Neither a union nor a group has the column of its files.
+            column = f'{before}col("file")  # made of {column} on each source, before "{behind[step.node]}"'
+        yield Hit(program.at(step.node), f'"{name}()"', column)
+
+
+def _behind_several(program: Program) -> dict[ast.AST, str]:
+    """What is handed to a frame that is put together from several rows or frames, with the name of that step."""
+    found: dict[ast.AST, str] = {}
+    for step, frame in program.frame_calls("select", "withColumn", "withColumns", "filter", "where"):
+        made = frame.made_by(*_PUT_TOGETHER)
+        if made is not None:
+            found |= dict.fromkeys((node for part in step.node.args for node in ast.walk(part)), made.name)
+    return found
+
+
+def _file_named_in_sql(sql: Sql) -> Iterator[Hit]:
+    for index in sql.calls(*(name.upper() for name in _FILE_FUNCTIONS)):
+        name = sql.tokens[index].text.lower()
+        # Of two tables, each has its own.
+        table = "t." if any(sql.find("JOIN")) else ""
+        yield Hit(sql.at(index), f'"{name}()"', f"{table}_metadata.{_FILE_FIELDS[name]}")
+
+
+RULES = (
+    rule("groups-with-state", _of_scala),
+    rule("stream-cache", _cached),
+    rule("stream-action", _ran),
+    rule("stream-sort", _sorted, sql=_ordered_in_sql),
+    rule("stream-sample", _sampled),
+    rule("stream-window-function", _windowed, sql=_windowed_in_sql),
+    rule("input-file-name", _file_named, sql=_file_named_in_sql),
+)

@@ -1,0 +1,118 @@
+"""Finds in the storage what there is to say about one dataset; needs no session."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from headrace.checkpoints.offsets import files_seen, read_progress
+from headrace.checkpoints.state_size import state_sizes
+from headrace.delta_log.tables import committed_transaction, open_table, rows_in, size_of
+from headrace.errors import Problems
+from headrace.graph.resolved import Mode, ResolvedDataset, ResolvedFlow, ResolvedGraph, Source, SourceKind
+from headrace.graph.select import Selection
+from headrace.model.datasets import Kind
+from headrace.model.names import Naming
+from headrace.plan.steps import Plan
+from headrace.plan.triggers import trigger_of
+from headrace.project.explanation import Explanation, FlowExplanation, MergedBatch, TableFacts
+from headrace.project.planning import Planning
+from headrace.settings.settings import Settings
+from headrace.spark.delta.commit_counts import merged_rows
+from headrace.storage.change_detection import StoredState
+from headrace.storage.start_positions import described
+
+_LONGEST_OFFSET = 200
+
+
+def explanation(graph: ResolvedGraph, dataset: ResolvedDataset, planning: Planning, settings: Settings) -> Explanation:
+    """The dataset with its table, its flows, where they stand, and what the next update would do with them."""
+    plan: Plan | None = None
+    problems: tuple[str, ...] = ()
+    flows = graph.flows_into(dataset.name)
+    try:
+        plan = planning.plan(graph, Selection())
+    except Problems as found:
+        own = {str(dataset.name), *(flow.name for flow in flows)}
+        problems = tuple(
+            error.message for error in found if own & {error.params.get(key, "") for key in ("name", "flow")}
+        )
+    problems += tuple(f'flow "{away.name}" cannot run now: {away.reason}' for away in graph.away_into(dataset.name))
+    read_by = {str(flow.target): None for flow in graph.flows if dataset.name in {i.name for i in flow.analysis.inputs}}
+    told = (_flow(graph, flow, plan, planning.state, settings) for flow in flows)
+    explained = tuple(replace(flow, delivers=dataset.kind is Kind.SINK) for flow in told)
+    return Explanation(dataset, explained, _facts(planning.state, dataset), tuple(read_by), problems)
+
+
+def _facts(state: StoredState, dataset: ResolvedDataset) -> TableFacts | None:
+    known = state.table(dataset.name) if dataset.kind.stored else None
+    table = open_table(known.path) if known is not None else None
+    if known is None or table is None:
+        return None
+    return TableFacts(known.version, rows_in(table), size_of(table), known.schema)
+
+
+def _flow(
+    graph: ResolvedGraph, flow: ResolvedFlow, plan: Plan | None, state: StoredState, settings: Settings
+) -> FlowExplanation:
+    if flow.mode is Mode.VIEW:
+        return FlowExplanation(flow, 0, None, "computed by its readers")
+    step = plan.step_for(flow.name) if plan is not None else None
+    coming = f"{step.decision.value}: {step.reason}" if step is not None else state.news(graph, flow).reason
+    epoch = state.progress_of(flow).epoch
+    found = trigger_of(graph, flow, continuous=settings.continuous, interval_s=settings.trigger_interval_s)
+    trigger = found.describe()
+    merged = _merged(flow, state) if flow.analysis.feed is not None else None
+    if not flow.mode.streams:
+        return FlowExplanation(flow, epoch, None, coming, trigger, merged=merged)
+    checkpoint = state.checkpoint(flow, epoch)
+    positions = tuple(_positions(flow, state, checkpoint, settings.naming))
+    sizes = state_sizes(checkpoint)
+    return FlowExplanation(flow, epoch, str(checkpoint), coming, trigger, positions, merged, state_bytes=sizes)
+
+
+def _merged(flow: ResolvedFlow, state: StoredState) -> MergedBatch | None:
+    """The last batch of a flow that its table has, as far as the table's log still tells of it."""
+    table, record = state.table(flow.target), state.record(flow)
+    if table is None or record is None:
+        return None
+    transaction = state.transaction(record)
+    newest = committed_transaction(table.path, transaction)
+    found = None if newest is None else merged_rows(table.path, transaction, newest)
+    if newest is None or found is None or found.path is None:
+        return None
+    return MergedBatch(newest, found.path, found.written, found.upserted, found.deleted)
+
+
+def _positions(flow: ResolvedFlow, state: StoredState, checkpoint: Path, naming: Naming) -> list[tuple[str, str]]:
+    """For each source what the newest offset of the checkpoint says."""
+    progress = read_progress(checkpoint)
+    sources = flow.analysis.sources
+    if progress is None:
+        return [(described(source), "nothing read yet") for source in sources]
+    if len(progress.offsets) != len(sources):
+        return [(described(source), "not known: the query has other sources than its checkpoint") for source in sources]
+    late = "" if progress.completed else f"; batch {progress.batch_id} is unfinished"
+    return [
+        (described(source), _position(source, offset, state, checkpoint, naming, number) + late)
+        for number, (source, offset) in enumerate(zip(sources, progress.offsets, strict=True))
+    ]
+
+
+def _position(source: Source, offset: Any, state: StoredState, checkpoint: Path, naming: Naming, number: int) -> str:
+    if offset is None:
+        return "nothing read yet"
+    if source.kind is SourceKind.FILES:
+        taken = len(files_seen(checkpoint, number))
+        return f"{taken} file{'' if taken == 1 else 's'} taken"
+    if source.kind is not SourceKind.DATASET:
+        return json.dumps(offset)[:_LONGEST_OFFSET]
+    table = state.table(naming.canonical(source.detail))
+    version, index = int(offset["reservoirVersion"]), int(offset["index"])
+    if table is None or offset.get("reservoirId") != table.table_id:
+        return f"version {version} of a table that is no longer there"
+    if index != -1:
+        return f"within version {version} of {table.version}"
+    return f"read through version {version - 1} of {table.version}" if version else "nothing read yet"

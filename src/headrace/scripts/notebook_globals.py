@@ -1,0 +1,57 @@
+"""``dbutils`` and ``display`` for programs that import them: those of the session that was made ready last."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from headrace.errors import PipelineError
+from headrace.scripts.display import Display, display_html
+from headrace.scripts.namespace import Namespace
+from headrace.scripts.script_storage import surroundings_of
+from headrace.spark.notebook.notebook_session import Ready, served
+
+displayHTML = display_html  # noqa: N816 - the vendor's name
+
+
+class _DbUtils:
+    """``dbutils`` of the session that is ready when something of it is used."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(_dbutils(), name)
+
+    def __repr__(self) -> str:
+        return "dbutils"
+
+
+def display(shown: Any, *arguments: Any, **options: Any) -> None:
+    """Print the rows of a frame, or of a stream batch by batch; anything else as its text.
+
+    Raises:
+        PipelineError: SCRIPT.NO_SESSION, before a session was made ready.
+    """
+    Display(_ready("display"))(shown, *arguments, **options)
+
+
+dbutils = _DbUtils()
+
+
+def _dbutils() -> Any:
+    ready = _ready("dbutils")
+    found = sys.modules["__main__"].__dict__.get("dbutils")
+    if found is not None and found is not dbutils:
+        # A script that ``headrace exec`` runs has one of its own.
+        return found
+    secrets = surroundings_of(Path.cwd(), os.environ).secrets
+    return Namespace(ready, secrets).dbutils(Path(sys.argv[0]).absolute(), {})
+
+
+def _ready(what: str) -> Ready:
+    ready = served()
+    if ready is None:
+        raise PipelineError("SCRIPT.NO_SESSION", what=what)
+    return ready
