@@ -8,16 +8,16 @@ from itertools import groupby
 from pathlib import Path
 
 from auto_loader_cases import auto_loader_cases_page
+from auto_loader_page import auto_loader_reference
 from command_line import command_line_page
-from headrace.autoloader.reference import auto_loader_reference
+from event_hubs_page import event_hubs_reference
 from headrace.errors import Condition, conditions
-from headrace.lint.page import lint_reference
-from headrace.settings.ready_page import ready_reference
-from headrace.settings.reference import settings_reference
-from headrace.sinks.sinks_page import sinks_reference
-from headrace.sources.event_hubs_page import event_hubs_reference
-from headrace.sources.kafka_page import kafka_reference
-from headrace.sources.sources_page import sources_reference
+from kafka_page import kafka_reference
+from lint_page import lint_reference
+from ready_page import ready_reference
+from settings_page import settings_reference
+from sinks_page import sinks_reference
+from sources_page import sources_reference
 from vendor_api import vendor_api_page
 
 _PARAMETER = re.compile(r"\{\w+\}\.?")

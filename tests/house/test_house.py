@@ -40,6 +40,22 @@ WORKPLACE = re.compile(
 )
 
 
+def public_modules(tree: ast.Module) -> list[str] | None:
+    """The names in ``__all__``, or None if the module has none."""
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+            return list(ast.literal_eval(node.value))
+    return None
+
+
+ROOMS = {
+    ".".join(module.parent.relative_to(ROOT / "src").parts): public
+    for module, tree in TREES.items()
+    if module.name == "__init__.py" and module.parent not in (SOURCE, SOURCE / "pipelines")
+    if (public := public_modules(tree)) is not None
+}
+
+
 def relative(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
@@ -146,6 +162,29 @@ def test_no_module_has_a_name_that_says_nothing() -> None:
     assert [relative(module) for module in MODULES if empty_words & set(module.with_suffix("").parts)] == []
 
 
+def test_every_package_says_what_it_is_for() -> None:
+    packages = {module.parent for module in MODULES}
+
+    assert [relative(folder) for folder in packages if not (folder / "__init__.py").is_file()] == []
+    assert [relative(folder) for folder in packages if not ast.get_docstring(TREES[folder / "__init__.py"])] == []
+
+
+def test_rooms_are_entered_by_the_modules_that_they_list() -> None:
+    """A package with ``__all__`` lists the modules that other packages may import."""
+    entered = [
+        f"{relative(module)}: {name}"
+        for module, tree in TREES.items()
+        for statement in ast.walk(tree)
+        if isinstance(statement, ast.ImportFrom)
+        for name in (f"{statement.module}.{alias.name}" for alias in statement.names)
+        for room, public in ROOMS.items()
+        if name.startswith(f"{room}.") and not relative(module).startswith(f"src/{room.replace('.', '/')}/")
+        if name.removeprefix(f"{room}.").split(".")[0] not in public
+    ]
+
+    assert entered == []
+
+
 def test_no_registry_is_named() -> None:
     assert [f"{relative(file)}: {hit.group()}" for file, text in texts() for hit in REGISTRY_HOST.finditer(text)] == []
 
@@ -216,9 +255,12 @@ def test_every_condition_is_worded_like_the_others() -> None:
         "auto-loader-cases",
         "command-line",
         "errors",
+        "event-hubs",
+        "kafka",
         "lint",
         "ready-session",
         "settings",
+        "sinks",
         "sources",
         "vendor-api",
     ],

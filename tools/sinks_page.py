@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headrace.sinks.formats import FILES, FORMATS, Delivery, SinkFormat
-from headrace.sources.option_tables import options_of
+from option_tables import options_of
 
 _BEFORE = """\
 # Sinks

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headrace.sources import jdbc_incremental, kinesis_options, synthetic
-from headrace.sources.option_tables import options_of
+from option_tables import options_of
 
 _INTRODUCTION = """\
 # Sources

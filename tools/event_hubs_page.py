@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headrace.sources.event_hubs_options import FORMAT
-from headrace.sources.option_tables import options_of
+from option_tables import options_of
 
 _BEFORE = """\
 # Event Hubs
