@@ -23,8 +23,8 @@ from headrace.plan.backfills import Backfill
 from headrace.plan.steps import Plan
 from headrace.project.lease_holders import LeaseTerms
 from headrace.project.open import Project
-from headrace.project.test_harness import Rehearsal
-from headrace.runtime.failpoints import Point, Seam, walk_past
+from headrace.project.test_harness import TestHarness
+from headrace.runtime.failpoints import Failpoint, Failpoints, walk_past
 from headrace.settings.discover import find_settings
 from headrace.settings.load import load_settings
 from headrace.spark.startup.open_session import open_session
@@ -165,7 +165,7 @@ class Arena:
 
     def _uninterrupted(self, folder: Path, scenario: Scenario) -> None:
         batches, versions = _next_batches(folder), _next_versions(folder)
-        passes: Counter[Point] = Counter()
+        passes: Counter[Failpoint] = Counter()
         with unchanged(self._session, self.ground.base):
             project = self._project(folder, lambda point: passes.update([point]), None, LeaseTerms())
             if scenario is Scenario.LOAD:
@@ -187,10 +187,10 @@ class Arena:
         with unchanged(self._session, self.ground.base):
             self._project(folder, walk_past, None, LeaseTerms()).run(refresh=tables)
 
-    def _project(self, folder: Path, at: Seam, host: str | None, terms: LeaseTerms) -> Project:
+    def _project(self, folder: Path, at: Failpoints, host: str | None, terms: LeaseTerms) -> Project:
         environ = {**self.environ, "HEADRACE_HOST": host} if host else self.environ
         settings = load_settings(find_settings(folder), environ=environ)
-        return Project(settings, environ, Rehearsal(at=at, terms=terms))
+        return Project(settings, environ, TestHarness(at=at, terms=terms))
 
 
 def forget(folder: Path) -> None:

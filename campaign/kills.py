@@ -17,7 +17,7 @@ from campaign.victim import Order
 from campaign.workload import Scenario, words_of
 from headrace.model.outcome import UpdateState
 from headrace.project.lease_holders import read_holder
-from headrace.runtime.failpoints import Point
+from headrace.runtime.failpoints import Failpoint
 
 # How long what a victim leaves behind may live once another update is done.
 _LEFT_OVER_PATIENCE_S = 20.0
@@ -154,6 +154,6 @@ def _of_the_end(shot: Shot, sent: signal.Signals, code: int | None, *, struck: b
     allowed = {0} if shot.scenario is Scenario.ENDLESS else {0, 130}
     if sent is signal.SIGKILL:
         # A backfill that has begun its stream anew behind what it loaded has nothing left to ask a JVM.
-        over = shot.scenario is Scenario.LOAD and isinstance(shot.at, Pass) and shot.at.point == Point.FENCED.value
+        over = shot.scenario is Scenario.LOAD and isinstance(shot.at, Pass) and shot.at.point == Failpoint.FENCED.value
         allowed = ({0, 1} if over else {1}) if shot.who is Who.JVM else {-signal.SIGKILL}
     return [] if code in allowed else [f"the victim ended with {code} instead of {sorted(allowed)}"]

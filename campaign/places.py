@@ -14,7 +14,7 @@ from campaign.changes import MERGED
 from campaign.state import KEEPING
 from campaign.strike import Who
 from campaign.workload import STREAMS, TARGETS, Scenario
-from headrace.runtime.failpoints import Point
+from headrace.runtime.failpoints import Failpoint
 
 # The last version of the event log that an update is sure to write is earlier than that of the baseline.
 _SURE_OF_EVENTS = 0.6
@@ -105,7 +105,7 @@ class Span:
     ``batches`` are those of each stream, ``commits`` the versions of each table by its path in the storage.
     """
 
-    passes: Mapping[Point, int]
+    passes: Mapping[Failpoint, int]
     batches: Mapping[str, range]
     commits: Mapping[str, range]
 
@@ -144,30 +144,30 @@ def _places(spans: Spans) -> Iterator[Choice]:
     both = (Scenario.FIRST, Scenario.NEXT)
     yield from _of_a_native_commit(spans, both, "bronze")
     yield from _of_spark(spans, both, STREAMS)
-    yield from _around(spans, both, "target commit", (Point.TO_WRITE, 400), Point.WRITTEN)
-    yield from _around(spans, both, "quarantine commit", (Point.TO_SET_ASIDE, 400), Point.QUARANTINED)
-    yield from _around(spans, both, "event log commit", (Point.WRITTEN, 12), Point.COUNTED)
+    yield from _around(spans, both, "target commit", (Failpoint.TO_WRITE, 400), Failpoint.WRITTEN)
+    yield from _around(spans, both, "quarantine commit", (Failpoint.TO_SET_ASIDE, 400), Failpoint.QUARANTINED)
+    yield from _around(spans, both, "event log commit", (Failpoint.WRITTEN, 12), Failpoint.COUNTED)
     yield from _of_the_event_log(spans)
     yield from _of_a_record()
     yield from _of_a_new_table()
     refresh = (Scenario.REFRESH,)
-    yield from _around(spans, refresh, "reset", (Point.RESET_BEGUN, 300), Point.RESET_CLEARED)
-    yield from _around(spans, refresh, "reset of the table", (Point.RESET_ASIDE, 300), Point.RESET_CLEARED)
-    yield from _around(spans, refresh, "target commit", (Point.TO_WRITE, 400), Point.WRITTEN)
-    yield from _around(spans, (Scenario.ENDLESS,), "target commit", (Point.TO_WRITE, 400), Point.WRITTEN)
+    yield from _around(spans, refresh, "reset", (Failpoint.RESET_BEGUN, 300), Failpoint.RESET_CLEARED)
+    yield from _around(spans, refresh, "reset of the table", (Failpoint.RESET_ASIDE, 300), Failpoint.RESET_CLEARED)
+    yield from _around(spans, refresh, "target commit", (Failpoint.TO_WRITE, 400), Failpoint.WRITTEN)
+    yield from _around(spans, (Scenario.ENDLESS,), "target commit", (Failpoint.TO_WRITE, 400), Failpoint.WRITTEN)
     load = (Scenario.LOAD,)
-    yield from _around(spans, load, "commit of a load", (Point.TO_WRITE, 400), Point.WRITTEN)
-    yield from _around(spans, load, "fence behind a load", (Point.SEEDED, 100), Point.FENCED)
+    yield from _around(spans, load, "commit of a load", (Failpoint.TO_WRITE, 400), Failpoint.WRITTEN)
+    yield from _around(spans, load, "fence behind a load", (Failpoint.SEEDED, 100), Failpoint.FENCED)
 
 
 def of_merges(spans: Spans) -> Iterator[Choice]:
     """The places of an update that merges change events."""
     scenarios = (Scenario.CHANGES,)
     yield from _of_spark(spans, scenarios, MERGED)
-    yield from _around(spans, scenarios, "quarantine commit", (Point.TO_SET_ASIDE, 400), Point.QUARANTINED)
-    yield from _around(spans, scenarios, "memory of events", (Point.QUARANTINED, 900), Point.REMEMBERED)
-    yield from _around(spans, scenarios, "merge", (Point.TO_WRITE, 900), Point.WRITTEN)
-    yield from _around(spans, scenarios, "event log commit", (Point.WRITTEN, 12), Point.COUNTED)
+    yield from _around(spans, scenarios, "quarantine commit", (Failpoint.TO_SET_ASIDE, 400), Failpoint.QUARANTINED)
+    yield from _around(spans, scenarios, "memory of events", (Failpoint.QUARANTINED, 900), Failpoint.REMEMBERED)
+    yield from _around(spans, scenarios, "merge", (Failpoint.TO_WRITE, 900), Failpoint.WRITTEN)
+    yield from _around(spans, scenarios, "event log commit", (Failpoint.WRITTEN, 12), Failpoint.COUNTED)
     for folder, commit in (("tables/default", "merge"), ("system/cdc/default", "memory of events")):
         for moment in (Moment.DURING, Moment.AFTER):
             yield partial(_of_a_merge, spans=spans, folder=folder, commit=commit, moment=moment)
@@ -180,8 +180,8 @@ def of_states(spans: Spans) -> Iterator[Choice]:
     scenarios = (Scenario.STATE,)
     yield from _of_spark(spans, scenarios, KEEPING)
     yield from _of_a_native_commit(spans, scenarios, KEEPING[0])
-    yield from _around(spans, scenarios, "target commit", (Point.TO_WRITE, 400), Point.WRITTEN)
-    yield from _around(spans, scenarios, "event log commit", (Point.WRITTEN, 12), Point.COUNTED)
+    yield from _around(spans, scenarios, "target commit", (Failpoint.TO_WRITE, 400), Failpoint.WRITTEN)
+    yield from _around(spans, scenarios, "event log commit", (Failpoint.WRITTEN, 12), Failpoint.COUNTED)
     for _ in range(4):
         yield partial(_at_any_time, scenario=Scenario.STATE, longest_ms=_LONGEST_OF_STATES_MS)
 
@@ -199,7 +199,7 @@ def _at_any_time(chance: Random, scenario: Scenario, longest_ms: int) -> Shot:
 
 
 def _around(
-    spans: Spans, scenarios: Sequence[Scenario], commit: str, to: tuple[Point, int], after: Point
+    spans: Spans, scenarios: Sequence[Scenario], commit: str, to: tuple[Failpoint, int], after: Failpoint
 ) -> Iterator[Choice]:
     """Before, during and after a commit that the engine makes itself."""
     before, longest_ms = to

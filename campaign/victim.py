@@ -20,8 +20,8 @@ from campaign.strike import Who, strike
 from headrace.cli.main import call
 from headrace.project.lease_holders import LeaseTerms, read_holder
 from headrace.project.open import Project
-from headrace.project.test_harness import Rehearsal
-from headrace.runtime.failpoints import Point
+from headrace.project.test_harness import TestHarness
+from headrace.runtime.failpoints import Failpoint
 from headrace.settings.discover import find_settings
 from headrace.settings.load import load_settings
 
@@ -54,13 +54,13 @@ class Trap:
     """A seam that hits when a point is passed for the n-th time, or a little later."""
 
     def __init__(self, at: Pass, delay_s: float, hit: Callable[[], None]) -> None:
-        self._point = Point(at.point)
+        self._point = Failpoint(at.point)
         self._left = at.number
         self._delay_s = delay_s
         self._hit = hit
         self._order = threading.Lock()
 
-    def __call__(self, point: Point) -> None:
+    def __call__(self, point: Failpoint) -> None:
         """What the engine tells."""
         if point is not self._point:
             return
@@ -88,9 +88,9 @@ def main() -> int:
             (folder / "struck").touch()
             strike(order.who, signal.Signals[order.signal], os.getpid(), holder.jvm.pid)
 
-    rehearsal = Rehearsal(terms=order.terms)
+    rehearsal = TestHarness(terms=order.terms)
     if order.at is not None:
-        rehearsal = Rehearsal(at=Trap(order.at, order.delay_ms / 1000, hit), terms=order.terms)
+        rehearsal = TestHarness(at=Trap(order.at, order.delay_ms / 1000, hit), terms=order.terms)
     project = Project(load_settings(find_settings(folder), environ=os.environ), os.environ, rehearsal)
     project.plan()
     (folder / "ready").touch()

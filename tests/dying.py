@@ -7,10 +7,10 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from headrace.testing import Crashed, Point
+from headrace.testing import Crashed, Failpoint
 
 # A point, or a point and how often an update passes it before it dies there.
-Death: TypeAlias = Point | tuple[Point, int]
+Death: TypeAlias = Failpoint | tuple[Failpoint, int]
 
 
 def die_in_turn(verb: Callable[[], Any], pipeline: Any, *deaths: Death) -> Any:
@@ -39,4 +39,4 @@ def in_turn_or_alone(long: pytest.MarkDecorator, *deaths: Death, alone: tuple[De
 
 
 def _name(death: Death) -> str:
-    return death.value if isinstance(death, Point) else f"{death[0].value} {death[1]}"
+    return death.value if isinstance(death, Failpoint) else f"{death[0].value} {death[1]}"

@@ -16,7 +16,7 @@ from campaign.strike import Who
 from campaign.workload import SLICE, Scenario
 from campaign.zombies import stop_all
 
-from headrace.runtime.failpoints import Point
+from headrace.runtime.failpoints import Failpoint
 
 # The faster tests let an update end at the same points without ending a process.
 GUARDS = (
@@ -41,9 +41,9 @@ def shot(commit, moment, at, who, delay_ms=0, scenario=Scenario.NEXT):
 
 KILLS = [
     shot("native commit", Moment.DURING, File(BRONZE, drafts=True), Who.JVM),
-    shot("quarantine commit", Moment.AFTER, Pass(Point.QUARANTINED.value, 1), Who.PYTHON),
-    shot("target commit", Moment.DURING, Pass(Point.TO_WRITE.value, 2), Who.GROUP, delay_ms=120),
-    shot("event log commit", Moment.BEFORE, Pass(Point.WRITTEN.value, 4), Who.GROUP),
+    shot("quarantine commit", Moment.AFTER, Pass(Failpoint.QUARANTINED.value, 1), Who.PYTHON),
+    shot("target commit", Moment.DURING, Pass(Failpoint.TO_WRITE.value, 2), Who.GROUP, delay_ms=120),
+    shot("event log commit", Moment.BEFORE, Pass(Failpoint.WRITTEN.value, 4), Who.GROUP),
     shot("Spark's commits", Moment.DURING, File(COMMITS, drafts=True), Who.PYTHON),
 ]
 STATES = shot(
@@ -56,7 +56,7 @@ STATES = shot(
 )
 # Of a choice whose first ones are around what is remembered and what is merged.
 SEED = 6
-ZOMBIE = shot("target commit", Moment.BEFORE, Pass(Point.TO_WRITE.value, 1), Who.GROUP)
+ZOMBIE = shot("target commit", Moment.BEFORE, Pass(Failpoint.TO_WRITE.value, 1), Who.GROUP)
 
 
 @pytest.fixture(scope="module")

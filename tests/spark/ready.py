@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from headrace.scripts.namespace import Namespace
-from headrace.scripts.script_storage import surroundings_of
+from headrace.scripts.script_storage import script_storage_of
 from headrace.scripts.session import make_ready
 from headrace.spark.notebook.notebook_session import serving
 
@@ -23,7 +23,7 @@ class Scripts:
     @contextmanager
     def ready(self, name="script", **confs):
         """The names that a script finds."""
-        around = surroundings_of(self.folder, os.environ)
+        around = script_storage_of(self.folder, os.environ)
         ready = make_ready(around, script=name, say=self.said.append, confs=confs)
         with serving(ready):
             try:

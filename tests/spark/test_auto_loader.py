@@ -13,7 +13,7 @@ from tests.dying import die_in_turn
 
 from headrace.errors import Problems
 from headrace.spark.errors.spark_errors import whole_text
-from headrace.testing import Crashed, Point, assert_rows
+from headrace.testing import Crashed, Failpoint, assert_rows
 
 pytestmark = pytest.mark.spark
 
@@ -167,13 +167,13 @@ def test_a_full_refresh_infers_the_schema_anew(project, data, land):
     "points",
     [
         # The schema of before is still stored then.
-        (Point.RESET_BEGUN,),
+        (Failpoint.RESET_BEGUN,),
         *(
             pytest.param(points, marks=ALONE)
             for points in (
-                (Point.RESET_CLEARED,),
-                (Point.RESET_DONE,),
-                (Point.RESET_BEGUN, Point.RESET_CLEARED, Point.RESET_DONE),
+                (Failpoint.RESET_CLEARED,),
+                (Failpoint.RESET_DONE,),
+                (Failpoint.RESET_BEGUN, Failpoint.RESET_CLEARED, Failpoint.RESET_DONE),
             )
         ),
     ],

@@ -17,7 +17,7 @@ from headrace.autoloader.reading.datetime_patterns import date_pattern
 from headrace.autoloader.reading.files import read_splits
 from headrace.autoloader.reading.plan import ReadPlan
 from headrace.autoloader.reading.splits import Split
-from headrace.autoloader.reading.values import Misfit
+from headrace.autoloader.reading.values import TypeMismatch
 from headrace.autoloader.schema_sample import inferred
 from headrace.model.schema import type_text
 
@@ -220,7 +220,7 @@ def test_a_pattern_reads_what_it_reads_in_spark(patterns, number):
 
     try:
         found = text_converter(kind, times)(text)
-    except Misfit:
+    except TypeMismatch:
         found = None
 
     assert comparable(found) == patterns[str(number)]

@@ -15,7 +15,7 @@ from headrace.autoloader.ddl import parse_struct
 from headrace.autoloader.reading.files import read_splits
 from headrace.autoloader.reading.json_blocks import JsonBlocks
 from headrace.autoloader.reading.json_documents import json_documents
-from headrace.autoloader.reading.json_scan import Leniency
+from headrace.autoloader.reading.json_scan import ParseOptions
 from headrace.autoloader.reading.plan import ReadPlan
 from headrace.autoloader.reading.splits import Split
 
@@ -124,7 +124,7 @@ def json_line(draw):
 
 
 def json_lines(seed, count, options):
-    draw, leniency = random.Random(seed), Leniency.of(options)
+    draw, leniency = random.Random(seed), ParseOptions.of(options)
     lines: list[str] = []
     while len(lines) < count:
         line = json_line(draw)

@@ -9,7 +9,7 @@ from tests.dying import die_in_turn, in_turn_or_alone
 
 from headrace.errors import PipelineError, Problems
 from headrace.plan.backfills import Backfill
-from headrace.testing import Crashed, Point
+from headrace.testing import Crashed, Failpoint
 from headrace.testing.crash import Fuse
 
 pytestmark = pytest.mark.spark
@@ -100,11 +100,11 @@ def test_what_the_stream_has_read_is_not_loaded_too(tables):
         tables.backfill("twin", start="version:1", end="version:2")
 
 
-LOADS = Point.QUARANTINED, Point.COUNTED, Point.SEEDED
-UPDATES = Point.TO_WRITE, Point.WRITTEN, Point.FENCED
+LOADS = Failpoint.QUARANTINED, Failpoint.COUNTED, Failpoint.SEEDED
+UPDATES = Failpoint.TO_WRITE, Failpoint.WRITTEN, Failpoint.FENCED
 
 
-@pytest.mark.parametrize("points", in_turn_or_alone(ALONE, Point.COUNTED, Point.SEEDED, alone=LOADS))
+@pytest.mark.parametrize("points", in_turn_or_alone(ALONE, Failpoint.COUNTED, Failpoint.SEEDED, alone=LOADS))
 def test_a_load_that_died_is_finished_by_the_next_one(tables, points):
     first, *others = points
     with pytest.raises(Crashed):
@@ -138,7 +138,7 @@ def test_a_load_that_died_is_finished_by_an_update_too(tables, points):
 
 
 def test_a_load_that_died_can_be_given_up_before_its_rows_are_there_and_a_refresh_forgets_it(tables):
-    tables.crash_at(Point.TO_WRITE)
+    tables.crash_at(Failpoint.TO_WRITE)
     with pytest.raises(Crashed):
         tables.backfill("twin", end="version:1")
     tables.restart().project.backfill(Backfill("twin", abandon=True))
@@ -171,8 +171,8 @@ class FailsOnce(Fuse):
         self._batches = 0
 
     def __call__(self, point):
-        self._batches += point is Point.COUNTED
-        if point is Point.COUNTED and self._batches == 5:
+        self._batches += point is Failpoint.COUNTED
+        if point is Failpoint.COUNTED and self._batches == 5:
             raise PipelineError("EVENTS.NOT_WRITTEN", path="events", reason="for once")
 
 
@@ -184,7 +184,7 @@ class FailsOnce(Fuse):
 )
 def test_a_load_is_not_done_again_when_the_stream_behind_it_is_tried_again(project):
     pipeline = project(RETRIED).given("source", *[rows(number) for number in range(7)])
-    pipeline.crash_at(Point.WRITTEN)
+    pipeline.crash_at(Failpoint.WRITTEN)
     with pytest.raises(Crashed):
         pipeline.backfill("copy", end="version:2")
     pipeline.restart()

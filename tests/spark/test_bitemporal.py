@@ -9,7 +9,7 @@ from tests.tiers import examples
 
 from headrace.cdc.events import Change, Event
 from headrace.cdc.history import beliefs
-from headrace.cdc.scd_spec import ScdType, Shape
+from headrace.cdc.scd_spec import ScdSpec, ScdType
 
 pytestmark = pytest.mark.spark
 
@@ -34,7 +34,7 @@ TEXT = """
         stored_as_scd_type="bitemporal",
     )
     """
-SHAPE = Shape(("id",), ("id", "city"), ScdType.TWO, tracked=("id", "city"), bitemporal=True)
+SHAPE = ScdSpec(("id",), ("id", "city"), ScdType.TWO, tracked=("id", "city"), bitemporal=True)
 BATCHES = examples(few=2, many=4)
 # Rome from the start; from 5 on Oslo, as was known at 6; at 8 it turns out that it was Bern first; gone at 9.
 WORKED = [

@@ -9,7 +9,7 @@ from deltalake import DeltaTable
 
 from headrace.cdc.feed import MergePath
 from headrace.model.outcome import ChangeCounts, FlowState
-from headrace.testing import Crashed, Point
+from headrace.testing import Crashed, Failpoint
 from headrace.testing.result import table_path
 
 pytestmark = pytest.mark.spark
@@ -94,7 +94,7 @@ def test_what_comes_later_than_the_window_is_judged_by_the_rows_alone(project, t
 
     # A crash after forgetting changes nothing.
     with pytest.raises(Crashed):
-        pipeline.crash_at(Point.FORGOTTEN).run(targets[0])
+        pipeline.crash_at(Failpoint.FORGOTTEN).run(targets[0])
 
     result = pipeline.restart().run(*targets)
 
@@ -166,7 +166,7 @@ def test_a_batch_that_was_merged_and_not_counted_is_counted_as_it_would_have_bee
     pipeline = project(COUNTING, configuration=configuration)
     pipeline.land("landing/1.json", [*TIES, *ALONE])
     with pytest.raises(Crashed):
-        pipeline.crash_at(Point.WRITTEN).run(target)
+        pipeline.crash_at(Failpoint.WRITTEN).run(target)
     said = []
 
     result = pipeline.restart().run(target, on_event=said.append)

@@ -10,8 +10,8 @@ from deltalake import DeltaTable, write_deltalake
 
 from headrace import Project
 from headrace.model.outcome import UpdateState
-from headrace.project.test_harness import Rehearsal
-from headrace.testing import Crashed, Point
+from headrace.project.test_harness import TestHarness
+from headrace.testing import Crashed, Failpoint
 
 pytestmark = pytest.mark.spark
 
@@ -59,7 +59,7 @@ VERSIONS = [
 def merged(shared_project):
     """A pipeline that crashed twice in its first batch, and the update after them, which takes one more."""
     pipeline = shared_project(TEXT).given("events", BATCHES[0] + BATCHES[1], BATCHES[2])
-    for point in (Point.REMEMBERED, Point.WRITTEN):
+    for point in (Failpoint.REMEMBERED, Failpoint.WRITTEN):
         with pytest.raises(Crashed):
             pipeline.crash_at(point).run("cities")
         pipeline.restart()
@@ -123,14 +123,14 @@ def test_what_somebody_else_writes_while_a_batch_is_computed_is_part_of_what_it_
     writes = []
 
     def write_first(point):
-        writes.extend([point] * (point is Point.TO_WRITE))
+        writes.extend([point] * (point is Failpoint.TO_WRITE))
         # The second batch is computed for the first time.
-        if point is Point.TO_WRITE and len(writes) == 2:
+        if point is Failpoint.TO_WRITE and len(writes) == 2:
             start, end = pa.array([3], pa.int32()), pa.array([None], pa.int32())
             row = pa.table({"id": pa.array([1], pa.int32()), "city": ["Rome"], "__START_AT": start, "__END_AT": end})
             write_deltalake(table, row, mode="append")
 
-    outcome = Project(pipeline.settings, os.environ, Rehearsal(write_first)).run()
+    outcome = Project(pipeline.settings, os.environ, TestHarness(write_first)).run()
 
     assert outcome.state is UpdateState.COMPLETED
     assert len(writes) == 3

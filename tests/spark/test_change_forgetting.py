@@ -10,7 +10,7 @@ from tests.tiers import examples
 
 from headrace.cdc.events import Change, Event
 from headrace.cdc.history import table
-from headrace.cdc.scd_spec import ScdType, Shape
+from headrace.cdc.scd_spec import ScdSpec, ScdType
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(1200)]
 
@@ -49,12 +49,12 @@ TEXT = """
     apply("partly", stored_as_scd_type=2, track_history_column_list=["rank"], columns_to_update="sets")
     """
 SHAPES = {
-    "shown": Shape(("key",), ("key", "sequence", "city", "rank")),
-    "hidden": Shape(("key",), COLUMNS),
-    "kept": Shape(("key",), COLUMNS, null_keeps=frozenset({"city"})),
-    "truncated": Shape(("key",), COLUMNS),
-    "versions": Shape(("key",), COLUMNS, ScdType.TWO, tracked=("rank",)),
-    "partly": Shape(("key",), COLUMNS, ScdType.TWO, tracked=("rank",), partial=True),
+    "shown": ScdSpec(("key",), ("key", "sequence", "city", "rank")),
+    "hidden": ScdSpec(("key",), COLUMNS),
+    "kept": ScdSpec(("key",), COLUMNS, null_keeps=frozenset({"city"})),
+    "truncated": ScdSpec(("key",), COLUMNS),
+    "versions": ScdSpec(("key",), COLUMNS, ScdType.TWO, tracked=("rank",)),
+    "partly": ScdSpec(("key",), COLUMNS, ScdType.TWO, tracked=("rank",), partial=True),
 }
 
 

@@ -21,7 +21,7 @@ from tests.tiers import EVERYTHING, LONGEST_S
 
 from headrace.cdc.events import Change, Event
 from headrace.cdc.history import table
-from headrace.cdc.scd_spec import END_AT, START_AT, ScdType, Shape
+from headrace.cdc.scd_spec import END_AT, START_AT, ScdSpec, ScdType
 from headrace.testing import difference
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(LONGEST_S)]
@@ -62,26 +62,26 @@ class Kind:
 
     name: str
     arguments: str
-    shape: Shape
+    shape: ScdSpec
 
 
 HIDDEN = 'except_column_list=["operation", "sets", "sequence"]'
 SHOWN = 'except_column_list=["operation", "sets"]'
-CURRENT = Kind("current", SHOWN, Shape(("key",), COLUMNS))
+CURRENT = Kind("current", SHOWN, ScdSpec(("key",), COLUMNS))
 KEPT = Kind(
     "kept",
     f'{HIDDEN}, ignore_null_updates_column_list=["city"]',
-    Shape(("key",), WITHOUT_SEQUENCE, null_keeps=frozenset({"city"})),
+    ScdSpec(("key",), WITHOUT_SEQUENCE, null_keeps=frozenset({"city"})),
 )
 VERSIONS = Kind(
     "versions",
     f"{HIDDEN}, stored_as_scd_type=2",
-    Shape(("key",), WITHOUT_SEQUENCE, ScdType.TWO, tracked=WITHOUT_SEQUENCE),
+    ScdSpec(("key",), WITHOUT_SEQUENCE, ScdType.TWO, tracked=WITHOUT_SEQUENCE),
 )
 PARTLY = Kind(
     "partly",
     f'{HIDDEN}, stored_as_scd_type=2, track_history_column_list=["rank"], columns_to_update="sets"',
-    Shape(("key",), WITHOUT_SEQUENCE, ScdType.TWO, tracked=("rank",), partial=True),
+    ScdSpec(("key",), WITHOUT_SEQUENCE, ScdType.TWO, tracked=("rank",), partial=True),
 )
 KINDS = [CURRENT, VERSIONS]
 if ASKED or EVERYTHING:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from headrace.runtime.failpoints import Point
+from headrace.runtime.failpoints import Failpoint
 from headrace.testing import Crashed
 
 pytestmark = pytest.mark.spark
@@ -54,7 +54,7 @@ def test_a_crash_within_the_rename_leaves_nothing_behind(renamed):
     before = renamed.folder / "storage" / "system" / "cdc" / "default" / "people"
     assert before.exists()
     with pytest.raises(Crashed):
-        renamed.crash_at(Point.RENAMED, skip=2).run()
+        renamed.crash_at(Failpoint.RENAMED, skip=2).run()
     renamed.restart()
 
     result = renamed.run()

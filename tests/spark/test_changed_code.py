@@ -12,7 +12,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from headrace.errors import PipelineError, Problems
 from headrace.model.outcome import FlowState, UpdateState
-from headrace.testing import Crashed, Point
+from headrace.testing import Crashed, Failpoint
 
 pytestmark = pytest.mark.spark
 
@@ -194,7 +194,7 @@ def test_a_rename_that_dies_halfway_is_finished_by_the_next_update(code):
     pipeline.land("landing/2.json", rows(2, -2))
 
     with pytest.raises(Crashed):
-        pipeline.crash_at(Point.RENAMED, skip=3).run()
+        pipeline.crash_at(Failpoint.RENAMED, skip=3).run()
     pipeline.restart()
     assert pipeline.plan().tables == ()
     result = pipeline.run()
@@ -215,7 +215,7 @@ def test_a_batch_that_is_committed_under_the_old_name_is_known_under_the_new_one
     code(BRONZE, SILVER).run()
     code.pipeline.land("landing/2.json", rows(2, -2))
     with pytest.raises(Crashed):
-        code.pipeline.crash_at(Point.COUNTED, skip=1).run()
+        code.pipeline.crash_at(Failpoint.COUNTED, skip=1).run()
     code.pipeline.restart()
     code(BRONZE, SILVER.replace("silver", "clean"))
     pipeline = code.renames(datasets={"silver": "clean"})
@@ -306,7 +306,7 @@ def test_a_full_refresh_knows_what_waits_for_its_new_name_and_says_it_before_it_
     pipeline = code.renames(datasets={"bronze": "raw", "silver": "clean"})
 
     with pytest.raises(Crashed):
-        pipeline.crash_at(Point.RENAMED).run(full_refresh=["raw", "clean"])
+        pipeline.crash_at(Failpoint.RENAMED).run(full_refresh=["raw", "clean"])
     warned = [row["message"] for row in pipeline.project.events().events() if row["event_type"] == "warning"]
     result = pipeline.restart().run(full_refresh=["raw", "clean"])
 

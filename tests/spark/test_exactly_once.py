@@ -10,7 +10,7 @@ from tests.dying import die_in_turn, in_turn_or_alone
 
 from headrace.model.outcome import FlowCounts, FlowState, UpdateState
 from headrace.spark.update.batch_target import transaction_version
-from headrace.testing import Crashed, Point
+from headrace.testing import Crashed, Failpoint
 
 pytestmark = pytest.mark.spark
 
@@ -78,10 +78,18 @@ THIRDS = [[{"id": number} for number in range(first, first + 20)] for first in (
         # The update that dies in a batch first makes the one before it whole.
         *in_turn_or_alone(
             ALONE,
-            *(Point.QUARANTINED, (Point.WRITTEN, 1)),
-            alone=(Point.QUARANTINED, (Point.QUARANTINED, 1), Point.WRITTEN, (Point.WRITTEN, 1), Point.COUNTED),
+            *(Failpoint.QUARANTINED, (Failpoint.WRITTEN, 1)),
+            alone=(
+                Failpoint.QUARANTINED,
+                (Failpoint.QUARANTINED, 1),
+                Failpoint.WRITTEN,
+                (Failpoint.WRITTEN, 1),
+                Failpoint.COUNTED,
+            ),
         ),
-        pytest.param((Point.QUARANTINED, (Point.WRITTEN, 1), (Point.COUNTED, 1)), id="all in turn", marks=ALONE),
+        pytest.param(
+            (Failpoint.QUARANTINED, (Failpoint.WRITTEN, 1), (Failpoint.COUNTED, 1)), id="all in turn", marks=ALONE
+        ),
     ],
 )
 def test_no_row_is_lost_or_doubled_when_an_update_dies_within_a_batch(project, deaths):
@@ -101,7 +109,7 @@ def test_no_row_is_lost_or_doubled_when_an_update_dies_within_a_batch(project, d
 def test_a_batch_that_has_nothing_to_set_aside_any_more_takes_out_what_was_left(project):
     pipeline = project(RANDOM.replace("rand() < 0.5", "id < 0")).given("source", BATCHES[0])
     with pytest.raises(Crashed):
-        pipeline.crash_at(Point.QUARANTINED).run("target")
+        pipeline.crash_at(Failpoint.QUARANTINED).run("target")
     left = aside(pipeline, "target")
     file = pipeline.folder / "transformations" / "project.py"
     file.write_text(file.read_text().replace("id < 0", "id >= 0"))
@@ -116,9 +124,9 @@ def test_a_batch_that_has_nothing_to_set_aside_any_more_takes_out_what_was_left(
 def test_a_native_stream_is_counted_once_when_an_update_dies_after_it(project):
     pipeline = project(PLAIN).given("source", BATCHES[0])
 
-    die_in_turn(lambda: pipeline.run("target"), pipeline, Point.WRITTEN)
+    die_in_turn(lambda: pipeline.run("target"), pipeline, Failpoint.WRITTEN)
     pipeline.given("source", BATCHES[1])
-    die_in_turn(lambda: pipeline.run("target"), pipeline, Point.COUNTED)
+    die_in_turn(lambda: pipeline.run("target"), pipeline, Failpoint.COUNTED)
     pipeline.run("target")
 
     assert ids(pipeline.rows("target")) == sorted(IDS)
@@ -164,9 +172,9 @@ MINUTES = [[{"id": n, "at": f"2026-01-01T00:0{minute}:{n:02}Z"} for n in range(m
 @pytest.mark.parametrize(
     "deaths",
     [
-        pytest.param([(Point.WRITTEN, 1)], id="written"),
-        pytest.param([(Point.COUNTED, 1)], id="counted", marks=ALONE),
-        pytest.param([(Point.WRITTEN, 1), (Point.COUNTED, 1)], id="in turn", marks=ALONE),
+        pytest.param([(Failpoint.WRITTEN, 1)], id="written"),
+        pytest.param([(Failpoint.COUNTED, 1)], id="counted", marks=ALONE),
+        pytest.param([(Failpoint.WRITTEN, 1), (Failpoint.COUNTED, 1)], id="in turn", marks=ALONE),
     ],
 )
 @pytest.mark.parametrize("name", ["judged", *(pytest.param(name, marks=ALONE) for name in ("whole", "target"))])
@@ -238,7 +246,7 @@ def test_rules_may_come_and_go_while_a_batch_is_unfinished(project, text, next_t
     assert text != next_text
     pipeline = project(text).given("source", BATCHES[0])
     with pytest.raises(Crashed):
-        pipeline.crash_at(Point.WRITTEN).run("target")
+        pipeline.crash_at(Failpoint.WRITTEN).run("target")
 
     pipeline.write("transformations/project.py", as_files(next_text)["transformations/project.py"])
     pipeline.restart().given("source", BATCHES[1]).run("target")
@@ -247,8 +255,8 @@ def test_rules_may_come_and_go_while_a_batch_is_unfinished(project, text, next_t
     assert total(pipeline) == (len(IDS), 0, 0)
 
 
-VIEW = Point.QUARANTINED, Point.COUNTED
-LEDGER = Point.QUARANTINED, Point.WRITTEN, Point.COUNTED
+VIEW = Failpoint.QUARANTINED, Failpoint.COUNTED
+LEDGER = Failpoint.QUARANTINED, Failpoint.WRITTEN, Failpoint.COUNTED
 
 
 @pytest.mark.parametrize(
@@ -273,16 +281,16 @@ def test_a_batch_flow_writes_its_rows_once_when_an_update_dies_within_it(project
     assert aside(pipeline, name) == list(range(1, 30, 2))
 
 
-RESETS = (Point.RESET_BEGUN, Point.RESET_ASIDE, Point.RESET_CLEARED)
+RESETS = (Failpoint.RESET_BEGUN, Failpoint.RESET_ASIDE, Failpoint.RESET_CLEARED)
 
 
 @pytest.mark.parametrize(
     "points",
     [
         # One that dies later is in the tests of full refreshes.
-        pytest.param((Point.RESET_ASIDE,), id="aside"),
-        pytest.param((Point.RESET_BEGUN,), id="begun", marks=ALONE),
-        pytest.param((Point.RESET_CLEARED,), id="cleared", marks=ALONE),
+        pytest.param((Failpoint.RESET_ASIDE,), id="aside"),
+        pytest.param((Failpoint.RESET_BEGUN,), id="begun", marks=ALONE),
+        pytest.param((Failpoint.RESET_CLEARED,), id="cleared", marks=ALONE),
         pytest.param(RESETS, id="in turn", marks=ALONE),
     ],
 )
@@ -328,7 +336,7 @@ def test_a_full_refresh_of_all_is_finished_by_the_next_update_when_one_dies_betw
     pipeline.run()
 
     with pytest.raises(Crashed):
-        pipeline.crash_at(Point.RESET_CLEARED).run(full_refresh_all=True)
+        pipeline.crash_at(Failpoint.RESET_CLEARED).run(full_refresh_all=True)
     pipeline.restart().run("second")
     result = pipeline.run()
 

@@ -11,7 +11,7 @@ from tests.dying import die_in_turn, in_turn_or_alone
 from tests.servers.receiver import running_receiver
 
 from headrace.model.outcome import UpdateState
-from headrace.testing import Crashed, Point
+from headrace.testing import Crashed, Failpoint
 
 pytestmark = pytest.mark.spark
 
@@ -93,8 +93,8 @@ def counts_of(pipeline, flow):
     "deaths",
     in_turn_or_alone(
         ALONE,
-        *(Point.QUARANTINED, Point.COUNTED),
-        alone=(Point.TO_SET_ASIDE, Point.QUARANTINED, (Point.COUNTED, 1)),
+        *(Failpoint.QUARANTINED, Failpoint.COUNTED),
+        alone=(Failpoint.TO_SET_ASIDE, Failpoint.QUARANTINED, (Failpoint.COUNTED, 1)),
     ),
 )
 def test_a_batch_that_the_query_fails_with_is_set_aside_with_all_of_its_rows(project, deaths):
@@ -186,8 +186,8 @@ def test_batches_of_a_flow_that_keeps_state_are_not_left_out(project):
     "deaths",
     in_turn_or_alone(
         ALONE,
-        *(Point.QUARANTINED, Point.NOTED),
-        alone=(Point.TO_SET_ASIDE, Point.QUARANTINED, Point.NOTED, Point.COUNTED),
+        *(Failpoint.QUARANTINED, Failpoint.NOTED),
+        alone=(Failpoint.TO_SET_ASIDE, Failpoint.QUARANTINED, Failpoint.NOTED, Failpoint.COUNTED),
     ),
 )
 def test_a_batch_that_a_function_raises_for_is_set_aside_and_those_behind_it_are_taken(project, tmp_path, deaths):
@@ -239,7 +239,7 @@ def test_a_batch_is_not_to_blame_for_what_passes_by_itself(project, tmp_path):
 def test_a_batch_that_passes_when_it_comes_again_is_set_aside_no_longer(project, tmp_path):
     pipeline = project(sink_text(tmp_path)).given("source", batch(0, "a", "poison"))
     with pytest.raises(Crashed):
-        pipeline.crash_at(Point.QUARANTINED).run()
+        pipeline.crash_at(Failpoint.QUARANTINED).run()
     assert aside(pipeline, "out", "deliver") == [(0, 0), (0, 1)]
     file = pipeline.folder / "transformations" / "project.py"
     text = file.read_text()
@@ -388,7 +388,7 @@ def test_rows_that_a_database_has_refused_stay_aside_when_the_batch_comes_again(
     text = DELIVER.replace('{"headrace.failing_batches": "quarantine"}', both)
     pipeline = project(SOURCE + jdbc(postgres) + text).given("source", batch(0, "a", "bad", "c"), batch(3, "d"))
     with pytest.raises(Crashed):
-        pipeline.crash_at(Point.WRITTEN).run()
+        pipeline.crash_at(Failpoint.WRITTEN).run()
 
     pipeline.restart().run()
 
@@ -403,7 +403,7 @@ def test_rows_that_a_database_has_refused_stay_aside_when_the_batch_comes_again(
 def test_a_batch_that_is_delivered_is_aside_no_longer_when_the_setting_was_taken_away(project, tmp_path):
     pipeline = project(sink_text(tmp_path)).given("source", batch(0, "a", "poison"))
     with pytest.raises(Crashed):
-        pipeline.crash_at(Point.QUARANTINED).run()
+        pipeline.crash_at(Failpoint.QUARANTINED).run()
     mended(pipeline, '== "poison"', '== "venom"')
     mended(pipeline, ', spark_conf={"headrace.failing_batches": "quarantine"}', "").run()
 
@@ -411,7 +411,7 @@ def test_a_batch_that_is_delivered_is_aside_no_longer_when_the_setting_was_taken
     assert pipeline.project.quarantine_list() == ()
 
 
-REPLAY_DEATHS = ((Point.WRITTEN, Point.NOTED), (Point.WRITTEN,), (Point.NOTED,), (Point.MARKED,))
+REPLAY_DEATHS = ((Failpoint.WRITTEN, Failpoint.NOTED), (Failpoint.WRITTEN,), (Failpoint.NOTED,), (Failpoint.MARKED,))
 
 
 @pytest.mark.parametrize(
@@ -432,7 +432,7 @@ def test_a_replay_delivers_the_batches_that_pass_and_the_stream_goes_on(project,
     result = pipeline.run()
 
     # What was about to be marked is all that was left to do.
-    assert replayed.error == (None if Point.MARKED in deaths else "FLOW.USER_CODE")
+    assert replayed.error == (None if Failpoint.MARKED in deaths else "FLOW.USER_CODE")
     assert result.state is UpdateState.COMPLETED
     assert taken(tmp_path) == [0, 2, 3]
     assert aside_open(pipeline) == [1]

@@ -12,7 +12,7 @@ from tests.dying import die_in_turn, in_turn_or_alone
 from headrace.model.outcome import UpdateState
 from headrace.spark.deadletter.batch_plan import BatchPlan
 from headrace.spark.deadletter.numbered_rows import numbered
-from headrace.testing import Crashed, Point
+from headrace.testing import Crashed, Failpoint
 
 pytestmark = pytest.mark.spark
 
@@ -83,8 +83,8 @@ def test_rows_that_a_cast_fails_with_are_set_aside_and_the_others_are_taken(proj
     "deaths",
     in_turn_or_alone(
         ALONE,
-        *(Point.QUARANTINED, Point.WRITTEN, Point.COUNTED),
-        alone=(Point.TO_SET_ASIDE, Point.QUARANTINED, Point.TO_WRITE, Point.WRITTEN, Point.COUNTED),
+        *(Failpoint.QUARANTINED, Failpoint.WRITTEN, Failpoint.COUNTED),
+        alone=(Failpoint.TO_SET_ASIDE, Failpoint.QUARANTINED, Failpoint.TO_WRITE, Failpoint.WRITTEN, Failpoint.COUNTED),
     ),
 )
 def test_every_row_is_in_one_place_when_an_update_dies_and_the_next_one_goes_on(project, deaths):
@@ -103,7 +103,7 @@ def test_every_row_is_in_one_place_when_an_update_dies_and_the_next_one_goes_on(
 def test_a_row_that_no_longer_fails_is_in_the_table_alone(project):
     pipeline = project(CASTS).given("source", texts(5, bad={2}))
     with pytest.raises(Crashed):
-        pipeline.crash_at(Point.QUARANTINED).run("numbers")
+        pipeline.crash_at(Failpoint.QUARANTINED).run("numbers")
     assert list(aside(pipeline)) == [2]
     file = pipeline.folder / "transformations" / "project.py"
     file.write_text(file.read_text().replace('.cast("int")', '.try_cast("int")'))
@@ -280,7 +280,7 @@ def test_a_sink_gets_the_rows_that_the_query_returns(project, tmp_path):
     pipeline = project(SINKS.format(folder=tmp_path)).given("source", texts(8, bad={5}))
 
     with pytest.raises(Crashed):
-        pipeline.crash_at(Point.NOTED).run("numbers_targets")
+        pipeline.crash_at(Failpoint.NOTED).run("numbers_targets")
     result = pipeline.restart().run("numbers_targets")
 
     assert delivered(tmp_path) == [[0, 1, 2, 3, 4, 6, 7]] * 2
@@ -357,7 +357,7 @@ def test_rows_get_new_values_before_they_are_replayed(casts):
     "deaths",
     in_turn_or_alone(
         ALONE,
-        *(Point.TO_WRITE, Point.WRITTEN, Point.COUNTED, Point.MARKED),
+        *(Failpoint.TO_WRITE, Failpoint.WRITTEN, Failpoint.COUNTED, Failpoint.MARKED),
     ),
 )
 def test_each_row_is_replayed_once_when_the_replay_dies_and_the_next_update_ends_it(casts, deaths):
@@ -382,7 +382,7 @@ def test_a_sink_gets_what_is_replayed_once(project, tmp_path):
     pipeline.run()
     mended(pipeline)
     with pytest.raises(Crashed):
-        pipeline.crash_at(Point.MARKED).replay("numbers_targets")
+        pipeline.crash_at(Failpoint.MARKED).replay("numbers_targets")
 
     pipeline.restart().run("numbers_targets")
 
@@ -467,7 +467,7 @@ def other_code(pipeline):
 def test_a_batch_that_is_in_the_table_stays_as_it_was_when_other_code_counts_it(project):
     pipeline = project(CASTS).given("source", texts(5, bad={1}))
     with pytest.raises(Crashed):
-        pipeline.crash_at(Point.WRITTEN).run("numbers")
+        pipeline.crash_at(Failpoint.WRITTEN).run("numbers")
     other_code(pipeline)
 
     pipeline.restart().run("numbers")
@@ -481,7 +481,7 @@ def test_a_batch_that_is_in_the_table_stays_as_it_was_when_other_code_counts_it(
 def test_a_row_is_in_the_table_alone_when_the_setting_is_gone(project):
     pipeline = project(CASTS).given("source", texts(5, bad={1}))
     with pytest.raises(Crashed):
-        pipeline.crash_at(Point.QUARANTINED).run("numbers")
+        pipeline.crash_at(Failpoint.QUARANTINED).run("numbers")
     mended(mended(pipeline), '"quarantine"', '"fail"')
 
     pipeline.restart().run("numbers")
@@ -498,7 +498,7 @@ def test_a_row_is_in_the_table_alone_when_the_setting_is_gone(project):
 def test_a_sink_does_not_get_what_was_set_aside_when_the_batch_comes_again_to_other_code(project, tmp_path):
     pipeline = project(SINKS.format(folder=tmp_path)).given("source", texts(5, bad={1}))
     with pytest.raises(Crashed):
-        pipeline.crash_at(Point.NOTED).run("numbers_targets")
+        pipeline.crash_at(Failpoint.NOTED).run("numbers_targets")
     mended(pipeline)
 
     pipeline.restart().run("numbers_targets")

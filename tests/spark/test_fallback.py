@@ -13,7 +13,7 @@ from tests.servers.receiver import running_receiver
 from headrace.events.types import BatchDone, Warned
 from headrace.model.outcome import FlowState, UpdateState
 from headrace.storage.spill_queue import waiting_batches
-from headrace.testing import Crashed, Point
+from headrace.testing import Crashed, Failpoint
 
 pytestmark = pytest.mark.spark
 
@@ -120,7 +120,7 @@ def test_a_batch_that_waits_reaches_a_server_once_that_is_back_when_the_next_upd
     pipeline = project(http(server)).given("source", FIRST, SECOND)
     server.answer = down
     with pytest.raises(Crashed):
-        pipeline.crash_at(Point.WAITS).run()
+        pipeline.crash_at(Failpoint.WAITS).run()
 
     server.answer = lambda _request, _number: 200
     pipeline.restart().run()
@@ -133,8 +133,8 @@ def test_a_batch_that_waits_reaches_a_server_once_that_is_back_when_the_next_upd
     "deaths",
     in_turn_or_alone(
         ALONE,
-        *(Point.WAITS, Point.NOTED),
-        alone=tuple((point, 1) for point in (Point.TO_WRITE, Point.WAITS, Point.NOTED)),
+        *(Failpoint.WAITS, Failpoint.NOTED),
+        alone=tuple((point, 1) for point in (Failpoint.TO_WRITE, Failpoint.WAITS, Failpoint.NOTED)),
     ),
 )
 def test_a_batch_that_has_to_wait_waits_once_when_the_update_dies(project, server, deaths):
@@ -270,8 +270,8 @@ def test_one_of_several_sinks_that_is_down_does_not_keep_the_others_waiting(proj
     "deaths",
     in_turn_or_alone(
         ALONE,
-        *(Point.WRITTEN, Point.CAUGHT_UP),
-        alone=(Point.STAGED, Point.WRITTEN, Point.CAUGHT_UP),
+        *(Failpoint.WRITTEN, Failpoint.CAUGHT_UP),
+        alone=(Failpoint.STAGED, Failpoint.WRITTEN, Failpoint.CAUGHT_UP),
     ),
 )
 def test_each_row_is_in_a_database_once_that_goes_away_and_comes_back(project, postgres, out_orders, deaths):

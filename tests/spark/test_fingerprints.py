@@ -7,12 +7,12 @@ from functools import partial
 import pytest
 from pyspark.sql import functions as F
 
-from headrace.spark.notebook.stream_fingerprint import Fingerprints
+from headrace.spark.notebook.stream_fingerprint import StreamFingerprints
 
 
 def fingerprint(rows, *functions):
     """That of the first stream of a run."""
-    return Fingerprints().of(rows, *functions)
+    return StreamFingerprints().of(rows, *functions)
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def test_streams_differ_exactly_when_what_they_hold_does(stream, kind):
 
 
 def test_what_a_function_has_collected_makes_no_other_stream(stream):
-    run, seen = Fingerprints(), []
+    run, seen = StreamFingerprints(), []
 
     before = run.of(stream(), seen.append, lambda batch, _number: seen.append(batch))
     seen.append("a row")
@@ -64,7 +64,7 @@ def test_what_a_function_has_collected_makes_no_other_stream(stream):
 
 
 def test_streams_differ_when_their_functions_hold_other_dictionaries(stream):
-    run = Fingerprints()
+    run = StreamFingerprints()
     writers = [writer_for({"table": table}) for table in ("a", "b")]
 
     assert run.of(stream(), writers[0]) != run.of(stream(), writers[1])

@@ -7,7 +7,7 @@ from deltalake import DeltaTable
 from tests.dying import die_in_turn
 
 from headrace.model.outcome import UpdateState
-from headrace.testing import Point
+from headrace.testing import Failpoint
 
 pytestmark = pytest.mark.spark
 
@@ -65,9 +65,9 @@ def test_rows_that_were_deleted_are_not_read_and_a_query_may_say_where_it_begins
 @pytest.mark.parametrize(
     "deaths",
     [
-        pytest.param([Point.WRITTEN], id="written"),
-        pytest.param([Point.COUNTED], id="counted"),
-        pytest.param([Point.WRITTEN, Point.COUNTED], id="in turn"),
+        pytest.param([Failpoint.WRITTEN], id="written"),
+        pytest.param([Failpoint.COUNTED], id="counted"),
+        pytest.param([Failpoint.WRITTEN, Failpoint.COUNTED], id="in turn"),
     ],
 )
 def test_no_row_is_lost_or_doubled_when_a_crash_comes_in_the_first_batch(pipeline, deaths):

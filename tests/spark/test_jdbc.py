@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headrace.model.outcome import UpdateState
-from headrace.testing import Crashed, Point
+from headrace.testing import Crashed, Failpoint
 
 pytestmark = pytest.mark.spark
 
@@ -61,7 +61,7 @@ def test_rows_reach_the_table_once_whatever_crashes_and_no_secret_is_stored(proj
     settings = pipeline.folder / "pipeline.yml"
 
     with pytest.raises(Crashed):
-        pipeline.crash_at(Point.WRITTEN, skip=1).run()
+        pipeline.crash_at(Failpoint.WRITTEN, skip=1).run()
     orders(6)
     result = pipeline.restart().run()
 

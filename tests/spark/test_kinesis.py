@@ -6,7 +6,7 @@ import pytest
 from tests.servers.kinesis import SECRET_KEY
 
 from headrace.model.outcome import UpdateState
-from headrace.testing import Crashed, Point
+from headrace.testing import Crashed, Failpoint
 
 pytestmark = pytest.mark.spark
 
@@ -36,7 +36,7 @@ def test_records_reach_the_table_once_over_resharding_and_a_crash(project, kines
     pipeline = project(CLICKS.format(options=options))
 
     with pytest.raises(Crashed):
-        pipeline.crash_at(Point.WRITTEN).run()
+        pipeline.crash_at(Failpoint.WRITTEN).run()
     kinesis.split("clicks")
     kinesis.put("clicks", *range(20, 40))
     result = pipeline.restart().run()

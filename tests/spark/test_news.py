@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from headrace.testing import Crashed, Point
+from headrace.testing import Crashed, Failpoint
 
 pytestmark = pytest.mark.spark
 
@@ -159,7 +159,7 @@ def counted_at_the_end(monkeypatch):
 @pytest.mark.usefixtures("counted_at_the_end")
 def test_rows_are_counted_by_the_next_update_when_one_died_after_its_last_batch(stream):
     with pytest.raises(Crashed):
-        stream.given("source", rows(3)).crash_at(Point.WRITTEN).run("target")
+        stream.given("source", rows(3)).crash_at(Failpoint.WRITTEN).run("target")
     stream.restart().run("target")
 
     assert total(stream) == 3
@@ -207,6 +207,6 @@ def test_a_view_whose_table_was_deleted_is_computed_after_an_update_that_died(pr
     delete(pipeline, f"tables/{pipeline.settings.schema}/view")
 
     with pytest.raises(Crashed):
-        pipeline.crash_at(Point.QUARANTINED).run("view")
+        pipeline.crash_at(Failpoint.QUARANTINED).run("view")
 
     assert pipeline.restart().run("view").rows("view") == rows(1)

@@ -7,7 +7,7 @@ from contextlib import suppress
 import pytest
 
 from headrace.model.outcome import UpdateState
-from headrace.testing import Crashed, Point
+from headrace.testing import Crashed, Failpoint
 
 pytestmark = pytest.mark.spark
 
@@ -79,7 +79,9 @@ QUIET = """
     """
 
 
-@pytest.mark.parametrize("point", [None, pytest.param(Point.WRITTEN, marks=pytest.mark.long(guard="its other cases"))])
+@pytest.mark.parametrize(
+    "point", [None, pytest.param(Failpoint.WRITTEN, marks=pytest.mark.long(guard="its other cases"))]
+)
 def test_a_timer_of_the_clock_fires_once_in_an_update_that_ends(project, point):
     pipeline = project(QUIET, **ONE_TASK).given("source", [{"user": "a"}, {"user": "b"}])
     if point is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headrace.model.outcome import FlowState, UpdateState
-from headrace.testing import Crashed, Point
+from headrace.testing import Crashed, Failpoint
 
 pytestmark = pytest.mark.spark
 
@@ -92,7 +92,7 @@ def test_nothing_is_lost_when_a_batch_that_was_left_open_comes_before(kafka, top
     kafka.produce(given, "a")
     pipeline = passing_on("5 minutes")
     with pytest.raises(Crashed):
-        pipeline.crash_at(Point.COUNTED).run()
+        pipeline.crash_at(Failpoint.COUNTED).run()
     pipeline.restart()
 
     def values():

@@ -13,7 +13,7 @@ from deltalake import DeltaTable
 from headrace.errors import Problems
 from headrace.graph.starts import moment_text
 from headrace.model.outcome import UpdateState
-from headrace.testing import Crashed, Point
+from headrace.testing import Crashed, Failpoint
 
 pytestmark = pytest.mark.spark
 
@@ -118,7 +118,7 @@ def test_an_interrupted_full_refresh_asks_nothing_again(chain):
     (chain.folder / "landing" / "1 ä.json").unlink()
 
     with pytest.raises(Crashed):
-        chain.crash_at(Point.RESET_CLEARED).run(full_refresh=["bronze"], accept_data_loss=True)
+        chain.crash_at(Failpoint.RESET_CLEARED).run(full_refresh=["bronze"], accept_data_loss=True)
     chain.restart().run("bronze")
 
     assert ids(chain.rows("bronze")) == [-2, 2]
@@ -148,7 +148,7 @@ def test_a_full_refresh_that_ends_early_clears_nothing_later_that_it_had_not_rea
 )
 def test_the_reader_of_a_table_that_died_in_its_full_refresh_loses_no_row_unasked(chain):
     with pytest.raises(Crashed):
-        chain.crash_at(Point.RESET_CLEARED).run(full_refresh_all=True)
+        chain.crash_at(Failpoint.RESET_CLEARED).run(full_refresh_all=True)
     (chain.folder / "landing" / "1 ä.json").unlink()
 
     with pytest.raises(Problems) as found:
@@ -326,7 +326,7 @@ def test_the_plan_says_what_a_reset_reads_again(calm):
 @pytest.mark.parametrize("start", ["latest", "earliest"])
 def test_a_reset_that_dies_halfway_has_not_happened(calm, start):
     with pytest.raises(Crashed):
-        calm.crash_at(Point.SEEDED).run("target", reset_checkpoint=[f"target={start}"])
+        calm.crash_at(Failpoint.SEEDED).run("target", reset_checkpoint=[f"target={start}"])
 
     calm.restart().given("source", rows(4)).run("target")
 

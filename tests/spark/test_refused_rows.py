@@ -13,7 +13,7 @@ from tests.servers.receiver import running_receiver
 from headrace.errors import PipelineError
 from headrace.model.outcome import UpdateState
 from headrace.runtime import retry
-from headrace.testing import Point
+from headrace.testing import Failpoint
 
 pytestmark = pytest.mark.spark
 
@@ -29,7 +29,7 @@ def refused(pipeline, sink="out"):
     return sorted((int(json.loads(row["row"])["id"]), row["sink"], row["error"]) for row in rows)
 
 
-DEATHS = in_turn_or_alone(ALONE, Point.QUARANTINED, Point.WRITTEN)
+DEATHS = in_turn_or_alone(ALONE, Failpoint.QUARANTINED, Failpoint.WRITTEN)
 
 
 @pytest.mark.parametrize("deaths", DEATHS)
@@ -115,7 +115,7 @@ def test_rows_of_two_causes_are_replayed_one_after_the_other(refusing):
     "deaths",
     [
         pytest.param((), marks=ALONE),
-        *in_turn_or_alone(ALONE, *(Point.WRITTEN, Point.MARKED)),
+        *in_turn_or_alone(ALONE, *(Failpoint.WRITTEN, Failpoint.MARKED)),
     ],
 )
 def test_rows_that_were_refused_go_to_their_sink_once_more(project, postgres, out_orders, tmp_path, deaths):

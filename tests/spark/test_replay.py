@@ -6,7 +6,7 @@ import pytest
 
 from headrace.errors import PipelineError
 from headrace.model.outcome import UpdateState
-from headrace.testing import Crashed, Point
+from headrace.testing import Crashed, Failpoint
 
 pytestmark = pytest.mark.spark
 
@@ -100,10 +100,10 @@ def test_rows_of_a_rule_alone_are_replayed(project):
 @pytest.mark.parametrize(
     "point",
     [
-        Point.WRITTEN,
+        Failpoint.WRITTEN,
         *(
             pytest.param(point, marks=pytest.mark.long(guard="its other cases"))
-            for point in (Point.TO_SET_ASIDE, Point.TO_WRITE, Point.COUNTED, Point.MARKED)
+            for point in (Failpoint.TO_SET_ASIDE, Failpoint.TO_WRITE, Failpoint.COUNTED, Failpoint.MARKED)
         ),
     ],
 )
@@ -125,7 +125,7 @@ def test_no_row_is_lost_or_doubled_when_a_replay_dies_and_the_next_update_finish
 def test_nothing_is_replayed_of_a_batch_that_is_not_in_the_table(project):
     pipeline = project(TABLE).given("source", ROWS)
     with pytest.raises(Crashed):
-        pipeline.crash_at(Point.QUARANTINED).run()
+        pipeline.crash_at(Failpoint.QUARANTINED).run()
 
     with pytest.raises(PipelineError) as caught:
         changed(pipeline.restart(), "amount > 0", "amount > -1000").replay("orders")
@@ -154,7 +154,7 @@ def test_a_replay_that_cannot_succeed_leaves_its_rows_where_they_are(orders):
 
 def test_a_replay_that_died_is_given_up_when_it_is_abandoned(orders):
     with pytest.raises(Crashed):
-        orders.crash_at(Point.TO_WRITE).replay("orders", changes=["amount=2"])
+        orders.crash_at(Failpoint.TO_WRITE).replay("orders", changes=["amount=2"])
     with pytest.raises(PipelineError) as caught:
         orders.restart().replay("orders", changes=["amount=1"])
 
@@ -172,7 +172,7 @@ def test_a_replay_that_died_is_given_up_when_it_is_abandoned(orders):
 def test_rows_of_a_replay_that_died_are_not_left_when_the_rule_is_gone(orders):
     changed(orders, "amount > 0", "amount > -1")
     with pytest.raises(Crashed):
-        orders.crash_at(Point.QUARANTINED).replay("orders")
+        orders.crash_at(Failpoint.QUARANTINED).replay("orders")
     changed(orders, '@dp.expect_or_quarantine("positive", "amount > -1")', '@dp.expect("positive", "amount > -1")')
 
     orders.restart().run()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headrace.errors import PipelineError
-from headrace.testing import Crashed, Point
+from headrace.testing import Crashed, Failpoint
 
 pytestmark = pytest.mark.spark
 
@@ -53,10 +53,10 @@ def changed(pipeline, old, new):
 @pytest.mark.parametrize(
     "point",
     [
-        Point.WRITTEN,
+        Failpoint.WRITTEN,
         *(
             pytest.param(point, marks=pytest.mark.long(guard="its other cases"))
-            for point in (None, Point.TO_WRITE, Point.MARKED)
+            for point in (None, Failpoint.TO_WRITE, Failpoint.MARKED)
         ),
     ],
 )
@@ -74,7 +74,7 @@ def test_records_of_a_topic_are_read_again_and_are_in_the_table_once(project, ka
     else:
         with pytest.raises(Crashed):
             pipeline.crash_at(point).replay("prices", from_source=True)
-        if point is Point.WRITTEN:
+        if point is Failpoint.WRITTEN:
             # What is in the table already is not read again.
             kafka.forget(topic, below=3)
         result = pipeline.restart().run()
@@ -154,7 +154,9 @@ def of_table(project, old="", new=""):
 @pytest.mark.long(
     guard="tests/spark/test_replay_from_source.py::test_records_of_a_topic_are_read_again_and_are_in_the_table_once"
 )
-@pytest.mark.parametrize("point", [pytest.param(None, marks=pytest.mark.long(guard="its other cases")), Point.WRITTEN])
+@pytest.mark.parametrize(
+    "point", [pytest.param(None, marks=pytest.mark.long(guard="its other cases")), Failpoint.WRITTEN]
+)
 def test_what_is_dropped_or_set_aside_anew_of_what_is_read_again_is_counted_also_after_a_crash(project, point):
     rule = '    @dp.expect_or_drop("no seven", "price <> 7")\n    def prices'
     pipeline = of_table(project, "    def prices", rule)

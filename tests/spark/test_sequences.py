@@ -19,7 +19,7 @@ from tests.tiers import ASKED, EVERYTHING, LONGEST_S, examples
 
 from headrace.events.types import BatchDone
 from headrace.model.outcome import UpdateState
-from headrace.testing import Crashed, Point
+from headrace.testing import Crashed, Failpoint
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(LONGEST_S)]
 
@@ -57,8 +57,8 @@ def silver():
 def sums():
     return spark.sql("SELECT id % 7 AS remainder, sum(value) AS value FROM silver GROUP BY 1")
 """
-IN_A_BATCH = [Point.TO_SET_ASIDE, Point.QUARANTINED, Point.TO_WRITE, Point.WRITTEN, Point.COUNTED]
-IN_A_RESET = [Point.RESET_BEGUN, Point.RESET_ASIDE, Point.RESET_CLEARED]
+IN_A_BATCH = [Failpoint.TO_SET_ASIDE, Failpoint.QUARANTINED, Failpoint.TO_WRITE, Failpoint.WRITTEN, Failpoint.COUNTED]
+IN_A_RESET = [Failpoint.RESET_BEGUN, Failpoint.RESET_ASIDE, Failpoint.RESET_CLEARED]
 
 
 class Story:
@@ -224,8 +224,8 @@ STEPS = st.one_of(
 )
 @LAW
 @given(st.lists(STEPS, min_size=1, max_size=12 if ASKED else 3))
-@example([("run", ()), ("crash_in_full_refresh", (Point.RESET_ASIDE, 0))])
-@example([("crash", (Point.WRITTEN, 0)), ("change", ()), ("land", (5,)), ("crash", (Point.QUARANTINED, 0))])
+@example([("run", ()), ("crash_in_full_refresh", (Failpoint.RESET_ASIDE, 0))])
+@example([("crash", (Failpoint.WRITTEN, 0)), ("change", ()), ("land", (5,)), ("crash", (Failpoint.QUARANTINED, 0))])
 def test_any_sequence_ends_as_a_computation_from_the_start_would(shared_project, steps):
     story = Story(shared_project)
 

@@ -21,7 +21,7 @@ from headrace.errors import PipelineError, Problems
 from headrace.events.types import BatchDone, SinkDefined, Warned
 from headrace.model.outcome import FlowState, UpdateState
 from headrace.sinks.database import TableWriter
-from headrace.testing import Crashed, Point
+from headrace.testing import Crashed, Failpoint
 
 pytestmark = pytest.mark.spark
 
@@ -219,10 +219,10 @@ def test_a_full_refresh_delivers_again_and_takes_nothing_back(project, tmp_path)
 @pytest.mark.parametrize(
     "point",
     [
-        Point.WRITTEN,
+        Failpoint.WRITTEN,
         *(
             pytest.param(point, marks=pytest.mark.long(guard="its other cases"))
-            for point in (Point.TO_WRITE, Point.COUNTED)
+            for point in (Failpoint.TO_WRITE, Failpoint.COUNTED)
         ),
     ],
 )
@@ -240,14 +240,14 @@ def test_no_row_is_lost_or_doubled_in_a_delta_table_when_an_update_dies(project,
     ("point", "skip"),
     [
         # Of the second batch, whose note takes the place of the first one's.
-        (Point.TO_PUBLISH, 3),
-        (Point.WRITTEN, 0),
-        (Point.TO_WRITE, 1),
-        (Point.STAGED, 1),
-        (Point.TO_PUBLISH, 0),
-        (Point.TO_PUBLISH, 1),
-        (Point.PUBLISHED, 1),
-        (Point.COUNTED, 0),
+        (Failpoint.TO_PUBLISH, 3),
+        (Failpoint.WRITTEN, 0),
+        (Failpoint.TO_WRITE, 1),
+        (Failpoint.STAGED, 1),
+        (Failpoint.TO_PUBLISH, 0),
+        (Failpoint.TO_PUBLISH, 1),
+        (Failpoint.PUBLISHED, 1),
+        (Failpoint.COUNTED, 0),
     ],
 )
 def test_no_row_is_lost_or_doubled_in_files_when_an_update_dies(project, tmp_path, point, skip):
@@ -411,10 +411,10 @@ def test_a_batch_into_a_topic_is_counted_while_it_is_delivered(project, kafka):
 @pytest.mark.parametrize(
     ("point", "repeats"),
     [
-        (Point.WRITTEN, 4),
+        (Failpoint.WRITTEN, 4),
         *(
             pytest.param(point, 0, marks=pytest.mark.long(guard="its other cases"))
-            for point in (Point.TO_WRITE, Point.COUNTED)
+            for point in (Failpoint.TO_WRITE, Failpoint.COUNTED)
         ),
     ],
 )
@@ -435,10 +435,10 @@ def test_each_row_is_in_a_topic_and_repeats_are_told_by_headers_when_an_update_d
 @pytest.mark.parametrize(
     "point",
     [
-        Point.WRITTEN,
+        Failpoint.WRITTEN,
         *(
             pytest.param(point, marks=pytest.mark.long(guard="its other cases"))
-            for point in (Point.TO_WRITE, Point.STAGED, Point.COUNTED)
+            for point in (Failpoint.TO_WRITE, Failpoint.STAGED, Failpoint.COUNTED)
         ),
     ],
 )
@@ -460,10 +460,14 @@ INSERTED, UPSERTED = {"mode": "insert"}, {"mode": "upsert", "keys": "id", "seque
 @pytest.mark.parametrize(
     ("mode", "point"),
     [
-        (INSERTED, Point.STAGED),
+        (INSERTED, Failpoint.STAGED),
         *(
             pytest.param(mode, point, marks=pytest.mark.long(guard="its other cases"))
-            for mode, point in ((UPSERTED, Point.WRITTEN), (INSERTED, Point.WRITTEN), (UPSERTED, Point.STAGED))
+            for mode, point in (
+                (UPSERTED, Failpoint.WRITTEN),
+                (INSERTED, Failpoint.WRITTEN),
+                (UPSERTED, Failpoint.STAGED),
+            )
         ),
     ],
 )
@@ -510,7 +514,7 @@ def test_nothing_is_left_beside_a_table_when_tries_fail_and_die(project, postgre
     with monkeypatch.context() as death:
         death.setattr(TableWriter, "drop_stage", lambda *_: None)
         with pytest.raises(Crashed):
-            pipeline.crash_at(Point.STAGED).run()
+            pipeline.crash_at(Failpoint.STAGED).run()
     stages = "information_schema.tables WHERE table_name LIKE 'headrace_stage%'"
     assert len(out_orders(stages)) == 1
 
@@ -541,10 +545,10 @@ def test_a_row_that_a_database_refuses_leaves_none_of_its_batch(project, postgre
 @pytest.mark.parametrize(
     ("point", "repeats"),
     [
-        (Point.WRITTEN, 2),
+        (Failpoint.WRITTEN, 2),
         *(
             pytest.param(point, 0, marks=pytest.mark.long(guard="its other cases"))
-            for point in (Point.TO_WRITE, Point.COUNTED)
+            for point in (Failpoint.TO_WRITE, Failpoint.COUNTED)
         ),
     ],
 )
@@ -570,7 +574,7 @@ def test_files_of_every_format_have_each_row_once_when_an_update_dies(project, h
     pipeline = project(SOURCE + sinks + flow, connectors=["avro"]).given("source", FIRST, SECOND)
 
     # Each batch has two files in each of them: the update dies within the second batch, which some of them have then.
-    die_and_restart(pipeline, Point.TO_PUBLISH, skip=2 * len(kinds) + 3)
+    die_and_restart(pipeline, Failpoint.TO_PUBLISH, skip=2 * len(kinds) + 3)
 
     reader = headrace_session.read.option("rowTag", "ROW")
     found = {kind: reader.format(kind).load(str(tmp_path / kind)).collect() for kind in kinds}

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.drawn import ASKED, EXAMPLES, drawn
 from tests.tiers import EVERYTHING, LONGEST_S
 
-from headrace.testing import Crashed, Point, difference
+from headrace.testing import Crashed, Failpoint, difference
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(LONGEST_S)]
 
@@ -100,7 +100,7 @@ def taken(shared_project):
             pipeline.write(f"until-{batching}.txt", str(until))
         if update == 0:
             with pytest.raises(Crashed):
-                pipeline.crash_at(chance.choice([Point.TO_WRITE, Point.WRITTEN]), skip=1).run()
+                pipeline.crash_at(chance.choice([Failpoint.TO_WRITE, Failpoint.WRITTEN]), skip=1).run()
             pipeline = pipeline.restart()
         else:
             result = pipeline.run()

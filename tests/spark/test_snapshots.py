@@ -7,7 +7,7 @@ import pytest
 from headrace.errors import Problems
 from headrace.events.types import BatchDone
 from headrace.model.outcome import UpdateState
-from headrace.testing import Crashed, Point
+from headrace.testing import Crashed, Failpoint
 
 pytestmark = pytest.mark.spark
 
@@ -241,7 +241,7 @@ def test_snapshots_with_more_columns_and_with_less_are_taken_in_the_same_update_
         "tests/spark/test_change_crashes.py::test_rows_and_counts_are_as_without_a_crash",
     )
 )
-@pytest.mark.parametrize("point", [Point.TO_WRITE, Point.WRITTEN])
+@pytest.mark.parametrize("point", [Failpoint.TO_WRITE, Failpoint.WRITTEN])
 def test_rows_and_counts_are_as_without_a_crash(project, point):
     pipeline = project(ONE)
     for number, found in VERSIONS.items():
@@ -310,7 +310,7 @@ def by_time(shared_project):
     pipeline = shared_project(TEXT)
     land(pipeline, 1, [(1, "a", "b"), (2, "a", "b")])
     with pytest.raises(Crashed):
-        pipeline.crash_at(Point.WRITTEN).run("by_time")
+        pipeline.crash_at(Failpoint.WRITTEN).run("by_time")
     pipeline = pipeline.restart()
     land(pipeline, 2, [(2, "new", "b"), (4, "a", "b"), (5, "a", "b")])
     events = []

@@ -19,7 +19,7 @@ from tests.tiers import ASKED, EVERYTHING, LONGEST_S
 from headrace.events.envelope import from_row
 from headrace.events.types import Warned
 from headrace.model.outcome import UpdateState
-from headrace.testing import Crashed, Point
+from headrace.testing import Crashed, Failpoint
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(LONGEST_S)]
 
@@ -38,7 +38,9 @@ MINUTES = st.integers(0, 90)
 EVENT = st.tuples(st.sampled_from("ab"), MINUTES, st.sampled_from(["view", "click"]))
 # Files by updates; each file is a batch of the first table.
 UPDATES = st.lists(st.lists(st.lists(EVENT, min_size=1, max_size=8), min_size=1, max_size=3), min_size=1, max_size=3)
-CRASH = st.none() | st.tuples(st.sampled_from([Point.TO_WRITE, Point.WRITTEN, Point.COUNTED]), st.integers(0, 6))
+CRASH = st.none() | st.tuples(
+    st.sampled_from([Failpoint.TO_WRITE, Failpoint.WRITTEN, Failpoint.COUNTED]), st.integers(0, 6)
+)
 
 
 def event(number, user, minute, kind):
@@ -79,7 +81,7 @@ def minutes(*moments):
     return [("ab"[number % 2], minute, "view" if number % 3 else "click") for number, minute in enumerate(moments)]
 
 
-LONGER = [[minutes(30, 5, 28, 35, 33), minutes(12, 41, 27, 40)], [minutes(20, 36, 75, 70, 52)]], (Point.WRITTEN, 1)
+LONGER = [[minutes(30, 5, 28, 35, 33), minutes(12, 41, 27, 40)], [minutes(20, 36, 75, 70, 52)]], (Failpoint.WRITTEN, 1)
 
 
 @pytest.mark.long(
@@ -91,7 +93,7 @@ LONGER = [[minutes(30, 5, 28, 35, 33), minutes(12, 41, 27, 40)], [minutes(20, 36
 )
 @LAW
 @given(updates=UPDATES, crash=CRASH)
-@example([[minutes(30, 5, 28, 35, 33), minutes(12, 41, 27, 40, 75)]], (Point.WRITTEN, 1))
+@example([[minutes(30, 5, 28, 35, 33), minutes(12, 41, 27, 40, 75)]], (Failpoint.WRITTEN, 1))
 @(example(*LONGER) if THOROUGH else lambda law: law)
 def test_streams_with_state_give_what_a_batch_gives_but_for_late_events(shared_project, updates, crash):
     pipeline = shared_project(files={"transformations/none.py": ""})

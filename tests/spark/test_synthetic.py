@@ -7,7 +7,7 @@ import pytest
 from headrace.errors import Problems
 from headrace.model.outcome import UpdateState
 from headrace.spark.session.active_session import while_active
-from headrace.testing import Crashed, Point
+from headrace.testing import Crashed, Failpoint
 
 pytestmark = pytest.mark.spark
 
@@ -31,7 +31,7 @@ def test_a_stream_has_the_rows_of_a_batch_whatever_crashes_between(project):
     pipeline = project(EVENTS)
 
     with pytest.raises(Crashed):
-        pipeline.crash_at(Point.WRITTEN, skip=1).run("events")
+        pipeline.crash_at(Failpoint.WRITTEN, skip=1).run("events")
     result = pipeline.restart().run()
 
     assert result.state is UpdateState.COMPLETED, result.outcome.error

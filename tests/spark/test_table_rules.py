@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from headrace.model.outcome import UpdateState
-from headrace.runtime.failpoints import Point
+from headrace.runtime.failpoints import Failpoint
 from headrace.testing import Crashed
 
 pytestmark = pytest.mark.spark
@@ -269,10 +269,15 @@ def test_what_is_counted_of_a_table_is_in_the_event_log(result):
 @pytest.mark.parametrize(
     ("point", "skip"),
     [
-        (Point.WRITTEN, 0),
+        (Failpoint.WRITTEN, 0),
         *(
             pytest.param(point, skip, marks=pytest.mark.long(guard="its other cases"))
-            for point, skip in ((Point.QUARANTINED, 0), (Point.TO_WRITE, 1), (Point.WRITTEN, 1), (Point.COUNTED, 1))
+            for point, skip in (
+                (Failpoint.QUARANTINED, 0),
+                (Failpoint.TO_WRITE, 1),
+                (Failpoint.WRITTEN, 1),
+                (Failpoint.COUNTED, 1),
+            )
         ),
     ],
 )
@@ -318,7 +323,7 @@ def test_a_key_is_in_a_materialized_view_once_however_often_it_is_computed(pipel
 @pytest.mark.long(
     guard="tests/spark/test_table_rules.py::test_a_key_is_in_the_table_once_whichever_batches_it_comes_in_when_the_update_dies_beside_a_commit"
 )
-@pytest.mark.parametrize("point", [Point.TO_WRITE, Point.WRITTEN])
+@pytest.mark.parametrize("point", [Failpoint.TO_WRITE, Failpoint.WRITTEN])
 def test_rows_that_are_dropped_are_counted_once_when_the_update_dies_beside_a_commit(project, point):
     pipeline = project(orders('dp.unique("id")', "drop"))
     pipeline.given("source", batch(1, 1), batch(1, 2, 2))
@@ -385,7 +390,7 @@ def test_rows_of_a_table_are_counted_with_those_that_a_batch_brings(project):
 )
 def test_a_count_is_in_the_event_log_when_the_update_dies_before_it_is_told(project):
     pipeline = project(orders("dp.row_count(at_most=3)", "fail").replace("expect_or_fail", "expect"))
-    pipeline.given("source", batch(1, 2), batch(3, 4)).crash_at(Point.WRITTEN, skip=1)
+    pipeline.given("source", batch(1, 2), batch(3, 4)).crash_at(Failpoint.WRITTEN, skip=1)
     with pytest.raises(Crashed):
         pipeline.run()
 

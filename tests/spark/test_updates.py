@@ -9,7 +9,7 @@ import pytest
 from headrace.errors import PipelineError
 from headrace.events.types import FlowMoved
 from headrace.model.outcome import FlowState, UpdateState
-from headrace.testing import Crashed, Point
+from headrace.testing import Crashed, Failpoint
 
 pytestmark = pytest.mark.spark
 
@@ -208,7 +208,7 @@ def test_a_flow_is_started_when_its_source_has_news_or_a_batch_is_unfinished(pro
     pipeline.land("landing/2.json", rows(2, -2))
     assert [step.reason for step in pipeline.plan().flows] == ["1 new file", 'reads "landed", updated first']
     with pytest.raises(Crashed):
-        pipeline.crash_at(Point.COUNTED).run()
+        pipeline.crash_at(Failpoint.COUNTED).run()
     assert pipeline.restart().plan().step_for("landed").reason == "batch 1 is unfinished"
 
     result = pipeline.run()

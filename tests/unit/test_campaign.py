@@ -23,11 +23,11 @@ from campaign.workload import STREAMS, Scenario
 
 from headrace.model.outcome import FlowCounts
 from headrace.project.lease_holders import LeaseTerms
-from headrace.runtime.failpoints import Point
+from headrace.runtime.failpoints import Failpoint
 from headrace.testing.rows import SortedRows
 
 COMMITS = {"system/events": range(20, 40), "tables/default/kept": range(3, 5), "system/cdc/default/kept": range(1, 2)}
-SPAN = Span(dict.fromkeys(Point, 7), dict.fromkeys((*STREAMS, *MERGED, *KEEPING), range(2, 4)), COMMITS)
+SPAN = Span(dict.fromkeys(Failpoint, 7), dict.fromkeys((*STREAMS, *MERGED, *KEEPING), range(2, 4)), COMMITS)
 SPANS = dict.fromkeys(Scenario, SPAN)
 
 
@@ -92,12 +92,12 @@ def test_a_trap_hits_at_the_pass_that_it_was_told():
     hits = []
     trap = Trap(Pass("written", 3), 0, lambda: hits.append(1))
 
-    for point in [Point.WRITTEN, Point.COUNTED, Point.WRITTEN]:
+    for point in [Failpoint.WRITTEN, Failpoint.COUNTED, Failpoint.WRITTEN]:
         trap(point)
     assert hits == []
 
-    trap(Point.WRITTEN)
-    trap(Point.WRITTEN)
+    trap(Failpoint.WRITTEN)
+    trap(Failpoint.WRITTEN)
     assert hits == [1]
 
 

@@ -11,7 +11,7 @@ from decimal import Decimal
 import pytest
 
 from headrace.autoloader.discovery import SETTLED_S
-from headrace.runtime.failpoints import Point, walk_past
+from headrace.runtime.failpoints import Failpoint, walk_past
 from headrace.settings.load import load_settings
 from headrace.testing import Crashed, assert_rows, difference
 from headrace.testing.crash import Fuse
@@ -98,19 +98,19 @@ def test_pytest_shows_the_difference_of_rows():
 
 
 def test_a_fuse_blows_at_its_point_and_stays_blown():
-    fuse = Fuse(Point.WRITTEN, skip=1)
-    fuse(Point.COUNTED)
-    fuse(Point.WRITTEN)
+    fuse = Fuse(Failpoint.WRITTEN, skip=1)
+    fuse(Failpoint.COUNTED)
+    fuse(Failpoint.WRITTEN)
 
-    for point in (Point.WRITTEN, Point.COUNTED):
+    for point in (Failpoint.WRITTEN, Failpoint.COUNTED):
         with pytest.raises(Crashed):
             fuse(point)
     assert fuse.blown
 
 
 def test_nothing_happens_at_a_point_outside_of_tests():
-    walk_past(Point.WRITTEN)
-    Fuse()(Point.WRITTEN)
+    walk_past(Failpoint.WRITTEN)
+    Fuse()(Failpoint.WRITTEN)
 
 
 def test_the_plugin_loads_neither_spark_nor_the_engine():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.spark.monitoring.query_monitor import End, QueryWatch
+from headrace.spark.monitoring.query_monitor import End, QueryMonitor
 
 
 class Query:
@@ -23,7 +23,7 @@ class Query:
 
 
 def watch(query, look=lambda: None, patience_s=lambda: None, current=lambda: None):
-    return QueryWatch(query, look=look, current=current, patience_s=patience_s, now=lambda: 0.0)
+    return QueryMonitor(query, look=look, current=current, patience_s=patience_s, now=lambda: 0.0)
 
 
 def test_the_query_is_stopped_when_a_look_raises():

@@ -20,7 +20,7 @@ from headrace.autoloader.ddl import JsonType, array_of, field_of
 from headrace.autoloader.reading.arrow_types import decimal_of, spark_type
 from headrace.autoloader.reading.converters import Times
 from headrace.autoloader.reading.json_documents import first_records
-from headrace.autoloader.reading.json_scan import Leniency, Members, Number
+from headrace.autoloader.reading.json_scan import Members, Number, ParseOptions
 from headrace.autoloader.reading.nesting_depth import line_ends, nests_deep
 from headrace.autoloader.reading.text_columns import type_of
 from headrace.autoloader.reading.utf8 import is_utf8
@@ -177,7 +177,7 @@ def json_struct(blocks: Iterable[bytes], options: Mapping[str, str], kinds: Json
     found: JsonType = dict(EMPTY_STRUCT)
     for block in blocks:
         fast = _by_arrow(block) if kinds.as_written else None
-        found = merged(found, fast or _by_record(block, Leniency.of(options), kinds))
+        found = merged(found, fast or _by_record(block, ParseOptions.of(options), kinds))
     return found
 
 
@@ -212,7 +212,7 @@ def _arrow_kind(kind: pa.DataType, level: int = 1) -> JsonType:
     return next((name for test, name in tests if test(kind)), "string")
 
 
-def _by_record(block: bytes, leniency: Leniency, kinds: JsonKinds) -> JsonType:
+def _by_record(block: bytes, leniency: ParseOptions, kinds: JsonKinds) -> JsonType:
     found: JsonType = dict(EMPTY_STRUCT)
     for line in block.decode("utf-8", "replace").split("\n"):
         for record in first_records(line, leniency):

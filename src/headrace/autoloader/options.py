@@ -17,7 +17,7 @@ from headrace.autoloader.reading.csv_lines import Dialect, InvalidDialect
 from headrace.autoloader.reading.datetime_patterns import date_pattern
 from headrace.autoloader.reading.limits import EXPANSION_OPTION, RECORD_OPTION
 from headrace.autoloader.reading.plan import CORRUPT
-from headrace.autoloader.reading.values import Misfit, moment, zone_of
+from headrace.autoloader.reading.values import TypeMismatch, moment, zone_of
 from headrace.errors import PipelineError, Problems
 from headrace.model.triggers import InvalidInterval, parse_interval_s
 from headrace.settings.check import nearest
@@ -200,7 +200,7 @@ class _Reading:
         zone = zone_of(self._time_zone) if _is_zone(self._time_zone) else UTC
         try:
             since = moment(text, zone) - datetime(1970, 1, 1, tzinfo=UTC)
-        except Misfit as error:
+        except TypeMismatch as error:
             raise ValueError('it is no time, such as "2026-01-31T12:00:00+02:00"') from error
         return since // timedelta(microseconds=1) * 1000
 
@@ -305,7 +305,7 @@ def _check_zone(text: str) -> None:
 def _is_zone(text: str) -> bool:
     try:
         zone_of(text)
-    except Misfit:
+    except TypeMismatch:
         return False
     return True
 

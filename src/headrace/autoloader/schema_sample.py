@@ -32,7 +32,7 @@ from headrace.autoloader.reading.partitions import folder_values, same_keys
 from headrace.autoloader.reading.splits import Split
 from headrace.autoloader.reading.text_and_binary import FIXED
 from headrace.autoloader.reading.text_columns import CsvKinds
-from headrace.autoloader.reading.values import Misfit
+from headrace.autoloader.reading.values import TypeMismatch
 from headrace.autoloader.reading.xml_elements import XmlNames
 from headrace.autoloader.reading.xml_texts import xml_texts
 from headrace.autoloader.storable_columns import storable
@@ -207,7 +207,7 @@ def _type_of(values: Sequence[str], zone: str) -> str:
             for value in values:
                 if convert is not None:
                     convert(value)
-        except Misfit:
+        except TypeMismatch:
             continue
         return kind
     return "string"

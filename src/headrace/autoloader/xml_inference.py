@@ -14,7 +14,7 @@ from typing import Any
 from headrace.autoloader.ddl import JsonType, array_of, field_of
 from headrace.autoloader.inference import EMPTY_STRUCT, NOTHING, decimal_kind, merged
 from headrace.autoloader.reading.converters import Times
-from headrace.autoloader.reading.values import Misfit
+from headrace.autoloader.reading.values import TypeMismatch
 from headrace.autoloader.reading.xml_elements import Element, MalformedXml, XmlNames, element_of
 
 _WHOLE = re.compile(r"[+-]?\d{1,20}")
@@ -49,7 +49,7 @@ class XmlKinds:
             return False
         try:
             self.times.day(text)
-        except Misfit:
+        except TypeMismatch:
             return False
         return True
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from headrace.cdc.scd_spec import ScdType, Shape
+from headrace.cdc.scd_spec import ScdSpec, ScdType
 from headrace.model.cdc import NO_COLUMNS, Columns
 
 
@@ -19,7 +19,7 @@ class MergePath(str, Enum):
 
 
 @dataclass(frozen=True)
-class Feed:
+class ChangeFeed:
     """How the events of a source become rows of a target.
 
     Attributes:
@@ -41,7 +41,7 @@ class Feed:
         system_type: Spark's JSON of its type.
     """
 
-    shape: Shape
+    shape: ScdSpec
     sequence: str
     sequence_type: str
     source_json: str
@@ -89,7 +89,7 @@ class Feed:
         keys = _listed(sorted(shape.keys, key=str.casefold))
         return f"{kind} by {keys} in the order of {self.sequence}{known}{told}{nulls}{sets}{begins}"
 
-    def agrees_with(self, other: Feed) -> bool:
+    def agrees_with(self, other: ChangeFeed) -> bool:
         """True when the events of two flows into one table can be ordered with each other, and mean the same rows."""
         same = (self.shape, self.sequence_type, self.system_type, self.told_by_rows)
         if same != (other.shape, other.sequence_type, other.system_type, other.told_by_rows):

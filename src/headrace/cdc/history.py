@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from headrace.cdc.events import Change, Event, rank, without_ties
-from headrace.cdc.scd_spec import ScdType, Shape
+from headrace.cdc.scd_spec import ScdSpec, ScdType
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Belief:
     until: Any = None
 
 
-def table(events: Iterable[Event], shape: Shape) -> list[Version]:
+def table(events: Iterable[Event], shape: ScdSpec) -> list[Version]:
     """The rows of a target after all of the events, in the order of key and start.
 
     Law: the result depends on the set of events alone, not on their order, on repetitions, or on how they are batched.
@@ -57,7 +57,7 @@ def table(events: Iterable[Event], shape: Shape) -> list[Version]:
     return found if shape.scd_type is ScdType.TWO else [version for version in found if version.end is None]
 
 
-def history(events: Iterable[Event], shape: Shape) -> list[Version]:
+def history(events: Iterable[Event], shape: ScdSpec) -> list[Version]:
     """The versions of one key, in their order.
 
     Versions do not overlap, and at most the last one is open. An upsert that changes no tracked column is taken into
@@ -81,7 +81,7 @@ def history(events: Iterable[Event], shape: Shape) -> list[Version]:
     return versions
 
 
-def beliefs(events: Iterable[Event], shape: Shape) -> list[Belief]:
+def beliefs(events: Iterable[Event], shape: ScdSpec) -> list[Belief]:
     """What was believed of one key over time, in the order of the versions' starts and of when they were first known.
 
     Law: at each system time the versions that are believed are the :func:`history` of the events known by then; of
@@ -100,7 +100,7 @@ def beliefs(events: Iterable[Event], shape: Shape) -> list[Belief]:
     return sorted(found, key=lambda belief: (rank(belief.version.start), rank(belief.since)))
 
 
-def _set(before: tuple[Any, ...], event: Event, shape: Shape) -> tuple[Any, ...]:
+def _set(before: tuple[Any, ...], event: Event, shape: ScdSpec) -> tuple[Any, ...]:
     """The row after an upsert: what the event does not set stays as it was."""
     return tuple(
         event.row.get(column) if _sets(event, column, shape) else old
@@ -108,11 +108,11 @@ def _set(before: tuple[Any, ...], event: Event, shape: Shape) -> tuple[Any, ...]
     )
 
 
-def _sets(event: Event, column: str, shape: Shape) -> bool:
+def _sets(event: Event, column: str, shape: ScdSpec) -> bool:
     if event.sets is not None and column not in event.sets and column not in shape.keys:
         return False
     return event.row.get(column) is not None or column not in shape.null_keeps
 
 
-def _tracked(row: tuple[Any, ...], shape: Shape) -> tuple[Any, ...]:
+def _tracked(row: tuple[Any, ...], shape: ScdSpec) -> tuple[Any, ...]:
     return tuple(value for column, value in zip(shape.columns, row, strict=True) if column in shape.begins_versions)

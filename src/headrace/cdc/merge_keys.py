@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from headrace.cdc.feed import Feed
+from headrace.cdc.feed import ChangeFeed
 from headrace.model.cdc import ALL_COLUMNS, BITEMPORAL, NO_COLUMNS, Columns
 
 # A property of the table. Users cannot declare it: it says what is in the table, not what is wanted.
@@ -29,7 +29,7 @@ class MergedRows:
     scd_type: str
 
     @staticmethod
-    def of(feed: Feed) -> MergedRows:
+    def of(feed: ChangeFeed) -> MergedRows:
         """Those of a flow that changes rows."""
         shape = feed.shape
         return MergedRows(_folded(shape.keys), BITEMPORAL if shape.bitemporal else shape.scd_type.value)
@@ -45,7 +45,7 @@ class MergedRows:
 
     @staticmethod
     def of_meaning(text: str) -> MergedRows | None:
-        """Those that the record of a flow says (``Feed.meaning``): tables of version 0.1 do not say them."""
+        """Those that the record of a flow says (``ChangeFeed.meaning``): tables of version 0.1 do not say them."""
         found = _MEANING.fullmatch(text)
         if found is None:
             return None
@@ -60,7 +60,7 @@ class MergedRows:
         return f"keys ({', '.join(sorted(self.keys))}), SCD type {self.scd_type}"
 
 
-def means_the_same(before: str, feed: Feed) -> bool:
+def means_the_same(before: str, feed: ChangeFeed) -> bool:
     """True when rows and remembered events whose meaning was noted as a text go on with those of a feed.
 
     Neither the order of keys nor the way in which columns are listed says anything about a row: a list of columns, and

@@ -19,7 +19,7 @@ class ScdType(str, Enum):
 
 
 @dataclass(frozen=True)
-class Shape:
+class ScdSpec:
     """The columns of a target and how events change them.
 
     Attributes:

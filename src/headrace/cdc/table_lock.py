@@ -7,7 +7,7 @@ from threading import Lock
 
 
 @dataclass
-class Turn:
+class TableLock:
     """Of one target in one update.
 
     Attributes:

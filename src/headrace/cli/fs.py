@@ -91,7 +91,7 @@ def _files(invocation: Invocation) -> Any:
     """What ``dbutils.fs`` is in a script here: in the project around it, or with ``./storage``."""
     folder = Path(invocation.place.directory or Path.cwd())
     # By name, so that the other verbs start without it.
-    found = import_module("headrace.scripts.script_storage").surroundings_of(
+    found = import_module("headrace.scripts.script_storage").script_storage_of(
         folder.absolute(), os.environ, profile=invocation.place.profile
     )
     return import_module("headrace.scripts.file_system").files_of(found.layout.root, found.paths, invocation.say)

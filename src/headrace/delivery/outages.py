@@ -17,8 +17,8 @@ from headrace.delivery.identity import writer_of
 from headrace.runtime.failpoints import walk_past
 from headrace.sinks.retrying import Clock, Patience, tried
 from headrace.spark.sinks.sink import Batch, Guard
-from headrace.spark.sinks.spill_queue import WaitingPlace, WithFallback
-from headrace.storage.spill_queue import WaitingBatch, clear_drafts
+from headrace.spark.sinks.spill_queue import SpillPlace, WithSpillQueue
+from headrace.storage.spill_queue import SpilledBatch, clear_drafts
 
 _Result = TypeVar("_Result")
 _DIGEST_LENGTH = 16
@@ -85,13 +85,13 @@ def deliver_or_keep(
     def tell(code: str, what: str) -> None:
         _LOG.warning("[%s] the place of %s %s", code, folder, what)
 
-    def batch_of(waited: WaitingBatch) -> Batch:
+    def batch_of(waited: SpilledBatch) -> Batch:
         return Batch(writer, writer, waited.epoch, waited.number, 0)
 
     clear_drafts(Path(folder) / digest)
-    place = WaitingPlace(Path(folder) / digest, True, why_down, time.monotonic, tell)  # noqa: FBT003 - it keeps
+    place = SpillPlace(Path(folder) / digest, True, why_down, time.monotonic, tell)  # noqa: FBT003 - it keeps
     guard = Guard(walk_past, lambda: None)
-    taker = WithFallback(_Function(deliver), place, guard, batch_of)
+    taker = WithSpillQueue(_Function(deliver), place, guard, batch_of)
     taker.deliver(batch, Batch(writer, writer, 0, batch_id, 0))
 
 

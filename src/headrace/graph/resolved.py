@@ -9,7 +9,7 @@ from enum import Enum
 from functools import cached_property
 from typing import Any
 
-from headrace.cdc.feed import Feed
+from headrace.cdc.feed import ChangeFeed
 from headrace.cdc.merge_keys import MergedRows
 from headrace.graph.flows import GraphFlow
 from headrace.graph.unavailable_sources import AwayFlow
@@ -145,7 +145,7 @@ class Analysis:
     # None when the same inputs always give the same result, otherwise why not.
     unrepeatable: str | None = None
     # How events become rows, for a flow that applies changes; ``schema`` is then that of its target.
-    feed: Feed | None = None
+    feed: ChangeFeed | None = None
 
 
 @dataclass(frozen=True)

@@ -56,7 +56,7 @@ class KnownTable:
 
 
 @dataclass(frozen=True)
-class Contradiction:
+class Disagreement:
     """Stores of a flow that do not agree.
 
     Attributes:
@@ -73,7 +73,7 @@ def newest_known(batches: KnownBatches) -> int:
     return max(NONE if batches.committed is None else batches.committed, batches.done, *batches.told.values(), NONE)
 
 
-def contradiction(batches: KnownBatches, tables: Iterable[KnownTable] = ()) -> Contradiction | None:
+def contradiction(batches: KnownBatches, tables: Iterable[KnownTable] = ()) -> Disagreement | None:
     """What does not agree between the stores of a flow in one epoch, or None when it can go on.
 
     Args:
@@ -82,12 +82,12 @@ def contradiction(batches: KnownBatches, tables: Iterable[KnownTable] = ()) -> C
     """
     if batches.newest_epoch > batches.epoch:
         said = {"epoch": str(batches.epoch), "newest": str(batches.newest_epoch)}
-        return Contradiction("FLOW.RECORD_OLD", said)
+        return Disagreement("FLOW.RECORD_OLD", said)
     ahead = {"the table": NONE if batches.committed is None else batches.committed}
     ahead |= {"the commit log of the checkpoint": batches.done, **batches.told}
     store, newest = max(ahead.items(), key=lambda one: one[1])
     if newest > batches.planned:
-        return Contradiction(
+        return Disagreement(
             "FLOW.CHECKPOINT_OLD", {"ahead": f"{store} has batch {newest}", "planned": _batch(batches.planned)}
         )
     if batches.committed is not None and batches.committed < batches.done:
@@ -95,11 +95,11 @@ def contradiction(batches: KnownBatches, tables: Iterable[KnownTable] = ()) -> C
             "known": f"the target has {_batch(batches.committed)} of it",
             "needed": f"the checkpoint is at batch {batches.done}",
         }
-        return Contradiction("FLOW.TABLE_OLD", said)
+        return Disagreement("FLOW.TABLE_OLD", said)
     for table in tables:
         if table.now < table.known:
             code = "FLOW.SOURCE_OLD" if table.name == SOURCE else "FLOW.TABLE_OLD"
-            return Contradiction(code, _told(table))
+            return Disagreement(code, _told(table))
     return None
 
 

@@ -15,13 +15,13 @@ from headrace.model.datasets import Kind
 from headrace.model.names import QualifiedName
 from headrace.model.schema import Schema
 from headrace.model.views import ViewDefinition
-from headrace.plan.agreement import Contradiction
+from headrace.plan.agreement import Disagreement
 from headrace.plan.backfills import Load
 from headrace.plan.source_retention import SourceReach, SourceStart
 
 
 @dataclass(frozen=True)
-class News:
+class NewInput:
     """Whether a flow has something to do, and the reason in words."""
 
     started: bool
@@ -73,7 +73,7 @@ class DeployedState(Protocol):
     def layout(self, name: QualifiedName) -> DeployedLayout:
         """How the table of a dataset is laid out."""
 
-    def news(self, graph: ResolvedGraph, flow: ResolvedFlow) -> News:
+    def news(self, graph: ResolvedGraph, flow: ResolvedFlow) -> NewInput:
         """Whether the flow has something to do, given the tables as they are now."""
 
     def resetting(self, flow: ResolvedFlow) -> bool:
@@ -94,7 +94,7 @@ class DeployedState(Protocol):
     def merged_rows(self, name: QualifiedName) -> MergedRows | None:
         """By what changes were merged into the table of a dataset; None when that was not done, or is not known."""
 
-    def contradiction(self, flow: ResolvedFlow) -> Contradiction | None:
+    def contradiction(self, flow: ResolvedFlow) -> Disagreement | None:
         """What does not agree between the stores of a flow, or None when it can go on."""
 
 

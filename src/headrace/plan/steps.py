@@ -128,7 +128,7 @@ class FlowStep:
 
 
 @dataclass(frozen=True)
-class AwayStep:
+class UnavailableStep:
     """A flow that could not be resolved because a source is away: it fails, or is skipped, while the others run."""
 
     away: AwayFlow
@@ -161,7 +161,7 @@ class Plan:
     # Carried over before anything else.
     renames: tuple[Rename, ...] = ()
     # What cannot be run now.
-    away: tuple[AwayStep, ...] = ()
+    away: tuple[UnavailableStep, ...] = ()
 
     @property
     def empty(self) -> bool:

@@ -7,10 +7,10 @@ from headrace.graph.resolved import ResolvedGraph
 from headrace.graph.select import Selected
 from headrace.graph.unavailable_sources import AwayFlow, errors_of
 from headrace.plan.deployed import DeployedPast
-from headrace.plan.steps import AwayStep, Decision
+from headrace.plan.steps import Decision, UnavailableStep
 
 
-def away_steps(graph: ResolvedGraph, selected: Selected) -> tuple[AwayStep, ...]:
+def away_steps(graph: ResolvedGraph, selected: Selected) -> tuple[UnavailableStep, ...]:
     """What an update does with flows that could not be resolved: they fail, or are skipped where another one fails.
 
     Each error that keeps a selected flow from running fails one at least: where the flow that has met it is not
@@ -23,7 +23,7 @@ def away_steps(graph: ResolvedGraph, selected: Selected) -> tuple[AwayStep, ...]
             return Decision.EXCLUDE
         return Decision.SKIP if away.blocked and away.error.to_json() in told else Decision.FAIL
 
-    return tuple(AwayStep(away, decision(away)) for away in graph.away if away.dataset.kind.kept)
+    return tuple(UnavailableStep(away, decision(away)) for away in graph.away if away.dataset.kind.kept)
 
 
 def stranded(graph: ResolvedGraph, past: DeployedPast, selected: Selected) -> list[PipelineError]:

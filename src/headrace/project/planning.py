@@ -26,8 +26,8 @@ from headrace.project.logged_batches import LoggedBatches
 from headrace.project.replay import with_replay
 from headrace.project.resolution import Cleared, Resolving
 from headrace.project.stored_tables import unusable
-from headrace.project.test_harness import Rehearsal
-from headrace.runtime.failpoints import Point, Seam
+from headrace.project.test_harness import TestHarness
+from headrace.runtime.failpoints import Failpoint, Failpoints
 from headrace.settings.settings import Settings
 from headrace.storage.change_detection import StoredState
 from headrace.storage.history import StoredPast
@@ -56,7 +56,7 @@ class Planning:
         rehearsal: what a test has put in place of the real thing.
     """
 
-    def __init__(self, settings: Settings, rehearsal: Rehearsal) -> None:
+    def __init__(self, settings: Settings, rehearsal: TestHarness) -> None:
         self._settings = settings
         self._rehearsal = rehearsal
         self._stored = StoredRenames(settings.layout, settings.naming)
@@ -152,10 +152,10 @@ class Planning:
         place = settings.places.get("renames", Location(settings.file.name))
         return renames(names, graph, settings.naming, self._stored, place)
 
-    def carry_out(self, planned: tuple[Rename, ...], at: Seam) -> None:
+    def carry_out(self, planned: tuple[Rename, ...], at: Failpoints) -> None:
         """Move what lies under old names; only the holder of the lease may."""
         for rename in planned:
-            self._stored.carry_out(rename, lambda: at(Point.RENAMED))
+            self._stored.carry_out(rename, lambda: at(Failpoint.RENAMED))
 
     def _is_absent(self, graph: ResolvedGraph, name: str) -> bool:
         try:

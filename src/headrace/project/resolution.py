@@ -24,7 +24,7 @@ from headrace.model.views import ViewDefinition
 from headrace.project.files import load_files
 from headrace.project.load_result import Loaded
 from headrace.project.scratch import scratch
-from headrace.project.test_harness import Rehearsal
+from headrace.project.test_harness import TestHarness
 from headrace.project.worker_modules import ship_modules, source_modules
 from headrace.settings.dbutils import DbUtils
 from headrace.settings.secrets import Secrets
@@ -79,7 +79,9 @@ class Resolving:
 class Resolver:
     """Opens the session of a project and resolves its files, each time anew."""
 
-    def __init__(self, settings: Settings, secrets: Secrets, environ: Mapping[str, str], rehearsal: Rehearsal) -> None:
+    def __init__(
+        self, settings: Settings, secrets: Secrets, environ: Mapping[str, str], rehearsal: TestHarness
+    ) -> None:
         self._settings = settings
         self._rehearsal = rehearsal
         self._secrets = secrets

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from headrace.model.datasets import Definitions
 from headrace.model.names import QualifiedName
 from headrace.project.lease_holders import USUAL_TERMS, LeaseTerms
-from headrace.runtime.failpoints import Seam, walk_past
+from headrace.runtime.failpoints import Failpoints, walk_past
 
 
 def as_declared(definitions: Definitions) -> Definitions:
@@ -17,7 +17,7 @@ def as_declared(definitions: Definitions) -> Definitions:
 
 
 @dataclass(frozen=True)
-class Rehearsal:
+class TestHarness:
     """A run with some datasets stood in for.
 
     Args:
@@ -28,11 +28,11 @@ class Rehearsal:
         terms: how long a holder of the lease is believed to live.
     """
 
-    at: Seam = walk_past
+    at: Failpoints = walk_past
     rewrite: Callable[[Definitions], Definitions] = as_declared
     given: frozenset[QualifiedName] = frozenset()
     only: frozenset[QualifiedName] = frozenset()
     terms: LeaseTerms = USUAL_TERMS
 
 
-REAL = Rehearsal()
+REAL = TestHarness()

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
 
-from headrace.cdc.table_lock import Turn
+from headrace.cdc.table_lock import TableLock
 from headrace.errors import InternalError, PipelineError
 from headrace.events.envelope import Origin, redacted
 from headrace.events.log import EventLog
@@ -39,14 +39,14 @@ from headrace.project.lease import Lease
 from headrace.project.planning import known_counts
 from headrace.project.resolution import Resolved
 from headrace.runtime.board import Board
-from headrace.runtime.failpoints import Seam
+from headrace.runtime.failpoints import Failpoints
 from headrace.runtime.loop import first_error, run, state_of
 from headrace.settings.secrets import Secrets
 from headrace.settings.settings import Settings
 from headrace.spark.execution.flow_threads import ThreadedFlows
 from headrace.spark.jvm.process import jvm_pid
 from headrace.spark.session.active_session import make_active
-from headrace.spark.update.context import Surroundings
+from headrace.spark.update.context import UpdateContext
 from headrace.storage.change_detection import StoredState
 from headrace.storage.view_definitions import apply_view_step
 
@@ -64,7 +64,7 @@ class Update:
     resolved: Resolved
     state: StoredState
     lease: Lease
-    at: Seam
+    at: Failpoints
     # Moves what has a new name; done once the event log knows of it.
     carry_out: Callable[[tuple[Rename, ...]], None]
     # Resolves and plans anew what a board has left, where the schema of a source has grown.
@@ -152,7 +152,7 @@ class Update:
         for step in plan.views:
             self.lease.check()
             apply_view_step(step, settings.layout, settings.naming)
-        around = Surroundings(
+        around = UpdateContext(
             update_id=update_id,
             pipeline_id=settings.id,
             graph=self.resolved.graph,
@@ -172,7 +172,7 @@ class Update:
             retention=settings.retention,
             on_tie=settings.on_tie,
             on_failing_rows=settings.on_failing_rows,
-            turns={dataset.name: Turn() for dataset in self.resolved.graph.datasets},
+            turns={dataset.name: TableLock() for dataset in self.resolved.graph.datasets},
             grace_s=settings.stop_grace_s,
             max_parallel_flows=settings.max_parallel_flows,
         )

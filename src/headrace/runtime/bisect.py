@@ -12,7 +12,7 @@ from typing import TypeVar
 Why = TypeVar("Why")
 
 
-class TooManyFail(Exception):
+class TooManyFailures(Exception):
     """More rows fail than are looked for."""
 
 
@@ -32,7 +32,7 @@ def failing(count: int, why: Callable[[int, int], Why | None], most: int) -> dic
     ``2 * rows * (log2(count) + 1)`` calls of *why*, *rows* being how many fail.
 
     Raises:
-        TooManyFail: there are more than *most*.
+        TooManyFailures: there are more than *most*.
         NoSingleRowFails: the law's condition does not hold.
     """
     found: dict[int, Why] = {}
@@ -47,7 +47,7 @@ def failing(count: int, why: Callable[[int, int], Why | None], most: int) -> dic
             if reason is not None:
                 found[first] = reason
             if len(found) > most:
-                raise TooManyFail
+                raise TooManyFailures
             continue
         if not fails and why(first, last) is None:
             continue

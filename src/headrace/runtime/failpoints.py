@@ -7,7 +7,7 @@ from enum import Enum
 from typing import TypeAlias
 
 
-class Point(str, Enum):
+class Failpoint(str, Enum):
     """Between two writes that a crash can part; the value says what was just stored, or is stored next."""
 
     TO_SET_ASIDE = "to set aside"  # a batch is judged, its quarantine rows are stored next
@@ -33,8 +33,8 @@ class Point(str, Enum):
     RESET_DONE = "reset done"  # the flows are in their new epochs, none of them has begun
 
 
-Seam: TypeAlias = Callable[[Point], None]
+Failpoints: TypeAlias = Callable[[Failpoint], None]
 
 
-def walk_past(point: Point) -> None:
+def walk_past(point: Failpoint) -> None:
     """Go on: what a seam does outside of tests."""

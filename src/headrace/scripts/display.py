@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 from headrace.model.location import Location
 from headrace.project.scratch import scratch
 from headrace.spark.notebook.call_origin import called_from
-from headrace.spark.notebook.notebook_session import Ready, StartedQuery
+from headrace.spark.notebook.notebook_session import NotebookSession, StartedQuery
 from headrace.spark.notebook.stream_retry import ScriptQuery
 
 MOST_ROWS = 1000
@@ -29,7 +29,7 @@ class Display:
     each run, because it is there to be looked at.
     """
 
-    def __init__(self, ready: Ready) -> None:
+    def __init__(self, ready: NotebookSession) -> None:
         self._ready = ready
         self._numbers = count(1)
 

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from headrace.spark.notebook.notebook_session import Ready
+from headrace.spark.notebook.notebook_session import NotebookSession
 
 _LOOK_EVERY_S = 0.2
 _GRACE_S = 10.0
@@ -38,7 +38,7 @@ class Limits:
 class Ending:
     """Ends the streaming queries of a script; its threads end with the process."""
 
-    ready: Ready
+    ready: NotebookSession
     limits: Limits
     # True once the time was up, or nothing was left to do, and queries were told to end.
     ended: bool = False

@@ -12,7 +12,7 @@ from urllib.parse import unquote
 
 from headrace.errors import PipelineError
 from headrace.settings.dbutils import refuse
-from headrace.spark.notebook.notices import Remarks
+from headrace.spark.notebook.notices import Notices
 from headrace.spark.notebook.path_mapping import MOUNTS, Places, default_paths
 
 _MOUNT = "Say what it stands for: headrace exec --path /mnt/NAME=PLACE, or paths in the settings of a project."
@@ -169,7 +169,7 @@ def files_of(storage: str, paths: Mapping[str, str], say: Callable[[str], None])
         paths: what beginnings of paths stand for, beside those of the vendor's file system.
         say: tells the person a remark.
     """
-    return FileSystem(Places({**default_paths(storage), **paths}, Remarks(say)))
+    return FileSystem(Places({**default_paths(storage), **paths}, Notices(say)))
 
 
 def _spelled(path: str) -> str:

@@ -16,14 +16,14 @@ from headrace.scripts.file_system import FileSystem
 from headrace.scripts.notebook import found_notebook, run_steps
 from headrace.scripts.widgets import Widgets
 from headrace.settings.secrets import Secrets
-from headrace.spark.notebook.notebook_session import Ready
+from headrace.spark.notebook.notebook_session import NotebookSession
 
 
 @dataclass(frozen=True)
 class Namespace:
     """What the names of one session's scripts are made of."""
 
-    ready: Ready
+    ready: NotebookSession
     secrets: Secrets
 
     def of(self, file: Path, widgets: Mapping[str, str]) -> dict[str, Any]:

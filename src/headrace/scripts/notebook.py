@@ -15,11 +15,11 @@ from headrace.notebooks import Cell, Language
 from headrace.project.load_result import Needs
 from headrace.scripts.display import Display
 from headrace.scripts.source import SUFFIXES, Source, read_source
-from headrace.spark.notebook.notebook_session import Ready
+from headrace.spark.notebook.notebook_session import NotebookSession
 from headrace.sql.statements import split_statements
 
 
-def run_steps(source: Source, module: types.ModuleType, ready: Ready, above: tuple[Path, ...] = ()) -> None:
+def run_steps(source: Source, module: types.ModuleType, ready: NotebookSession, above: tuple[Path, ...] = ()) -> None:
     """Run a script's cells in the namespace of *module*.
 
     Args:
@@ -57,7 +57,7 @@ def _run_by(cell: Cell, file: Path, above: tuple[Path, ...]) -> Source:
     return found_notebook(magic.rest.strip().strip("'\""), file.parent, (*above, file), cell.at(magic))
 
 
-def _run_sql(cell: Cell, module: types.ModuleType, ready: Ready) -> None:
+def _run_sql(cell: Cell, module: types.ModuleType, ready: NotebookSession) -> None:
     for statement in split_statements(cell.padded, cell.place):
         # The call is the script's own, at the line of its statement.
         call = "\n" * (statement.line - 1) + "_sqldf = spark.sql(_statement)"
@@ -68,7 +68,7 @@ def _run_sql(cell: Cell, module: types.ModuleType, ready: Ready) -> None:
             Display(ready)(frame)
 
 
-def _check_packages(source: Source, ready: Ready) -> None:
+def _check_packages(source: Source, ready: NotebookSession) -> None:
     needs = Needs([])
     for step in source.steps:
         for magic in step.cell.magics:

@@ -10,8 +10,8 @@ from typing import Any
 from headrace.errors import PipelineError
 from headrace.scripts.display import Display, display_html
 from headrace.scripts.namespace import Namespace
-from headrace.scripts.script_storage import surroundings_of
-from headrace.spark.notebook.notebook_session import Ready, served
+from headrace.scripts.script_storage import script_storage_of
+from headrace.spark.notebook.notebook_session import NotebookSession, served
 
 displayHTML = display_html  # noqa: N816 - the vendor's name
 
@@ -46,11 +46,11 @@ def _dbutils() -> Any:
     if found is not None and found is not dbutils:
         # A script that ``headrace exec`` runs has one of its own.
         return found
-    secrets = surroundings_of(Path.cwd(), os.environ).secrets
+    secrets = script_storage_of(Path.cwd(), os.environ).secrets
     return Namespace(ready, secrets).dbutils(Path(sys.argv[0]).absolute(), {})
 
 
-def _ready(what: str) -> Ready:
+def _ready(what: str) -> NotebookSession:
     ready = served()
     if ready is None:
         raise PipelineError("SCRIPT.NO_SESSION", what=what)

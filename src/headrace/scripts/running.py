@@ -24,11 +24,11 @@ from headrace.scripts.failures import query_problem, script_problem, user_traceb
 from headrace.scripts.literals import literals_of
 from headrace.scripts.namespace import Namespace
 from headrace.scripts.notebook import run_steps, trees_of
-from headrace.scripts.script_storage import Surroundings, surroundings_of
+from headrace.scripts.script_storage import ScriptStorage, script_storage_of
 from headrace.scripts.session import make_ready
 from headrace.scripts.source import Source, read_source
 from headrace.spark.notebook.confs import starting_confs
-from headrace.spark.notebook.notebook_session import Ready, StartedQuery, let_go, serving
+from headrace.spark.notebook.notebook_session import NotebookSession, StartedQuery, let_go, serving
 
 _NONE: Mapping[str, str] = MappingProxyType({})
 # Beginnings of the names of threads that Python itself tells to end.
@@ -155,15 +155,15 @@ def run_script(
             let_go()
 
 
-def _around(file: Path, directory: Path | None, profile: str | None, storage: str | None) -> Surroundings:
+def _around(file: Path, directory: Path | None, profile: str | None, storage: str | None) -> ScriptStorage:
     """The project of *directory*, else that of the working directory, else that of the script, else none."""
     places = [directory] if directory is not None else [Path.cwd(), file.parent]
-    found = [surroundings_of(place, os.environ, profile=profile, storage=storage) for place in places]
+    found = [script_storage_of(place, os.environ, profile=profile, storage=storage) for place in places]
     return next((around for around in found if around.in_project), found[0])
 
 
 def _run(
-    source: Source, module: types.ModuleType, ready: Ready, ending: Ending, redact: Callable[[str], str]
+    source: Source, module: types.ModuleType, ready: NotebookSession, ending: Ending, redact: Callable[[str], str]
 ) -> ScriptEnd:
     error: BaseException | None = None
     code: int | None = None

@@ -22,7 +22,7 @@ def _nothing() -> Mapping[str, str]:
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class ScriptStorage:
     """What a script finds around it.
 
     ``confs`` may hold secrets, and is never printed.
@@ -46,9 +46,9 @@ class Surroundings:
         return (file.relative_to(home) if file.is_relative_to(home) else file).as_posix()
 
 
-def surroundings_of(
+def script_storage_of(
     folder: Path, environ: Mapping[str, str], *, profile: str | None = None, storage: str | None = None
-) -> Surroundings:
+) -> ScriptStorage:
     """What is around *folder*: the project that it lies in, or nothing but ``./storage``.
 
     Args:
@@ -68,18 +68,18 @@ def surroundings_of(
         named = environ.get(DIRECTORY_VARIABLE)
         layout = StorageLayout(str(folder / (storage or DEFAULT_STORAGE)))
         secrets = Secrets(environ, folder / named if named else None, from_keyring)
-        return Surroundings(layout, Naming(DEFAULT_SCHEMA), secrets)
+        return ScriptStorage(layout, Naming(DEFAULT_SCHEMA), secrets)
     return _in_project(settings, environ, storage)
 
 
-def _in_project(settings: Settings, environ: Mapping[str, str], storage: str | None) -> Surroundings:
+def _in_project(settings: Settings, environ: Mapping[str, str], storage: str | None) -> ScriptStorage:
     secrets = settings.open_secrets(environ)
     confs = dict(settings.resolved_spark_conf(secrets, environ))
     if settings.master:
         confs["spark.master"] = settings.master
     given = settings.resolved_configuration(secrets, environ)
     configuration = {key: value for key, value in given.items() if not key.startswith("pipelines.")}
-    return Surroundings(
+    return ScriptStorage(
         layout=settings.layout if storage is None else StorageLayout(str(settings.root / storage)),
         naming=settings.naming,
         secrets=secrets,

@@ -13,13 +13,13 @@ from types import MappingProxyType
 from pyspark.sql import SparkSession
 
 from headrace.connectors.fetch import jars
-from headrace.scripts.script_storage import Surroundings, surroundings_of
+from headrace.scripts.script_storage import ScriptStorage, script_storage_of
 from headrace.spark.notebook.checkpoints import Checkpoints
 from headrace.spark.notebook.delta_api import let_delta_be_imported
-from headrace.spark.notebook.notebook_session import Ready, let_go, serve
-from headrace.spark.notebook.notices import Remarks
+from headrace.spark.notebook.notebook_session import NotebookSession, let_go, serve
+from headrace.spark.notebook.notices import Notices
 from headrace.spark.notebook.path_mapping import Places, default_paths
-from headrace.spark.notebook.table_lookup import ReadyNames
+from headrace.spark.notebook.table_lookup import TableLookup
 from headrace.spark.readers import auto_loader
 from headrace.spark.session.catalog_entries import clear
 from headrace.spark.startup.open_session import ALWAYS_THERE, open_session
@@ -43,7 +43,7 @@ def spark_session(
     Raises:
         PipelineError, Problems: the settings of the project are wrong; CONNECTOR.* when Java or jars are missing.
     """
-    around = surroundings_of(Path.cwd(), os.environ, storage=None if storage is None else str(storage))
+    around = script_storage_of(Path.cwd(), os.environ, storage=None if storage is None else str(storage))
     ready = make_ready(
         around,
         connectors=connectors,
@@ -56,14 +56,14 @@ def spark_session(
 
 
 def make_ready(
-    around: Surroundings,
+    around: ScriptStorage,
     *,
     script: str,
     say: Callable[[str], None],
     connectors: Iterable[str] = (),
     confs: Mapping[str, str] = _NONE,
     paths: Mapping[str, str] = _NONE,
-) -> Ready:
+) -> NotebookSession:
     """A session with what makes it ready; it serves nobody yet.
 
     Args:
@@ -74,7 +74,7 @@ def make_ready(
         confs: Spark settings besides those of the project, over which they win.
         paths: beginnings of paths to what they stand for, besides those of the project.
     """
-    storage, remarks = around.layout.root, Remarks(say)
+    storage, remarks = around.layout.root, Notices(say)
     placed = {**default_paths(storage), **around.paths, **paths}
     session = open_session(
         name=f"headrace {script}",
@@ -96,9 +96,9 @@ def make_ready(
     let_delta_be_imported(jars((ALWAYS_THERE,), environ=os.environ))
     let_go()
     clear(session)
-    names = ReadyNames(session, around.layout, around.naming)
+    names = TableLookup(session, around.layout, around.naming)
     names.register_all()
-    return Ready(
+    return NotebookSession(
         session=session,
         names=names,
         places=Places(placed, remarks),
@@ -107,7 +107,7 @@ def make_ready(
     )
 
 
-def _program(around: Surroundings) -> str:
+def _program(around: ScriptStorage) -> str:
     """The name of the program; of a console or a notebook it is none of a person's files."""
     file = Path(sys.argv[0]) if sys.argv and sys.argv[0] else None
     if file is None or not file.is_file() or file.suffix != ".py" or "site-packages" in file.absolute().parts:
@@ -115,7 +115,7 @@ def _program(around: Surroundings) -> str:
     return around.script_name(file)
 
 
-def _log_folder(around: Surroundings) -> Path:
+def _log_folder(around: ScriptStorage) -> Path:
     logs = Path(around.layout.logs)
     return logs if Path(around.layout.root).is_dir() else Path(tempfile.mkdtemp(prefix="headrace-"))
 

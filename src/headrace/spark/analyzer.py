@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StructType
 
-from headrace.cdc.feed import Feed
+from headrace.cdc.feed import ChangeFeed
 from headrace.cdc.scd_spec import END_AT, START_AT
 from headrace.cdc.snapshot_versions import TIME_OF_UPDATE, Taken, type_of
 from headrace.errors import PipelineError, Problems, problems_of
@@ -201,7 +201,7 @@ class StubAnalyzer:
         found = self._analysis(flow, snapshot, snapshot_feed(flow, snapshot, kind))
         return replace(found, feed=snapshot_feed(flow, _with_kept(snapshot, taken.table), kind))
 
-    def _analysis(self, flow: Flow, frame: DataFrame, feed: Feed | None) -> Analysis:
+    def _analysis(self, flow: Flow, frame: DataFrame, feed: ChangeFeed | None) -> Analysis:
         check_input_file(frame)
         reading = read_plan(frame, self._catalog.names.name_behind)
         streaming = frame.isStreaming

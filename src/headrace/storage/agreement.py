@@ -12,7 +12,7 @@ from headrace.storage.flow_stores import MEMORY, TABLE, FlowStores
 from headrace.checkpoints.offsets import newest_batches, query_id_of, read_progress
 from headrace.checkpoints.initial_offsets import newest_seeded
 from headrace.graph.resolved import Mode
-from headrace.plan.agreement import NONE, SOURCE, Contradiction, KnownBatches, KnownTable, contradiction, newest_known
+from headrace.plan.agreement import NONE, SOURCE, Disagreement, KnownBatches, KnownTable, contradiction, newest_known
 
 # Where a table has it, that a transaction is not there says nothing.
 _FORGETS = "delta.settransactionretentionduration"
@@ -20,7 +20,7 @@ _FORGETS = "delta.settransactionretentionduration"
 BETWEEN_COMMITS = -1
 
 
-def contradiction_of(stores: FlowStores, tables_read: Iterable[TableState]) -> Contradiction | None:
+def contradiction_of(stores: FlowStores, tables_read: Iterable[TableState]) -> Disagreement | None:
     """What does not agree between the stores of a flow, or None when it can go on.
 
     Flows that are computed anew each time, or run once, need no agreement: what is missing is written again.
@@ -30,19 +30,19 @@ def contradiction_of(stores: FlowStores, tables_read: Iterable[TableState]) -> C
         tables_read: tables of the pipeline that it may read, as they are now.
     """
     if stores.record.unreadable:
-        return Contradiction("FLOW.RECORD_UNREADABLE", {"file": str(stores.file), "reason": stores.record.unreadable})
+        return Disagreement("FLOW.RECORD_UNREADABLE", {"file": str(stores.file), "reason": stores.record.unreadable})
     if not stores.mode.streams and stores.mode is not Mode.SNAPSHOT:
         return None
     lost = stores.mode.streams and not (stores.checkpoint / "metadata").is_file()
     if lost and (stores.ran or committed_transaction(stores.tables[TABLE], stores.transaction) is not None):
         # A flow without rules commits under an id that lies in its checkpoint: its record, or else the event log, tells
         # that it ran. One with rules has left its transactions in the table, even if both are gone.
-        return Contradiction("FLOW.CHECKPOINT_LOST", {"checkpoint": str(stores.checkpoint)})
+        return Disagreement("FLOW.CHECKPOINT_LOST", {"checkpoint": str(stores.checkpoint)})
     batches = batches_of(stores)
     damage = _damage(stores, batches)
     if damage is not None:
         said = {"file": str(damage.file), "reason": damage.reason, "checkpoint": str(stores.checkpoint)}
-        return Contradiction("FLOW.CHECKPOINT_TORN" if damage.mendable else "FLOW.CHECKPOINT_DAMAGED", said)
+        return Disagreement("FLOW.CHECKPOINT_TORN" if damage.mendable else "FLOW.CHECKPOINT_DAMAGED", said)
     found = contradiction(batches, [*_own_tables(stores), *_tables_read(stores, tables_read)])
     places = {"checkpoint": str(stores.place), "file": str(stores.file)}
     return None if found is None else replace(found, said={**found.said, **places})

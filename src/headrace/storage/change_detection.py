@@ -24,8 +24,8 @@ from headrace.graph.flows import GraphFlow
 from headrace.graph.resolved import Mode, ResolvedFlow, ResolvedGraph, Source, SourceKind
 from headrace.model.datasets import Flow, Kind
 from headrace.model.names import Naming, QualifiedName
-from headrace.plan.agreement import Contradiction
-from headrace.plan.deployed import News, read_anew
+from headrace.plan.agreement import Disagreement
+from headrace.plan.deployed import NewInput, read_anew
 from headrace.settings.storage import StorageLayout
 from headrace.sinks.formats import format_of
 
@@ -91,14 +91,14 @@ class StoredState(StoredRecords):
         noted = [known.description for r in records if r.made_with is not None for known in r.made_with.operators]
         return next(filter(None, map(MergedRows.of_meaning, noted)), None)
 
-    def contradiction(self, flow: ResolvedFlow) -> Contradiction | None:
+    def contradiction(self, flow: ResolvedFlow) -> Disagreement | None:
         """What does not agree between the stores of a flow, or None when it can go on."""
         read = [source.detail for source in flow.analysis.sources if source.kind is SourceKind.DATASET]
         tables = [self.table(self._naming.canonical(name)) for name in read]
         found = contradiction_of(self.stores(flow), [table for table in tables if table is not None])
         return found or self._contradiction_of_ledgers(flow)
 
-    def _contradiction_of_ledgers(self, flow: ResolvedFlow) -> Contradiction | None:
+    def _contradiction_of_ledgers(self, flow: ResolvedFlow) -> Disagreement | None:
         """What does not agree between a flow's checkpoint and the ledgers that it reads files through."""
         progress = read_progress(self.checkpoint(flow, self.progress_of(flow).epoch)) if flow.mode.streams else None
         for source, offset in zip(flow.analysis.sources, progress.offsets if progress else (), strict=False):
@@ -106,7 +106,7 @@ class StoredState(StoredRecords):
                 continue
             problem = problem_of_offset(LoaderSource.from_json(source.detail).ledgers, offset)
             if problem is not None and problem.condition.retry is not True:
-                return Contradiction(problem.code, problem.params)
+                return Disagreement(problem.code, problem.params)
         return None
 
     def snapshot_taken(self, flow: Flow | GraphFlow) -> Any:
@@ -117,25 +117,25 @@ class StoredState(StoredRecords):
         done = not record.running or self.has_committed(flow, record, record.snapshot.number)
         return record.snapshot.version if done else record.snapshot.before
 
-    def news(self, graph: ResolvedGraph, flow: ResolvedFlow) -> News:
+    def news(self, graph: ResolvedGraph, flow: ResolvedFlow) -> NewInput:
         """Whether the flow has something to do, given the tables as they are now."""
         record = self.record(flow)
         if record is None or not record.started_at:
-            return News(started=True, reason="first run")
+            return NewInput(started=True, reason="first run")
         if flow.mode is Mode.ONCE and graph.by_name[flow.target].kind is Kind.SINK:
-            return News(started=False, reason="delivered once")
+            return NewInput(started=False, reason="delivered once")
         if flow.mode is Mode.ONCE:
             path = self._layout.table(self._naming, flow.target)
             return _news_of_once(path, self.transaction(self.progress_of(flow)))
         places = self.waiting(graph, flow).values() if flow.mode.streams else ()
         waiting = sum(len(waiting_batches(place)) for place in places)
         if waiting:
-            return News(started=True, reason=f"{waiting} batch{' waits' if waiting == 1 else 'es wait'} for its sink")
+            return NewInput(started=True, reason=f"{waiting} batch{' waits' if waiting == 1 else 'es wait'} for its sink")
         rebuilt = self._rebuilt(flow, record) if flow.mode.streams else None
         if rebuilt is not None:
-            return News(started=True, reason=rebuilt)
+            return NewInput(started=True, reason=rebuilt)
         if record.fingerprint not in (flow.analysis.fingerprint, flow.analysis.former_fingerprint):
-            return News(started=True, reason="its code, its settings or the columns of its inputs changed")
+            return NewInput(started=True, reason="its code, its settings or the columns of its inputs changed")
         if not flow.mode.streams:
             return _news_of_view(graph, flow, record, self.table)
         return self._news_of_stream(flow, record)
@@ -158,31 +158,31 @@ class StoredState(StoredRecords):
                 return f'"{source.detail}" is another table than the one it has read; {read_anew(flow.target)}'
         return None
 
-    def _news_of_stream(self, flow: ResolvedFlow, record: FlowRecord) -> News:
+    def _news_of_stream(self, flow: ResolvedFlow, record: FlowRecord) -> NewInput:
         # One that was started in the future was started by a clock that was ahead.
         if not 0 <= self.now() - record.started_at <= LONGEST_REST_S:
-            return News(started=True, reason="started at least weekly")
+            return NewInput(started=True, reason="started at least weekly")
         if any(operator.has_timers for operator in flow.analysis.operators):
-            return News(started=True, reason="its state may have timers")
+            return NewInput(started=True, reason="its state may have timers")
         checkpoint = self.checkpoint(flow, record.epoch)
         progress = read_progress(checkpoint)
         pending = _pending(flow, progress)
         if pending:
-            return News(started=True, reason=pending)
+            return NewInput(started=True, reason=pending)
         # Where nothing was ever planned, only a source that can be looked at tells whether something came since.
         offsets = (None,) * len(record.sources) if progress is None else progress.offsets
         sources = flow.analysis.sources
         known = record.sources
         same = len(known) == len(sources) and all(map(Source.is_same, sources, known))
         if not same or len(offsets) != len(sources):
-            return News(started=True, reason="its sources changed")
+            return NewInput(started=True, reason="its sources changed")
         for number, (source, offset) in enumerate(zip(sources, offsets, strict=True)):
             reason = self._news_of_source(source, offset, checkpoint, number)
             if reason:
-                return News(started=True, reason=reason)
+                return NewInput(started=True, reason=reason)
         if record.running:
-            return News(started=True, reason="its last run was interrupted")
-        return News(started=False, reason="nothing new in its sources")
+            return NewInput(started=True, reason="its last run was interrupted")
+        return NewInput(started=False, reason="nothing new in its sources")
 
     def _news_of_source(self, source: Source, offset: Any, checkpoint: Path, number: int) -> str | None:
         match source.kind:
@@ -213,29 +213,29 @@ def _news_of_view(
     flow: ResolvedFlow,
     record: FlowRecord,
     table_of: Callable[[QualifiedName], TableState | None],
-) -> News:
+) -> NewInput:
     if flow.mode is Mode.SNAPSHOT and record.running:
-        return News(started=True, reason="its last run was interrupted")
+        return NewInput(started=True, reason="its last run was interrupted")
     if flow.analysis.unrepeatable:
         if flow.asks:
-            return News(started=True, reason=flow.analysis.unrepeatable)
-        return News(started=True, reason=f"recomputed each time: {flow.analysis.unrepeatable}")
+            return NewInput(started=True, reason=flow.analysis.unrepeatable)
+        return NewInput(started=True, reason=f"recomputed each time: {flow.analysis.unrepeatable}")
     target = table_of(flow.target)
     if target is None or target.table_id != record.target_id:
-        return News(started=True, reason="its table is not the one that it wrote")
+        return NewInput(started=True, reason="its table is not the one that it wrote")
     left = record.left.get(TABLE)
     if left is not None and target.version < left.version:
-        return News(started=True, reason="its table is older than the one that it wrote")
+        return NewInput(started=True, reason="its table is older than the one that it wrote")
     for given in graph.stored_inputs(flow):
         table = table_of(given.name)
         reason = _news_of_input(str(given.name), table.path if table else "", table, record)
         if reason:
-            return News(started=True, reason=reason)
+            return NewInput(started=True, reason=reason)
     for path in flow.analysis.external_tables:
         reason = _news_of_input(path, path, version_outside(path), record)
         if reason:
-            return News(started=True, reason=reason)
-    return News(started=False, reason="inputs, code and settings are unchanged")
+            return NewInput(started=True, reason=reason)
+    return NewInput(started=False, reason="inputs, code and settings are unchanged")
 
 
 def _news_of_input(name: str, path: str, now: TableState | TableVersion | None, record: FlowRecord) -> str | None:
@@ -248,10 +248,10 @@ def _news_of_input(name: str, path: str, now: TableState | TableVersion | None, 
     return f'"{name}" changed' if data_changed(path, known.version + 1, now.version) else None
 
 
-def _news_of_once(table: str, app_id: str) -> News:
+def _news_of_once(table: str, app_id: str) -> NewInput:
     if committed_transaction(table, app_id) is None:
-        return News(started=True, reason="runs once and has not yet")
-    return News(started=False, reason="ran once")
+        return NewInput(started=True, reason="runs once and has not yet")
+    return NewInput(started=False, reason="ran once")
 
 
 def _news_of_table(source: Source, table: TableState | None, offset: Any) -> str | None:

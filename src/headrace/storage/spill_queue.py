@@ -26,7 +26,7 @@ _DRAFT, _GONE = ".draft-", ".gone-"
 
 
 @dataclass(frozen=True)
-class WaitingBatch:
+class SpilledBatch:
     """A batch that a sink has not taken.
 
     Attributes:
@@ -85,14 +85,14 @@ def waiting_places(folder: Path, sink: str, members: Iterable[str] = ()) -> dict
     return among or {sink: folder / _FOLDER / _ONLY}
 
 
-def waiting_batches(place: Path) -> list[WaitingBatch]:
+def waiting_batches(place: Path) -> list[SpilledBatch]:
     """What waits at one of :func:`waiting_places`, in the order of delivery."""
     try:
         named = [(_NAME.fullmatch(found.name), found) for found in place.iterdir()]
     except (FileNotFoundError, NotADirectoryError):
         return []
     found = [
-        WaitingBatch(folder, int(name["place"]), int(name["epoch"]), int(name["number"]))
+        SpilledBatch(folder, int(name["place"]), int(name["epoch"]), int(name["number"]))
         for name, folder in named
         if name is not None
     ]
@@ -146,7 +146,7 @@ def clear_drafts(place: Path) -> None:
     _remove(place.glob(f"{_DRAFT}*"))
 
 
-def let_go(batch: WaitingBatch) -> None:
+def let_go(batch: SpilledBatch) -> None:
     """Remove a batch that the sink has."""
     gone = batch.folder.with_name(f"{_GONE}{batch.folder.name}")
     batch.folder.rename(gone)

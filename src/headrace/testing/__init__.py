@@ -9,7 +9,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from headrace.runtime.failpoints import Point
+from headrace.runtime.failpoints import Failpoint
 from headrace.testing.crash import Crashed
 from headrace.testing.rows import assert_rows, difference
 from headrace.testing.versions import history
@@ -18,8 +18,10 @@ if TYPE_CHECKING:
     from headrace.testing.driver import Pipeline
     from headrace.testing.result import Result
 
-__all__ = ["Crashed", "Pipeline", "Point", "Result", "assert_rows", "difference", "history"]
+__all__ = ["Crashed", "Failpoint", "Pipeline", "Point", "Result", "assert_rows", "difference", "history"]
 
+# The name of version 0.1.
+Point = Failpoint
 _HOMES = {"Pipeline": "headrace.testing.driver", "Result": "headrace.testing.result"}
 
 

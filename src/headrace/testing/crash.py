@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from threading import Lock
 
-from headrace.runtime.failpoints import Point
+from headrace.runtime.failpoints import Failpoint
 
 
 class Crashed(Exception):
     """The update died at a point where the test wanted it to; never retried, like death."""
 
-    def __init__(self, point: Point) -> None:
+    def __init__(self, point: Failpoint) -> None:
         super().__init__(f'the update died at "{point.value}"')
         self.point = point
 
@@ -23,7 +23,7 @@ class Fuse:
         skip: how often the update passes the point before.
     """
 
-    def __init__(self, point: Point | None = None, skip: int = 0) -> None:
+    def __init__(self, point: Failpoint | None = None, skip: int = 0) -> None:
         self.point = point
         self.blown = False
         self._left = skip
@@ -43,7 +43,7 @@ class Fuse:
             raise Crashed(self.point)
         raise AssertionError(f'the update never came to "{self.point.value}"')
 
-    def __call__(self, point: Point) -> None:
+    def __call__(self, point: Failpoint) -> None:
         """What the engine tells."""
         if self.point is None:
             return

@@ -21,8 +21,8 @@ from headrace.model.rows import Rows
 from headrace.plan.backfills import Backfill, Replayed
 from headrace.plan.steps import Plan
 from headrace.project.open import Project
-from headrace.project.test_harness import Rehearsal
-from headrace.runtime.failpoints import Point
+from headrace.project.test_harness import TestHarness
+from headrace.runtime.failpoints import Failpoint
 from headrace.settings.discover import find_settings
 from headrace.settings.load import load_settings
 from headrace.settings.settings import Settings
@@ -174,14 +174,14 @@ class Pipeline(ProjectFolder):
         )
         return self._opened((*names, *full_refresh) if names else ()).plan(selection)
 
-    def crash_at(self, point: Point | str, *, skip: int = 0) -> Pipeline:
+    def crash_at(self, point: Failpoint | str, *, skip: int = 0) -> Pipeline:
         """Let the coming updates die at a point, and do nothing more that a dead one would not do.
 
         Args:
-            point: see :class:`headrace.testing.Point`.
+            point: see :class:`headrace.testing.Failpoint`.
             skip: how often an update passes the point first.
         """
-        self._fuse = Fuse(Point(point), skip)
+        self._fuse = Fuse(Failpoint(point), skip)
         return self
 
     def restart(self) -> Pipeline:
@@ -202,7 +202,7 @@ class Pipeline(ProjectFolder):
         names = frozenset(map(self.settings.naming.canonical, only))
         given = frozenset(self._stand_ins)
         rewrite = partial(rewritten, stand_ins=self._stand_ins)
-        return Project(self.settings, self._environ, Rehearsal(self._fuse, rewrite, given, names))
+        return Project(self.settings, self._environ, TestHarness(self._fuse, rewrite, given, names))
 
 
 class NoProject:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from headrace.autoloader.options import loader_options
 from headrace.autoloader.reading.datetime_patterns import date_pattern
-from headrace.autoloader.reading.values import Misfit
+from headrace.autoloader.reading.values import TypeMismatch
 from headrace.errors import Problems
 
 
@@ -32,7 +32,7 @@ def test_a_text_in_a_pattern_is_read(pattern, text, made, offset):
 
 @pytest.mark.parametrize("text", ["", "2024-02-30", "2024-1-2", "2024-01-02 ", "0000-01-01", "2024-01-02T00"])
 def test_a_text_that_is_not_in_the_pattern_is_none(text):
-    with pytest.raises(Misfit):
+    with pytest.raises(TypeMismatch):
         date_pattern("yyyy-MM-dd").read(text)
 
 

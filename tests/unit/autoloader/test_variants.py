@@ -13,10 +13,10 @@ from headrace.autoloader.ddl import parse_struct
 from headrace.autoloader.options import loader_options
 from headrace.autoloader.preparing import Place, prepare
 from headrace.autoloader.reading.files import read_splits
-from headrace.autoloader.reading.json_scan import Leniency, read_json
+from headrace.autoloader.reading.json_scan import ParseOptions, read_json
 from headrace.autoloader.reading.plan import MalformedRecord, ReadPlan
 from headrace.autoloader.reading.splits import Split
-from headrace.autoloader.reading.values import Misfit
+from headrace.autoloader.reading.values import TypeMismatch
 from headrace.autoloader.reading.variants import variant_of
 from headrace.errors import PipelineError
 
@@ -28,7 +28,7 @@ VALUES = st.recursive(
 
 
 def variant(text):
-    return variant_of(read_json(text, Leniency()))
+    return variant_of(read_json(text, ParseOptions()))
 
 
 @given(VALUES)
@@ -66,7 +66,7 @@ def test_numbers_have_the_type_that_parse_json_gives_them(text, same):
 
 
 def test_a_name_that_an_object_has_twice_is_none():
-    with pytest.raises(Misfit):
+    with pytest.raises(TypeMismatch):
         variant('{"a": 1, "a": 2}')
 
 

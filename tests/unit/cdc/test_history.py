@@ -12,11 +12,11 @@ from tests.tiers import examples
 
 from headrace.cdc.events import Change, Event
 from headrace.cdc.history import Version, beliefs, history, table
-from headrace.cdc.scd_spec import ScdType, Shape
+from headrace.cdc.scd_spec import ScdSpec, ScdType
 
 COLUMNS = ("id", "city", "rank")
-ONE = Shape(("id",), COLUMNS)
-TWO = Shape(("id",), COLUMNS, ScdType.TWO, tracked=COLUMNS)
+ONE = ScdSpec(("id",), COLUMNS)
+TWO = ScdSpec(("id",), COLUMNS, ScdType.TWO, tracked=COLUMNS)
 # Each has up to 80 events of 5 keys.
 few = settings(max_examples=examples(few=25, many=100))
 SHAPES = [

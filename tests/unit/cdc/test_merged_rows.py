@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from headrace.cdc.feed import Feed
+from headrace.cdc.feed import ChangeFeed
 from headrace.cdc.merge_keys import MergedRows, means_the_same
-from headrace.cdc.scd_spec import ScdType, Shape
+from headrace.cdc.scd_spec import ScdSpec, ScdType
 from headrace.model.cdc import ALL_COLUMNS, Columns
 
-TYPE_2 = Feed(
-    Shape(("id", "City"), ("id", "City", "size", "version"), ScdType.TWO, ("id", "City", "size", "version")),
+TYPE_2 = ChangeFeed(
+    ScdSpec(("id", "City"), ("id", "City", "size", "version"), ScdType.TWO, ("id", "City", "size", "version")),
     sequence="version",
     sequence_type='"integer"',
     source_json="{}",

@@ -69,7 +69,7 @@ def test_global_options_move_but_what_follows_two_dashes_stays() -> None:
     assert hoisted(words) == ["-q", "--output", "json", "sql", "--write", "--", "-v", "--output"]
 
 
-class Point(tuple[int, int]):
+class Failpoint(tuple[int, int]):
     __slots__ = ()
     __fields__ = ("x", "y")
 
@@ -91,7 +91,7 @@ class Point(tuple[int, int]):
         (b"\x00\xff", "AP8="),
         ([1, None], [1, None]),
         ({1: b"a", date(2026, 1, 2): None}, {"1": "YQ==", "2026-01-02": None}),
-        (Point((1, 2)), {"x": 1, "y": 2}),
+        (Failpoint((1, 2)), {"x": 1, "y": 2}),
     ],
 )
 def test_value_becomes_json(value: object, expected: object) -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.runtime.bisect import NoSingleRowFails, TooManyFail, failing
+from headrace.runtime.bisect import NoSingleRowFails, TooManyFailures, failing
 
 
 class Tried:
@@ -47,7 +47,7 @@ def test_no_more_is_tried_than_the_law_allows(given_rows):
 
 
 def test_the_search_ends_when_more_rows_fail_than_are_looked_for():
-    with pytest.raises(TooManyFail):
+    with pytest.raises(TooManyFailures):
         failing(100, Tried(range(50)), most=10)
 
 

@@ -12,7 +12,7 @@ from headrace.errors import InternalError, PipelineError
 from headrace.graph.resolved import Mode
 from headrace.graph.select import Selection
 from headrace.model.outcome import FlowState, UpdateState
-from headrace.plan.steps import AwayStep, Decision, FlowStep, Plan
+from headrace.plan.steps import Decision, FlowStep, Plan, UnavailableStep
 from headrace.runtime.board import Board, left_of
 from headrace.runtime.loop import MOST_GROWTHS, first_error, run, state_of
 from headrace.runtime.ports import Canceled, Completed, Current, Failed, Growth, Idle, NothingNew, Started
@@ -122,7 +122,7 @@ def test_what_reads_a_failed_flow_is_skipped_down_to_the_last(play, make):
 
 def test_flows_whose_source_is_away_fail_and_what_reads_their_tables_is_skipped_while_others_run(play, make):
     shop, reader, other = make.away("shop", target="t"), make.away("reader"), make.away("other")
-    away = tuple(map(AwayStep, (shop, reader, other), (Decision.FAIL, Decision.SKIP, Decision.EXCLUDE)))
+    away = tuple(map(UnavailableStep, (shop, reader, other), (Decision.FAIL, Decision.SKIP, Decision.EXCLUDE)))
     kafka, below = make.flow("kafka", target="t"), make.flow("below", "t")
 
     board, starter, moves = play(kafka, below, make.flow("apart"), away=away)
@@ -137,7 +137,7 @@ def test_flows_whose_source_is_away_fail_and_what_reads_their_tables_is_skipped_
 
 
 def test_an_update_of_which_every_source_is_away_ends(play, make):
-    board, starter, _ = play(away=(AwayStep(make.away("shop"), Decision.FAIL),))
+    board, starter, _ = play(away=(UnavailableStep(make.away("shop"), Decision.FAIL),))
 
     assert (states(board), starter.begun) == ({"shop": "FAILED"}, [])
 
@@ -154,7 +154,10 @@ def test_a_flow_that_was_to_be_tried_again_fails_when_its_source_has_gone_away_m
         max_retries=0,
     )
     now = Plan(
-        make.graph(done), (), (FlowStep(done, Decision.START, ""),), away=(AwayStep(make.away("a"), Decision.FAIL),)
+        make.graph(done),
+        (),
+        (FlowStep(done, Decision.START, ""),),
+        away=(UnavailableStep(make.away("a"), Decision.FAIL),),
     )
 
     board = run(now, Starter(clock), clock, lambda _: None, limit=1, max_retries=0, before=before)

@@ -7,13 +7,15 @@ from dataclasses import replace
 
 import pytest
 
-from headrace.cdc.feed import Feed
-from headrace.cdc.scd_spec import Shape
+from headrace.cdc.feed import ChangeFeed
+from headrace.cdc.scd_spec import ScdSpec
 from headrace.graph.new_tables import MAPPING, VECTORS_PROPERTY, as_made, is_mapped_for, marked_merged
 from headrace.graph.resolved import Mode
 from headrace.model.schema import Schema
 
-FEED = Feed(Shape(("id",), ("id", "version")), "version", '"integer"', "{}", told_by_rows=True, told_in_merge=True)
+FEED = ChangeFeed(
+    ScdSpec(("id",), ("id", "version")), "version", '"integer"', "{}", told_by_rows=True, told_in_merge=True
+)
 ROWS = {"headrace.cdc.rows": '{"keys": ["id"], "scd_type": "1"}'}
 
 FIELD = {"name": "n;m", "type": "long", "nullable": True, "metadata": {}}

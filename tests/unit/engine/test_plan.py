@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from headrace.cdc.feed import Feed
-from headrace.cdc.scd_spec import ScdType, Shape
+from headrace.cdc.feed import ChangeFeed
+from headrace.cdc.scd_spec import ScdSpec, ScdType
 from headrace.delta_log.table_layout import TableLayout
 from headrace.errors import Problems
 from headrace.graph.resolved import MadeWith, Mode
@@ -17,10 +17,10 @@ from headrace.graph.starts import Start, StartKind
 from headrace.model.cdc import ApplyChanges
 from headrace.model.datasets import Kind
 from headrace.model.names import QualifiedName
-from headrace.plan.agreement import Contradiction
+from headrace.plan.agreement import Disagreement
 from headrace.plan.backfills import Load, TableRange
 from headrace.plan.build import build_plan
-from headrace.plan.deployed import News
+from headrace.plan.deployed import NewInput
 from headrace.plan.notices import without_effect
 from headrace.plan.renames import Rename, Renamed
 from headrace.plan.steps import Decision
@@ -28,7 +28,7 @@ from headrace.plan.unavailable_sources import away_steps
 from headrace.project.initial_events import plan_warnings
 
 A = QualifiedName("a")
-REST = News(started=False, reason="nothing new")
+REST = NewInput(started=False, reason="nothing new")
 
 
 @dataclass
@@ -51,7 +51,7 @@ class Deployed:
         return self.layouts.get(str(name), TableLayout())
 
     def news(self, _graph, flow):
-        return News(started=True, reason=self.fresh[flow.name]) if flow.name in self.fresh else REST
+        return NewInput(started=True, reason=self.fresh[flow.name]) if flow.name in self.fresh else REST
 
     def resetting(self, flow):
         return flow.name in self.interrupted
@@ -73,7 +73,7 @@ class Deployed:
 
     def contradiction(self, flow):
         lost = self.lost.get(flow.name)
-        return None if lost is None else Contradiction("FLOW.CHECKPOINT_LOST", {"checkpoint": lost})
+        return None if lost is None else Disagreement("FLOW.CHECKPOINT_LOST", {"checkpoint": lost})
 
 
 @pytest.fixture
@@ -354,8 +354,8 @@ def test_settings_of_the_vendors_service_without_effect_are_named(make):
 
 @pytest.mark.parametrize("bitemporal", [False, True])
 def test_a_window_of_forgetting_is_without_effect_where_nothing_is_forgotten(make, bitemporal):
-    shape = Shape(("id",), ("id",), ScdType.TWO, bitemporal=bitemporal)
-    feed = Feed(shape, "version", '"integer"', "{}", told_by_rows=True, told_in_merge=True)
+    shape = ScdSpec(("id",), ("id",), ScdType.TWO, bitemporal=bitemporal)
+    feed = ChangeFeed(shape, "version", '"integer"', "{}", told_by_rows=True, told_in_merge=True)
     flow = make.flow("users", mode=Mode.MERGE, feed=feed)
     merging = replace(flow, flow=replace(flow.flow, changes=ApplyChanges("events", ("id",), "version")))
     graph = make.graph(merging, properties={"pipelines.cdc.tombstoneGCThresholdInSeconds": "60"})

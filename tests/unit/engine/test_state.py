@@ -8,9 +8,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from headrace.cdc.feed import Feed
+from headrace.cdc.feed import ChangeFeed
 from headrace.cdc.merge_keys import MergedRows
-from headrace.cdc.scd_spec import ScdType, Shape
+from headrace.cdc.scd_spec import ScdSpec, ScdType
 from headrace.graph.resolved import CHANGES, MadeWith, Mode, StatefulOperator
 from headrace.graph.select import Selected
 from headrace.graph.starts import EARLIEST
@@ -105,7 +105,7 @@ def test_nothing_is_compared_with_what_is_not_known_or_is_cleared(problems):
     assert problems(MadeWith(Mode.APPEND), now, full=True) == []
 
 
-BY_ID = Feed(Shape(("id",), ("id", "city")), "v", '"integer"', "{}", told_by_rows=True, told_in_merge=True)
+BY_ID = ChangeFeed(ScdSpec(("id",), ("id", "city")), "v", '"integer"', "{}", told_by_rows=True, told_in_merge=True)
 ROWS = MergedRows.of(BY_ID)
 VERSIONS = replace(BY_ID, shape=replace(BY_ID.shape, scd_type=ScdType.TWO))
 
@@ -118,8 +118,8 @@ VERSIONS = replace(BY_ID, shape=replace(BY_ID.shape, scd_type=ScdType.TWO))
         (Mode.MERGE, BY_ID, "id integer, city string", None, None),
         (Mode.MERGE, replace(BY_ID, shape=replace(BY_ID.shape, keys=("ID",))), "id integer", ROWS, None),
         (Mode.MERGE, replace(BY_ID, shape=replace(BY_ID.shape, keys=("city",))), "id integer", ROWS, "CDC.OTHER_KEYS"),
-        (Mode.SNAPSHOT, replace(BY_ID, shape=Shape(("id", "a"), ("id",))), "id integer", ROWS, "CDC.OTHER_KEYS"),
-        (Mode.ONCE, replace(BY_ID, shape=Shape(("a",), ("id",))), "id integer", ROWS, "CDC.OTHER_KEYS"),
+        (Mode.SNAPSHOT, replace(BY_ID, shape=ScdSpec(("id", "a"), ("id",))), "id integer", ROWS, "CDC.OTHER_KEYS"),
+        (Mode.ONCE, replace(BY_ID, shape=ScdSpec(("a",), ("id",))), "id integer", ROWS, "CDC.OTHER_KEYS"),
         (Mode.MERGE, VERSIONS, "id integer", ROWS, "CDC.OTHER_TABLE"),
         (Mode.APPEND, None, "id integer", ROWS, "CDC.ROWS_WERE_MERGED"),
         (Mode.ONCE, None, "id integer", ROWS, "CDC.ROWS_WERE_MERGED"),
@@ -141,7 +141,7 @@ def test_rows_are_merged_by_the_keys_of_their_table_whatever_the_flow_is_called(
 
 
 def test_keys_in_another_order_are_the_same_state(make):
-    by = [replace(BY_ID, shape=Shape(keys, ("a", "b"))) for keys in (("a", "b"), ("b", "a"))]
+    by = [replace(BY_ID, shape=ScdSpec(keys, ("a", "b"))) for keys in (("a", "b"), ("b", "a"))]
     # As version 0.1 has noted it.
     was = StatefulOperator(
         CHANGES, "type 1 by (b, a) in the order of v", "type 1 by (b, a) in the order of v", '"integer"'

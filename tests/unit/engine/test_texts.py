@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from headrace.cdc.feed import Feed, MergePath
+from headrace.cdc.feed import ChangeFeed, MergePath
 from headrace.cdc.merge_commit import WritePath
-from headrace.cdc.scd_spec import ScdType, Shape
+from headrace.cdc.scd_spec import ScdSpec, ScdType
 from headrace.delta_log.table_layout import TableLayout
 from headrace.graph.resolved import Mode, StatefulOperator
 from headrace.model.expectations import Action, Expectation, ExpectationCount
@@ -116,12 +116,17 @@ def test_an_explanation_of_a_view_that_was_never_computed_is_short(make, says):
         ({}, "the newest event of a key decides, because events set every column, and the table shows version"),
         ({"told_in_merge": False}, "rows are built anew, because a MERGE cannot compute version"),
         ({"told_by_rows": False}, "rows are built anew, because the table does not show version"),
-        ({"shape": Shape(("id",), ("id",), partial=True)}, "rows are built anew, because a row is made of several"),
-        ({"shape": Shape(("id",), ("id",), ScdType.TWO)}, "rows are built anew, because a late event changes versions"),
+        ({"shape": ScdSpec(("id",), ("id",), partial=True)}, "rows are built anew, because a row is made of several"),
+        (
+            {"shape": ScdSpec(("id",), ("id",), ScdType.TWO)},
+            "rows are built anew, because a late event changes versions",
+        ),
     ],
 )
 def test_an_explanation_of_change_events_says_which_way_they_take(make, change, why):
-    feed = Feed(Shape(("id",), ("id", "version")), "version", '"integer"', "{}", told_by_rows=True, told_in_merge=True)
+    feed = ChangeFeed(
+        ScdSpec(("id",), ("id", "version")), "version", '"integer"', "{}", told_by_rows=True, told_in_merge=True
+    )
     flow = make.flow("users", "~events", mode=Mode.MERGE, feed=replace(feed, **change))
     graph = make.graph(flow)
 
@@ -131,7 +136,9 @@ def test_an_explanation_of_change_events_says_which_way_they_take(make, change, 
 
 
 def test_an_explanation_of_change_events_says_what_the_last_batch_did(make):
-    feed = Feed(Shape(("id",), ("id", "version")), "version", '"integer"', "{}", told_by_rows=True, told_in_merge=True)
+    feed = ChangeFeed(
+        ScdSpec(("id",), ("id", "version")), "version", '"integer"', "{}", told_by_rows=True, told_in_merge=True
+    )
     flow = make.flow("users", "~events", mode=Mode.MERGE, feed=feed)
     graph = make.graph(flow)
     batch = MergedBatch(7, MergePath.REBUILT, WritePath.REPLACED, 3, 1)
@@ -144,7 +151,7 @@ def test_an_explanation_of_change_events_says_what_the_last_batch_did(make):
 
 
 def test_an_order_by_chance_is_warned_of_by_graphs_and_plans(make):
-    feed = Feed(Shape(("id",), ("id",)), "at", '"timestamp"', "{}", told_by_rows=False, told_in_merge=False)
+    feed = ChangeFeed(ScdSpec(("id",), ("id",)), "at", '"timestamp"', "{}", told_by_rows=False, told_in_merge=False)
     flow = make.flow("users", mode=Mode.MERGE, feed=replace(feed, ordered_by="the time at which it is read"))
     graph = make.graph(flow)
     plan = Plan(graph, (), (FlowStep(flow, Decision.START, "first run"),))
@@ -160,7 +167,7 @@ def test_an_order_by_chance_is_warned_of_by_graphs_and_plans(make):
 
 @pytest.mark.parametrize(("kind", "warned"), [("date", True), ("timestamp", False)])
 def test_events_that_are_ordered_by_days_are_warned_of(make, kind, warned):
-    feed = Feed(Shape(("id",), ("id", "day")), "day", f'"{kind}"', "{}", told_by_rows=True, told_in_merge=True)
+    feed = ChangeFeed(ScdSpec(("id",), ("id", "day")), "day", f'"{kind}"', "{}", told_by_rows=True, told_in_merge=True)
     flow = make.flow("users", mode=Mode.MERGE, feed=feed)
 
     said = make.graph(flow).describe()

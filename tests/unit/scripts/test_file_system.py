@@ -10,13 +10,13 @@ import pytest
 
 from headrace.errors import PipelineError
 from headrace.scripts.file_system import FileSystem
-from headrace.spark.notebook.notices import Remarks
+from headrace.spark.notebook.notices import Notices
 from headrace.spark.notebook.path_mapping import Places, default_paths
 
 
 @pytest.fixture
 def files(tmp_path):
-    return FileSystem(Places(default_paths(str(tmp_path / "storage")), Remarks(lambda _: None)))
+    return FileSystem(Places(default_paths(str(tmp_path / "storage")), Notices(lambda _: None)))
 
 
 def test_one_file_has_every_spelling_of_the_vendors_file_system(files, tmp_path):
@@ -32,7 +32,7 @@ def test_a_place_that_was_said_of_a_mount_is_that_of_all_its_spellings(tmp_path)
     (tmp_path / "raw").mkdir()
     (tmp_path / "raw" / "b.csv").write_text("1")
     paths = {**default_paths(str(tmp_path / "storage")), "/mnt/raw": str(tmp_path / "raw")}
-    files = FileSystem(Places(paths, Remarks(lambda _: None)))
+    files = FileSystem(Places(paths, Notices(lambda _: None)))
 
     (item,) = files.ls("/mnt/raw")
     files.put("dbfs:/mnt/raw/c.csv", "2")

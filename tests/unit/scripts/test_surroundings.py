@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.scripts.script_storage import surroundings_of
+from headrace.scripts.script_storage import script_storage_of
 
 
 @pytest.mark.parametrize(
@@ -12,12 +12,12 @@ from headrace.scripts.script_storage import surroundings_of
     [("main.py", "main"), ("a/main.py", "a/main"), ("b/main.py", "b/main"), ("main.ipynb", "main.ipynb")],
 )
 def test_scripts_of_one_name_are_called_by_their_folders(tmp_path, file, name):
-    around = surroundings_of(tmp_path, {})
+    around = script_storage_of(tmp_path, {})
 
     assert around.script_name(tmp_path / file) == name
 
 
 def test_a_script_is_called_by_its_whole_path_when_it_lies_elsewhere(tmp_path):
-    around = surroundings_of(tmp_path / "project", {})
+    around = script_storage_of(tmp_path / "project", {})
 
     assert around.script_name(tmp_path / "main.py") == f"{tmp_path}/main"

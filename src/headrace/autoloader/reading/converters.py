@@ -14,7 +14,7 @@ from headrace.autoloader.reading.datetime_patterns import DatePattern, date_patt
 from headrace.autoloader.reading.values import (
     CSV_NAMES,
     RANGES,
-    Misfit,
+    TypeMismatch,
     clock_face,
     day,
     decimal,
@@ -51,7 +51,7 @@ class Times:
         """A date.
 
         Raises:
-            Misfit: it is none.
+            TypeMismatch: it is none.
         """
         pattern = self.patterns.get("date")
         return day(text) if pattern is None else pattern.read(text)[0].date()
@@ -60,7 +60,7 @@ class Times:
         """A point in time.
 
         Raises:
-            Misfit: it is none.
+            TypeMismatch: it is none.
         """
         pattern = self.patterns.get("timestamp")
         if pattern is None:
@@ -69,7 +69,7 @@ class Times:
         try:
             return local.replace(tzinfo=named or self.zone).astimezone(UTC)
         except (OverflowError, ValueError) as error:
-            raise Misfit(text) from error
+            raise TypeMismatch(text) from error
 
     def is_moment(self, text: str) -> bool:
         """Whether a text whose type is to be told is a point in time: without a pattern, one that names a day.
@@ -80,7 +80,7 @@ class Times:
             return False
         try:
             self.moment(text)
-        except Misfit:
+        except TypeMismatch:
             return False
         return True
 
@@ -88,14 +88,14 @@ class Times:
         """A time of no zone.
 
         Raises:
-            Misfit: it is none, or names a zone.
+            TypeMismatch: it is none, or names a zone.
         """
         pattern = self.patterns.get("timestamp_ntz")
         if pattern is None:
             return clock_face(text)
         local, named = pattern.read(text)
         if named is not None:
-            raise Misfit(text)
+            raise TypeMismatch(text)
         return local
 
 
@@ -123,5 +123,5 @@ def text_converter(kind: JsonType, times: Times) -> Callable[[str], Any] | None:
 def _boolean(text: str) -> bool:
     folded = text.casefold()
     if folded not in ("true", "false"):
-        raise Misfit(text)
+        raise TypeMismatch(text)
     return folded == "true"

@@ -31,7 +31,7 @@ from headrace.autoloader.reading.plan import ReadPlan, UnknownFields, new_column
 from headrace.autoloader.reading.rows import Rows, too_long
 from headrace.autoloader.reading.splits import Split
 from headrace.autoloader.reading.text_columns import typed
-from headrace.autoloader.reading.values import Misfit
+from headrace.autoloader.reading.values import TypeMismatch
 
 _ROWS = 10_000
 _LEAST_BYTES = 64 * 1024
@@ -299,7 +299,7 @@ class CsvBlocks:
                 continue
             try:
                 found[field["name"]] = convert(text)
-            except Misfit:
+            except TypeMismatch:
                 left.append((name, text))
                 misfit = misfit or text
         if len(values) != len(self._names) and not problem:

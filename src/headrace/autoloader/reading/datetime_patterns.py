@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, tzinfo
 from functools import cache
 
-from headrace.autoloader.reading.values import Misfit, zone_of
+from headrace.autoloader.reading.values import TypeMismatch, zone_of
 
 _MONTHS = (
     *("January", "February", "March", "April", "May", "June"),
@@ -61,18 +61,18 @@ class DatePattern:
         """What the text says, and the zone where it names one.
 
         Raises:
-            Misfit: it is not in the pattern, or no date, or beyond the years 1 to 9999.
+            TypeMismatch: it is not in the pattern, or no date, or beyond the years 1 to 9999.
         """
         match = self._form.fullmatch(text)
         if match is None:
-            raise Misfit(text)
+            raise TypeMismatch(text)
         said = [(piece, match[f"g{number}"]) for number, piece in enumerate(self._pieces)]
         zones = [written for piece, written in said if piece.field == "zone" and written]
         numbers = {piece.field: piece.read(written) for piece, written in said if written and piece.field != "zone"}
         try:
             return _made(numbers), zone_of(_offset(zones[0])) if zones else None
         except (ValueError, OverflowError) as error:
-            raise Misfit(text) from error
+            raise TypeMismatch(text) from error
 
 
 @cache

@@ -27,7 +27,7 @@ from headrace.autoloader.reading.plan import METADATA, METADATA_FIELD, ReadPlan
 from headrace.autoloader.reading.rows import rescued_text, too_long
 from headrace.autoloader.reading.splits import Split, changed_at
 from headrace.autoloader.reading.text_and_binary import binary_files, text_lines
-from headrace.autoloader.reading.values import Misfit
+from headrace.autoloader.reading.values import TypeMismatch
 from headrace.autoloader.reading.xml_rows import xml_rows
 from headrace.autoloader.stores.paths import store_of
 
@@ -110,7 +110,7 @@ def _partition(field: Mapping[str, Any], text: str | None, times: Times) -> tupl
     convert = text_converter(field["type"], times)
     try:
         return pa.scalar(None if text is None or convert is None else convert(text), kind), True
-    except Misfit:
+    except TypeMismatch:
         return pa.scalar(None, kind), False
 
 

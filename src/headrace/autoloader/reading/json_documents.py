@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from headrace.autoloader.reading.json_scan import (
-    Leniency,
     Members,
     NotJson,
+    ParseOptions,
     has_half_characters,
     read_json_at,
     says_nothing,
@@ -42,7 +42,7 @@ class Document:
     kept: str = ""
 
 
-def json_documents(text: str, leniency: Leniency) -> Iterator[Document]:
+def json_documents(text: str, leniency: ParseOptions) -> Iterator[Document]:
     """The records of a text; the last document is the rest of it where that is no record.
 
     Law: what is not in a document is space, commas between records, or a comment where these are allowed.
@@ -69,7 +69,7 @@ def json_documents(text: str, leniency: Leniency) -> Iterator[Document]:
         at, is_first = behind, False
 
 
-def first_records(text: str, leniency: Leniency) -> Iterator[Members]:
+def first_records(text: str, leniency: ParseOptions) -> Iterator[Members]:
     """The records of a text, up to the first thing that is none."""
     if not says_nothing(text, leniency):
         for document in json_documents(text, leniency):

@@ -13,10 +13,10 @@ from headrace.autoloader.reading.bad_records import BadRecords
 from headrace.autoloader.reading.converters import Times
 from headrace.autoloader.reading.json_documents import json_documents
 from headrace.autoloader.reading.json_scan import (
-    Leniency,
     Members,
     NotJson,
     Number,
+    ParseOptions,
     has_half_characters,
     read_json_at,
     read_json_exactly,
@@ -28,7 +28,7 @@ from headrace.autoloader.reading.plan import ReadPlan, UnknownFields, new_column
 from headrace.autoloader.reading.rows import Rows
 from headrace.autoloader.reading.values import (
     JSON_NAMES,
-    Misfit,
+    TypeMismatch,
     bytes_of,
     decimal,
     floating,
@@ -52,7 +52,7 @@ class JsonRecords:
     def __init__(self, plan: ReadPlan, path: str) -> None:
         self._plan = plan
         self._path = path
-        self._leniency = Leniency.of(plan.format_options)
+        self._leniency = ParseOptions.of(plan.format_options)
         self._unknown: set[str] = set()
         self._misfit = ""
         # What cannot be read does not come from a field of the file.
@@ -109,7 +109,7 @@ class JsonRecords:
             try:
                 value, end, exactly = read_json_at(text, at, self._leniency, exactly=exactly)
                 variant = variant_of(value)
-            except (NotJson, Misfit, RecursionError) as error:
+            except (NotJson, TypeMismatch, RecursionError) as error:
                 rows.add_malformed(text[at:], str(error))
                 return
             rows.add({column: variant}, Members(), text[at:end])
@@ -180,7 +180,7 @@ def _converter(kind: JsonType, times: Times, records: JsonRecords, path: tuple[s
     def convert(value: Any) -> Converted:
         try:
             return single(value), _FITS
-        except Misfit:
+        except TypeMismatch:
             records.met_misfit(value)
             return None, value
 
@@ -288,19 +288,19 @@ def _scalar(kind: str, times: Times, names: Mapping[str, float]) -> Callable[[An
 
 def _boolean(value: Any) -> bool:
     if not isinstance(value, bool):
-        raise Misfit(str(value))
+        raise TypeMismatch(str(value))
     return value
 
 
 def _number(value: Any) -> str:
     if not isinstance(value, Number):
-        raise Misfit(str(value))
+        raise TypeMismatch(str(value))
     return value
 
 
 def _digits(value: Any) -> str:
     if not isinstance(value, str):
-        raise Misfit(str(value))
+        raise TypeMismatch(str(value))
     return value
 
 
@@ -311,13 +311,13 @@ def _floating(value: Any, names: Mapping[str, float]) -> float:
     # Of texts, those alone that name what is no number.
     text = _text(value)
     if not text.lstrip("+-").isalpha():
-        raise Misfit(text)
+        raise TypeMismatch(text)
     return floating(text, names)
 
 
 def _text(value: Any) -> str:
     if type(value) is not str:
-        raise Misfit(str(value))
+        raise TypeMismatch(str(value))
     return value
 
 

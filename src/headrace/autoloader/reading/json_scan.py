@@ -54,7 +54,7 @@ class Elements(list[Any]):
 
 
 @dataclass(frozen=True)
-class Leniency:
+class ParseOptions:
     """What is allowed beside JSON, by the names of Spark's options."""
 
     single_quotes: bool = True
@@ -66,7 +66,7 @@ class Leniency:
     control_characters: bool = False
 
     @classmethod
-    def of(cls, options: Mapping[str, str]) -> Leniency:
+    def of(cls, options: Mapping[str, str]) -> ParseOptions:
         """What the options of a reader allow."""
         names = {
             "single_quotes": "allowSingleQuotes",
@@ -89,7 +89,7 @@ _DECODER = json.JSONDecoder(
 )
 
 
-def read_json(text: str, leniency: Leniency) -> Any:
+def read_json(text: str, leniency: ParseOptions) -> Any:
     """The first value of a text: ``Members``, list, str, ``Number``, bool or None; what follows it is left.
 
     Raises:
@@ -103,7 +103,7 @@ def has_half_characters(text: str) -> bool:
     return "\\u" in text and _HALF.search(text) is not None
 
 
-def read_json_at(text: str, at: int, leniency: Leniency, *, exactly: bool) -> tuple[Any, int, bool]:
+def read_json_at(text: str, at: int, leniency: ParseOptions, *, exactly: bool) -> tuple[Any, int, bool]:
     """The value that begins at a place of a text, where it ends, and whether the exact reader was needed for it.
 
     Raises:
@@ -124,7 +124,7 @@ def read_json_at(text: str, at: int, leniency: Leniency, *, exactly: bool) -> tu
         raise NotJson("it ends too early, or nests too deep") from error
 
 
-def read_json_exactly(text: str, leniency: Leniency) -> Any:
+def read_json_exactly(text: str, leniency: ParseOptions) -> Any:
     """As :func:`read_json`, with the texts of objects and arrays.
 
     Raises:
@@ -133,18 +133,18 @@ def read_json_exactly(text: str, leniency: Leniency) -> Any:
     return read_json_at(text, 0, leniency, exactly=True)[0]
 
 
-def space_behind(text: str, at: int, leniency: Leniency) -> int:
+def space_behind(text: str, at: int, leniency: ParseOptions) -> int:
     """Where the spaces end that begin at a place, and the comments where they are allowed."""
     return (_SPACE_AND_COMMENTS if leniency.comments else _SPACE).match(text, at).end()  # type: ignore[union-attr]
 
 
-def says_nothing(text: str, leniency: Leniency) -> bool:
+def says_nothing(text: str, leniency: ParseOptions) -> bool:
     """Whether a text is nothing but spaces, and comments where they are allowed."""
     return bool((_SPACE_AND_COMMENTS if leniency.comments else _SPACE).fullmatch(text))
 
 
 class _Scanner:
-    def __init__(self, text: str, leniency: Leniency, at: int) -> None:
+    def __init__(self, text: str, leniency: ParseOptions, at: int) -> None:
         self._text = text
         self._allows = leniency
         self._at = at

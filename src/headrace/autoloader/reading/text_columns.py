@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from headrace.autoloader.reading.arrow_types import arrow_type, decimal_of
 from headrace.autoloader.reading.converters import Times
 from headrace.autoloader.reading.datetime_columns import NotVectorised, days, moments, within_precision
-from headrace.autoloader.reading.values import Misfit
+from headrace.autoloader.reading.values import TypeMismatch
 
 _WHOLE = r"^-?[0-9]{1,18}$"
 _FLOATING = r"^-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?$"
@@ -86,7 +86,7 @@ class CsvKinds:
         try:
             for text in pc.unique(texts.drop_null()).to_pylist():
                 pattern.read(text)
-        except Misfit:
+        except TypeMismatch:
             return False
         return True
 

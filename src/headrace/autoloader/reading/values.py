@@ -68,7 +68,7 @@ _SHORT_IDS: Mapping[str, str] = {
 }
 
 
-class Misfit(ValueError):
+class TypeMismatch(ValueError):
     """What a file says is no value of the type."""
 
 
@@ -76,14 +76,14 @@ def whole(text: str, kind: str) -> int:
     """An integer in the range of its type.
 
     Raises:
-        Misfit: it is none.
+        TypeMismatch: it is none.
     """
     if (
         len(text) > _LONGEST_WHOLE
         or not _WHOLE.fullmatch(text)
         or not -RANGES[kind] <= (value := int(text)) < RANGES[kind]
     ):
-        raise Misfit(text)
+        raise TypeMismatch(text)
     return value
 
 
@@ -91,13 +91,13 @@ def floating(text: str, names: Mapping[str, float]) -> float:
     """A float, as Java's ``Double.parseDouble`` reads it, or one of the names for what is no number.
 
     Raises:
-        Misfit: it is none.
+        TypeMismatch: it is none.
     """
     if text in names:
         return names[text]
     text = text.strip()
     if not _FLOATING.fullmatch(text):
-        raise Misfit(text)
+        raise TypeMismatch(text)
     return float(text.rstrip("dDfF"))
 
 
@@ -105,7 +105,7 @@ def decimal(text: str, precision: int, scale: int) -> Decimal:
     """A decimal, rounded half up to its scale.
 
     Raises:
-        Misfit: it is no number, or has more digits than the type.
+        TypeMismatch: it is no number, or has more digits than the type.
     """
     with localcontext() as context:
         context.prec = 100
@@ -114,26 +114,26 @@ def decimal(text: str, precision: int, scale: int) -> Decimal:
             # "1,5" as 15, too, which where it was written is one and a half.
             value = Decimal(_ungrouped(_unspaced(text)))
             if not value.is_finite():
-                raise Misfit(text)
+                raise TypeMismatch(text)
             rounded = value.quantize(Decimal(1).scaleb(-scale), rounding=ROUND_HALF_UP)
         except InvalidOperation as error:
-            raise Misfit(text) from error
+            raise TypeMismatch(text) from error
     if len(rounded.as_tuple().digits) > precision:
-        raise Misfit(text)
+        raise TypeMismatch(text)
     return rounded
 
 
 def _ungrouped(text: str) -> str:
     """The text without commas between groups of three digits."""
     if "," in text and not _GROUPED.fullmatch(text):
-        raise Misfit(text)
+        raise TypeMismatch(text)
     return text.replace(",", "")
 
 
 def _unspaced(text: str) -> str:
     """The text, for a reader that would pass over spaces around it."""
     if text != text.strip():
-        raise Misfit(text)
+        raise TypeMismatch(text)
     return text
 
 
@@ -141,39 +141,39 @@ def day(text: str) -> date:
     """A date: ``yyyy[-m[-d]]``, with a time behind it that does not count.
 
     Raises:
-        Misfit: it is none, or beyond the years 1 to 9999.
+        TypeMismatch: it is none, or beyond the years 1 to 9999.
     """
     match = _DATE.fullmatch(text.strip())
     if match is None:
-        raise Misfit(text)
+        raise TypeMismatch(text)
     try:
         return date(int(match.group(1)), int(match.group(2) or 1), int(match.group(3) or 1))
     except ValueError as error:
-        raise Misfit(text) from error
+        raise TypeMismatch(text) from error
 
 
 def moment(text: str, zone: tzinfo) -> datetime:
     """A point in time: ``yyyy[-m[-d[ h:m:s[.f][zone]]]]``; in *zone* where the text names none.
 
     Raises:
-        Misfit: it is none, or beyond the years 1 to 9999.
+        TypeMismatch: it is none, or beyond the years 1 to 9999.
     """
     local, named = _clock_face(text)
     try:
         return local.replace(tzinfo=zone_of(named) if named else zone).astimezone(UTC)
     except (OverflowError, ValueError) as error:
-        raise Misfit(text) from error
+        raise TypeMismatch(text) from error
 
 
 def clock_face(text: str) -> datetime:
     """A time of no zone; a text that names one is none.
 
     Raises:
-        Misfit: it is none.
+        TypeMismatch: it is none.
     """
     local, named = _clock_face(text)
     if named:
-        raise Misfit(text)
+        raise TypeMismatch(text)
     return local
 
 
@@ -181,24 +181,24 @@ def seconds(count: int) -> datetime:
     """The point in time that many seconds after 1970.
 
     Raises:
-        Misfit: it is beyond the years 1 to 9999.
+        TypeMismatch: it is beyond the years 1 to 9999.
     """
     try:
         return _EPOCH + timedelta(seconds=count)
     except OverflowError as error:
-        raise Misfit(str(count)) from error
+        raise TypeMismatch(str(count)) from error
 
 
 def bytes_of(text: str) -> bytes:
     """What base 64 spells.
 
     Raises:
-        Misfit: it is none.
+        TypeMismatch: it is none.
     """
     try:
         return base64.b64decode("".join(text.split()), validate=True)
     except (binascii.Error, ValueError) as error:
-        raise Misfit(text) from error
+        raise TypeMismatch(text) from error
 
 
 def zone_name(name: str) -> str:
@@ -211,7 +211,7 @@ def zone_of(name: str) -> tzinfo:
     """The zone of a name, or of an offset such as ``+02:00``.
 
     Raises:
-        Misfit: there is none.
+        TypeMismatch: there is none.
     """
     text = zone_name(name)
     if text in ("Z", "UTC", "GMT", "UT"):
@@ -222,23 +222,23 @@ def zone_of(name: str) -> tzinfo:
         sign = -1 if match.group(1) == "-" else 1
         if hours <= 18 and minutes < 60 and rest < 60:
             return timezone(sign * timedelta(hours=hours, minutes=minutes, seconds=rest))
-        raise Misfit(name)
+        raise TypeMismatch(name)
     try:
         return ZoneInfo(text)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-        raise Misfit(name) from error
+        raise TypeMismatch(name) from error
 
 
 def _clock_face(text: str) -> tuple[datetime, str | None]:
     match = _TIME.fullmatch(text.strip())
     if match is None:
-        raise Misfit(text)
+        raise TypeMismatch(text)
     year, month, day_, hour, minute, second, fraction, named = match.groups()
     if hour is not None and minute is None and named is not None:
-        raise Misfit(text)
+        raise TypeMismatch(text)
     try:
         micros = int((fraction or "")[:6].ljust(6, "0"))
         numbers = (int(month or 1), int(day_ or 1), int(hour or 0), int(minute or 0), int(second or 0))
         return datetime(int(year), *numbers, micros), named  # noqa: DTZ001 - the zone comes with the text, or not
     except ValueError as error:
-        raise Misfit(text) from error
+        raise TypeMismatch(text) from error

@@ -13,7 +13,7 @@ from decimal import Decimal
 from typing import Any
 
 from headrace.autoloader.reading.json_scan import Members, Number
-from headrace.autoloader.reading.values import Misfit
+from headrace.autoloader.reading.values import TypeMismatch
 
 # Spark takes no larger one (VariantUtil.SIZE_LIMIT).
 _MOST_BYTES = 128 * 1024 * 1024
@@ -29,13 +29,13 @@ def variant_of(value: Any) -> Mapping[str, bytes]:
     """The variant of a value as ``read_json`` gives it.
 
     Raises:
-        Misfit: an object has a name twice, or the variant is larger than Spark's may be.
+        TypeMismatch: an object has a name twice, or the variant is larger than Spark's may be.
     """
     names = _Names()
     made = _value(value, names)
     metadata = names.written()
     if max(len(made), len(metadata)) > _MOST_BYTES:
-        raise Misfit("a variant of more than 128 MB")
+        raise TypeMismatch("a variant of more than 128 MB")
     return {"value": made, "metadata": metadata}
 
 
@@ -70,7 +70,7 @@ def _value(value: Any, names: _Names) -> bytes:
 def _object(members: Members, names: _Names) -> bytes:
     found = {name: (names.number(name), _value(inner, names)) for name, inner in members}
     if len(found) < len(members):
-        raise Misfit("an object with a name twice")
+        raise TypeMismatch("an object with a name twice")
     entries = [found[name] for name in sorted(found)]
     width = _width(sum(len(made) for _, made in entries))
     id_width = _width(max((number for number, _ in entries), default=0))

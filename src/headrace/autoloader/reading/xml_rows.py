@@ -20,7 +20,7 @@ from headrace.autoloader.reading.limits import LongRecord
 from headrace.autoloader.reading.plan import ReadPlan, UnknownFields, new_columns, taken_names
 from headrace.autoloader.reading.rows import Rows
 from headrace.autoloader.reading.splits import Split
-from headrace.autoloader.reading.values import Misfit
+from headrace.autoloader.reading.values import TypeMismatch
 from headrace.autoloader.reading.xml_elements import Element, MalformedXml, XmlNames, element_of, members_of
 from headrace.autoloader.reading.xml_texts import xml_texts
 
@@ -208,7 +208,7 @@ class XmlRows:
             return None, left
         try:
             return self._converter(kind)(text if kind == "string" else text.strip()), left
-        except Misfit:
+        except TypeMismatch:
             self._misfit = text
             return None, self._said(value)
 

@@ -10,7 +10,7 @@ from pyspark.sql.types import ArrayType, DataType, StringType, StructField, Stru
 
 from headrace.cdc.change_feed import COMMIT_VERSION
 from headrace.cdc.envelope import DELETE, ENVELOPE, OP
-from headrace.cdc.feed import Feed
+from headrace.cdc.feed import ChangeFeed
 from headrace.cdc.scd_spec import START_AT, SYSTEM_START_AT, ScdType
 from headrace.model.cdc import ApplyChanges
 from headrace.model.datasets import Flow
@@ -21,12 +21,12 @@ from headrace.spark.delta.conform import cast_nested
 from headrace.spark.delta.tables import data_type
 
 
-def events_of(flow: Flow, feed: Feed, rows: DataFrame) -> DataFrame:
+def events_of(flow: Flow, feed: ChangeFeed, rows: DataFrame) -> DataFrame:
     """Rows of the source as a frame of events, with ``truncates`` beside what ``folding`` speaks of."""
     return rows.select(*event_columns(flow, feed))
 
 
-def event_columns(flow: Flow, feed: Feed) -> list[Column]:
+def event_columns(flow: Flow, feed: ChangeFeed) -> list[Column]:
     """What a row of the source says as an event."""
     changes = changes_of(flow)
     everything = truncates(changes, feed)
@@ -46,7 +46,7 @@ def event_columns(flow: Flow, feed: Feed) -> list[Column]:
     ]
 
 
-def fitted(events: DataFrame, feed: Feed, target: DataFrame) -> DataFrame:
+def fitted(events: DataFrame, feed: ChangeFeed, target: DataFrame) -> DataFrame:
     """The events with values of the target's types, which may be wider than those of the source."""
     types = {field.name.casefold(): field.dataType for field in target.schema.fields}
     given = {field.name: field.dataType for field in events.schema.fields}
@@ -62,7 +62,7 @@ def fitted(events: DataFrame, feed: Feed, target: DataFrame) -> DataFrame:
     return events.withColumns({name: cast_nested(F.col(name), given[name], kind) for name, kind in changed.items()})
 
 
-def sequence_column(flow: Flow, feed: Feed) -> Column:
+def sequence_column(flow: Flow, feed: ChangeFeed) -> Column:
     """What the events of a flow are ordered by."""
     return ordering(changes_of(flow), by_commit=feed.by_commit)
 
@@ -83,7 +83,7 @@ def expression(value: Any) -> Column:
     return F.expr(value) if isinstance(value, str) else value
 
 
-def deletes(changes: ApplyChanges, feed: Feed) -> Column:
+def deletes(changes: ApplyChanges, feed: ChangeFeed) -> Column:
     """That an event takes its row away; never NULL."""
     found = _condition(changes.deletes)
     if feed.of_envelopes:
@@ -91,7 +91,7 @@ def deletes(changes: ApplyChanges, feed: Feed) -> Column:
     return found | takes_away() if feed.of_commits else found
 
 
-def truncates(changes: ApplyChanges, feed: Feed) -> Column:
+def truncates(changes: ApplyChanges, feed: ChangeFeed) -> Column:
     """That an event takes all rows away; never NULL."""
     found = _condition(changes.truncates)
     # An event that is taken out of a table of events does not happen once more.

@@ -21,7 +21,7 @@ def without_replaced(rows: DataFrame, keys: tuple[str, ...]) -> DataFrame:
     through, the old one as well, which is then a delete. A commit that deletes a key and inserts it is an update of it.
 
     Delta gives the rows of an update to one batch (``DeltaSourceCDCSupport.filterFiles``). Whole files that a commit
-    removes and adds it may give to two, where ``Shape.upserts_win`` leads to the same rows.
+    removes and adds it may give to two, where ``ScdSpec.upserts_win`` leads to the same rows.
     """
     followed = "__headrace_followed"
     commit = Window.partitionBy(*[F.col(quoted(key)) for key in keys], F.col(COMMIT_VERSION))

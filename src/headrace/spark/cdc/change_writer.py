@@ -10,15 +10,15 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
 
-from headrace.cdc.feed import Feed, MergePath
+from headrace.cdc.feed import ChangeFeed, MergePath
 from headrace.cdc.merge_commit import Merged
 from headrace.cdc.scd_spec import ScdType
-from headrace.cdc.table_lock import Turn
+from headrace.cdc.table_lock import TableLock
 from headrace.delta_log.tables import newest_version
 from headrace.model.datasets import Flow
 from headrace.model.sequence_conflicts import OnTie
 from headrace.model.tombstone_retention import Retention
-from headrace.runtime.failpoints import Point, Seam
+from headrace.runtime.failpoints import Failpoint, Failpoints
 from headrace.spark.cdc.batch_cache import kept_rows
 from headrace.spark.cdc.bitemporal import believed
 from headrace.spark.cdc.change_events import events_of, fitted
@@ -27,14 +27,14 @@ from headrace.spark.cdc.commit import Commit
 from headrace.spark.cdc.latest_event import newest
 from headrace.spark.cdc.merge_batch import Batch
 from headrace.spark.cdc.recompute_keys import rebuilt
-from headrace.spark.cdc.retained_events import Memory
+from headrace.spark.cdc.retained_events import RetainedEvents
 from headrace.spark.cdc.sequence_conflicts import refuse_ties, with_ties
 from headrace.spark.cdc.tombstone_retention import forget, look
 from headrace.spark.delta.conflicts import computed_again
 
 
 @dataclass(frozen=True)
-class Merging:
+class ChangeWriter:
     """Merges the batches of one flow into its target.
 
     Args:
@@ -53,13 +53,13 @@ class Merging:
     """
 
     flow: Flow
-    feed: Feed
+    feed: ChangeFeed
     table: str
     memory: str
     transaction: str
-    at: Seam
+    at: Failpoints
     fence: Callable[[], None]
-    turn: Turn
+    turn: TableLock
     retention: Retention
     now: Callable[[], float]
     term: int
@@ -80,7 +80,7 @@ class Merging:
     def _merge(self, rows: DataFrame, batch_id: int) -> None:
         with kept_rows() as kept:
             session = rows.sparkSession
-            memory = Memory(self.memory, self.table, self.now)
+            memory = RetainedEvents(self.memory, self.table, self.now)
             since = newest_version(self.table)
             if not self.turn.tidy:
                 memory.forget_unfinished(session, self.fence)
@@ -109,14 +109,14 @@ class Merging:
             if changes.missing is not None:
                 self.fence()
                 memory.add(changes.missing, self.transaction, batch_id)
-                self.at(Point.REMEMBERED)
-            self.at(Point.TO_WRITE)
+                self.at(Failpoint.REMEMBERED)
+            self.at(Failpoint.TO_WRITE)
             merged = Merged(path, changes.counts, self.feed.shape.scd_type is ScdType.TWO)
             Commit(changes.merge, self.table, self.fence, (self.transaction, batch_id), merged, since).make()
             self.turn.tidy = True
-            self.at(Point.WRITTEN)
+            self.at(Failpoint.WRITTEN)
 
-    def _tidy(self, session: SparkSession, memory: Memory) -> None:
+    def _tidy(self, session: SparkSession, memory: RetainedEvents) -> None:
         """Know what is remembered, and forget what nobody should need any more, at first and now and then."""
         if self.feed.shape.bitemporal:
             # What was believed follows from all events.
@@ -127,7 +127,7 @@ class Merging:
         until = now - self.retention.window_s
         known = look(session, memory, self.feed, until)
         if known.due and forget(session, memory, self.feed, until, self.term, self.fence):
-            self.at(Point.FORGOTTEN)
+            self.at(Failpoint.FORGOTTEN)
             known = look(session, memory, self.feed, until)
         turn.truncated, turn.forgot, turn.looked_at = known.truncated, known.forgot, now
 

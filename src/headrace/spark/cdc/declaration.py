@@ -21,8 +21,8 @@ from pyspark.sql.types import (
 
 from headrace.cdc.change_feed import COMMIT_TIMESTAMP, COMMIT_VERSION, is_change_feed, without_feed_columns
 from headrace.cdc.envelope import ENVELOPE, FIELDS
-from headrace.cdc.feed import Feed
-from headrace.cdc.scd_spec import ALL_TIMES, ScdType, Shape
+from headrace.cdc.feed import ChangeFeed
+from headrace.cdc.scd_spec import ALL_TIMES, ScdSpec, ScdType
 from headrace.errors import PipelineError
 from headrace.model.cdc import ApplyChanges, Columns
 from headrace.model.datasets import Flow
@@ -34,7 +34,7 @@ from headrace.spark.delta.tables import data_type
 from headrace.spark.errors.spark_errors import first_line
 
 
-def feed_of(flow: Flow, source: DataFrame, table: Schema | None = None) -> Feed:
+def feed_of(flow: Flow, source: DataFrame, table: Schema | None = None) -> ChangeFeed:
     """How the events of a source become rows.
 
     Args:
@@ -74,7 +74,7 @@ def feed_of(flow: Flow, source: DataFrame, table: Schema | None = None) -> Feed:
             raise _bad(flow, "columns_to_update", f"it is of type {found}, and must be array<string>")
     by_commit = of_commits and _by_commit(flow, source)
     order = ordering(changes, by_commit=by_commit)
-    shape = Shape(
+    shape = ScdSpec(
         keys=keys,
         columns=(*columns, *gone),
         scd_type=_scd_type(changes),
@@ -89,7 +89,7 @@ def feed_of(flow: Flow, source: DataFrame, table: Schema | None = None) -> Feed:
     _check_added(flow, shape)
     told, in_merge = _told(order, source.select(*map(quoted, columns))) if shape.whole_rows else (False, False)
     (spelled,) = source.select(order).schema.fields
-    return Feed(
+    return ChangeFeed(
         shape=shape,
         sequence=spelled.name,
         sequence_type=spelled.dataType.json(),
@@ -108,7 +108,7 @@ def feed_of(flow: Flow, source: DataFrame, table: Schema | None = None) -> Feed:
     )
 
 
-def snapshot_feed(flow: Flow, snapshot: DataFrame, version_type: str) -> Feed:
+def snapshot_feed(flow: Flow, snapshot: DataFrame, version_type: str) -> ChangeFeed:
     """How the rows of snapshots become rows.
 
     Args:
@@ -122,14 +122,14 @@ def snapshot_feed(flow: Flow, snapshot: DataFrame, version_type: str) -> Feed:
     compares = flow.snapshots
     assert compares is not None  # noqa: S101 - asked of flows that compare snapshots only
     columns = tuple(snapshot.columns)
-    shape = Shape(
+    shape = ScdSpec(
         keys=_keys(flow, compares.keys, snapshot),
         columns=columns,
         scd_type=ScdType(compares.scd_type),
         tracked=_chosen(flow, "track_history_column_list", compares.tracked, columns),
     )
     _check_added(flow, shape)
-    return Feed(
+    return ChangeFeed(
         shape=shape,
         sequence="the versions of snapshots",
         sequence_type=version_type,
@@ -139,7 +139,7 @@ def snapshot_feed(flow: Flow, snapshot: DataFrame, version_type: str) -> Feed:
     )
 
 
-def target_schema(feed: Feed) -> Schema:
+def target_schema(feed: ChangeFeed) -> Schema:
     """The columns that the target has by what its source brings."""
     source = StructType.fromJson(json.loads(feed.source_json))
     fields = [source[name] for name in feed.shape.columns if name not in feed.gone]
@@ -189,7 +189,7 @@ def _scd_type(changes: ApplyChanges) -> ScdType:
     return ScdType.TWO if changes.bitemporal else ScdType(changes.scd_type)
 
 
-def _check_added(flow: Flow, shape: Shape) -> None:
+def _check_added(flow: Flow, shape: ScdSpec) -> None:
     """Refuse columns under the names of those that a table of versions has beside its own."""
     if {name.casefold() for name in shape.times} & {column.casefold() for column in shape.columns}:
         reason = "the table gets columns of these names by itself; take them out, or rename them in a view"

@@ -11,7 +11,7 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from headrace.cdc.scd_spec import END_AT, START_AT, SYSTEM_END_AT, SYSTEM_START_AT, Shape
+from headrace.cdc.scd_spec import END_AT, START_AT, SYSTEM_END_AT, SYSTEM_START_AT, ScdSpec
 from headrace.model.names import quoted
 from headrace.spark.cdc.batch_cache import is_small
 from headrace.spark.cdc.fold import comparable
@@ -23,7 +23,7 @@ INSERT, UPDATE, DELETE = "insert", "update", "delete"
 _TIMES = {START_AT: "begun", END_AT: "ended", SYSTEM_START_AT: "since", SYSTEM_END_AT: "until"}
 
 
-def rows_of(target: DataFrame, shape: Shape, *more: Column) -> DataFrame:
+def rows_of(target: DataFrame, shape: ScdSpec, *more: Column) -> DataFrame:
     """The rows of a table, with *more* columns that are computed from its own."""
     key, state = (
         F.struct(*[F.col(quoted(name)).alias(name) for name in names]) for names in (shape.keys, shape.columns)
@@ -32,7 +32,7 @@ def rows_of(target: DataFrame, shape: Shape, *more: Column) -> DataFrame:
     return target.select(key.alias("key"), state.alias("state"), *times, *more)
 
 
-def difference(after: DataFrame, current: DataFrame, shape: Shape) -> DataFrame:
+def difference(after: DataFrame, current: DataFrame, shape: ScdSpec) -> DataFrame:
     """What differs between the rows that should be and those that are, as :func:`merge_of` takes it."""
     begins, ends = ([_TIMES[name] for name in names] for names in (shape.times[::2], shape.times[1::2]))
     same = reduce(Column.__and__, [F.col(f"n.{name}") == F.col(f"c.{name}") for name in ("key", *begins)])
@@ -47,7 +47,7 @@ def difference(after: DataFrame, current: DataFrame, shape: Shape) -> DataFrame:
     return found.select(action.alias("action"), *told, *news).filter("action IS NOT NULL")
 
 
-def merge_of(changes: DataFrame, shape: Shape, keys: KeyRange | None = None) -> Merge:
+def merge_of(changes: DataFrame, shape: ScdSpec, keys: KeyRange | None = None) -> Merge:
     """What brings a table to where it should be.
 
     Args:

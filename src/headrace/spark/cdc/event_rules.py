@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from headrace.cdc.envelope import ERROR, OP, SETS, TRUNCATE
-from headrace.cdc.feed import Feed
+from headrace.cdc.feed import ChangeFeed
 from headrace.model.cdc import ApplyChanges
 from headrace.model.datasets import Flow
 from headrace.model.expectations import Action, Expectation
@@ -31,7 +31,7 @@ NULL_KEY, NULL_SEQUENCE, NULL_SYSTEM = "cdc.null_key", "cdc.null_sequence", "cdc
 UNREADABLE, TRUNCATED, UNAVAILABLE = "cdc.unreadable", "cdc.truncate", "cdc.unavailable_value"
 
 
-def rules_of(flow: Flow, feed: Feed, declared: tuple[Expectation, ...]) -> tuple[Expectation, ...]:
+def rules_of(flow: Flow, feed: ChangeFeed, declared: tuple[Expectation, ...]) -> tuple[Expectation, ...]:
     """The rules that the events of a flow are judged by: keys and sequences are there, then those of its table.
 
     Events that take rows away bring no values that the table's own rules could be about. Messages that say what cannot
@@ -67,20 +67,20 @@ def rules_of(flow: Flow, feed: Feed, declared: tuple[Expectation, ...]) -> tuple
     return (*own, *judging)
 
 
-def snapshot_rules(flow: Flow, feed: Feed, declared: tuple[Expectation, ...]) -> tuple[Expectation, ...]:
+def snapshot_rules(flow: Flow, feed: ChangeFeed, declared: tuple[Expectation, ...]) -> tuple[Expectation, ...]:
     """The rules that the rows of a snapshot are judged by: keys are there, then those of the table."""
     keys = reduce(Column.__and__, [F.col(quoted(name)).isNotNull() for name in feed.shape.keys])
     return (Expectation(NULL_KEY, Action.QUARANTINE, keys, flow.location), *declared)
 
 
-def _sets_known(changes: ApplyChanges, feed: Feed) -> Column:
+def _sets_known(changes: ApplyChanges, feed: ChangeFeed) -> Column:
     """That all columns which an event says it sets are columns of the source or the target."""
     names = (*Schema.from_json(feed.source_json).names, *feed.shape.columns)
     known = F.array(*[F.lit(name) for name in sorted({name.lower() for name in names})])
     return F.coalesce(F.size(F.array_except(names_set(changes), known)) == 0, F.lit(True))
 
 
-def _has_sequence(changes: ApplyChanges, feed: Feed) -> Column:
+def _has_sequence(changes: ApplyChanges, feed: ChangeFeed) -> Column:
     """That an event has a place in the order of its key: no part of its sequence is NULL."""
     kind = data_type(feed.sequence_type)
     if feed.by_commit:

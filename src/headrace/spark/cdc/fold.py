@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType, VariantType
 
-from headrace.cdc.scd_spec import ScdType, Shape
+from headrace.cdc.scd_spec import ScdSpec, ScdType
 from headrace.model.names import quoted
 
 # Where an event was taken from: the batch, the table that remembers events, or the rows of the target.
@@ -22,7 +22,7 @@ BATCH, REMEMBERED, TARGET = 0, 1, 2
 SYSTEM = "system"
 
 
-def folded(events: DataFrame, shape: Shape) -> DataFrame:
+def folded(events: DataFrame, shape: ScdSpec) -> DataFrame:
     """The events that count, each with the version of the row that it belongs to.
 
     Args:
@@ -89,7 +89,7 @@ def folded(events: DataFrame, shape: Shape) -> DataFrame:
     return rows.drop("fresh", "hides", "life", "tracked", "was", "bounds")
 
 
-def versions(rows: DataFrame, shape: Shape) -> DataFrame:
+def versions(rows: DataFrame, shape: ScdSpec) -> DataFrame:
     """The rows of the target: ``key``, ``state`` (struct), ``begun``, ``ended`` (NULL for what is open)."""
     found = rows.filter(F.col("lasts") & ~F.col("deleted"))
     if shape.scd_type is ScdType.ONE:
@@ -97,7 +97,7 @@ def versions(rows: DataFrame, shape: Shape) -> DataFrame:
     return found.select("key", "state", "begun", "ended")
 
 
-def without_ties(events: DataFrame, shape: Shape) -> DataFrame:
+def without_ties(events: DataFrame, shape: ScdSpec) -> DataFrame:
     """One event for each key and sequence: a delete wins, or loses if upserts do, then the greatest row.
 
     ``hides`` says that one of them is remembered, so that the target will not be asked about the sequence. Where
@@ -199,7 +199,7 @@ def _lone(fields: Mapping[str, str]) -> Column:
     return F.when(count == 1, F.coalesce(*names))
 
 
-def _told(rows: DataFrame, shape: Shape, version: WindowSpec) -> Column:
+def _told(rows: DataFrame, shape: ScdSpec, version: WindowSpec) -> Column:
     """Whether the rows of the target will say as much as an event does, so that it need not be remembered.
 
     Nothing is told of a sequence of which something is remembered. A delete is told by the end of a version, where ends
@@ -215,7 +215,7 @@ def _told(rows: DataFrame, shape: Shape, version: WindowSpec) -> Column:
     return told & ~F.col("hides")
 
 
-def is_set(name: str, shape: Shape) -> Column:
+def is_set(name: str, shape: ScdSpec) -> Column:
     """Whether an event sets a column, be it to NULL."""
     said = ~F.col("deleted")
     if shape.partial and name not in shape.keys:

@@ -28,7 +28,7 @@ _BROADCAST_ROWS = 100_000
 def newest(batch: Batch) -> Changes:
     """What the newest event of each key does to its row, if the row is not newer.
 
-    It leads to the same rows as the other way where ``Feed.path`` says so, and no event takes all rows away.
+    It leads to the same rows as the other way where ``ChangeFeed.path`` says so, and no event takes all rows away.
     """
     shape = batch.feed.shape
     # One column, of a name that no column of the target has: the rows' own names mean the target's.

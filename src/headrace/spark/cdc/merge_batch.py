@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from headrace.cdc.feed import Feed
+from headrace.cdc.feed import ChangeFeed
 from headrace.model.datasets import Flow
 from headrace.model.names import quoted
 from headrace.model.outcome import ChangeCounts
@@ -31,7 +31,7 @@ class Batch:
     """
 
     flow: Flow
-    feed: Feed
+    feed: ChangeFeed
     events: DataFrame
     remembered: DataFrame
     target: DataFrame

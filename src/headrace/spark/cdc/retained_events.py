@@ -31,7 +31,7 @@ _EVENT = ("key", "sequence", "deleted", "row", "sets", "truncates")
 IS_EVENT, IS_MARK = "deleted IS NOT NULL", "deleted IS NULL"
 
 
-class Memory:
+class RetainedEvents:
     """The events that are remembered for one target.
 
     Args:

@@ -8,7 +8,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from headrace.cdc.feed import Feed
+from headrace.cdc.feed import ChangeFeed
 from headrace.errors import PipelineError
 from headrace.model.datasets import Flow
 from headrace.model.expectations import Action, Expectation
@@ -28,7 +28,7 @@ def tie_rule(flow: Flow) -> Expectation:
     return Expectation(TIE, Action.QUARANTINE, ~F.col(TIED_COLUMN), flow.location)
 
 
-def with_ties(flow: Flow, feed: Feed, rows: DataFrame) -> DataFrame:
+def with_ties(flow: Flow, feed: ChangeFeed, rows: DataFrame) -> DataFrame:
     """Rows of the source, with one more column that is true for an event that ties with another row of the batch."""
     marked = rows.withColumn(_EVENT, F.struct(*event_columns(flow, feed)))
     event = marked.schema[_EVENT].dataType

@@ -14,15 +14,15 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType
 
-from headrace.cdc.feed import Feed, MergePath
+from headrace.cdc.feed import ChangeFeed, MergePath
 from headrace.cdc.merge_commit import Merged
-from headrace.cdc.scd_spec import END_AT, ScdType, Shape
-from headrace.cdc.table_lock import Turn
+from headrace.cdc.scd_spec import END_AT, ScdSpec, ScdType
+from headrace.cdc.table_lock import TableLock
 from headrace.delta_log.tables import newest_version
 from headrace.errors import PipelineError
 from headrace.model.datasets import Flow
 from headrace.model.names import quoted
-from headrace.runtime.failpoints import Point, Seam
+from headrace.runtime.failpoints import Failpoint, Failpoints
 from headrace.spark.cdc.batch_cache import Kept, kept_rows
 from headrace.spark.cdc.commit import Commit
 from headrace.spark.cdc.difference import DELETE, INSERT, UPDATE, merge_of, rows_of
@@ -39,7 +39,7 @@ _SHOWN_KEYS = 3
 
 
 @dataclass
-class Comparing:
+class SnapshotWriter:
     """Brings a table to where a snapshot is.
 
     Args:
@@ -55,12 +55,12 @@ class Comparing:
     """
 
     flow: Flow
-    feed: Feed
+    feed: ChangeFeed
     table: str
     transaction: str
-    at: Seam
+    at: Failpoints
     fence: Callable[[], None]
-    turn: Turn
+    turn: TableLock
     sets_aside: bool
     version: Any = None
 
@@ -94,11 +94,11 @@ class Comparing:
                 return False
             if facts["repeated"]:
                 raise self._repeated(changes.filter(repeated))
-            self.at(Point.TO_WRITE)
+            self.at(Failpoint.TO_WRITE)
             merge = merge_of(changes, self.feed.shape, key_range(kind, facts))
             merged = Merged(MergePath.COMPARED, None, versions=False)
             Commit(merge, self.table, self.fence, (self.transaction, batch_id), merged, since).make()
-            self.at(Point.WRITTEN)
+            self.at(Failpoint.WRITTEN)
             return True
 
     def _changes(self, kept: Kept, rows: DataFrame, judged: DataFrame, target: DataFrame) -> DataFrame:
@@ -160,7 +160,7 @@ class Comparing:
         )
 
 
-def _current(target: DataFrame, shape: Shape) -> DataFrame:
+def _current(target: DataFrame, shape: ScdSpec) -> DataFrame:
     """The rows of the table that say what is now."""
     if shape.scd_type is ScdType.ONE:
         return rows_of(target, shape, F.lit(None).cast("bigint").alias("begun"))

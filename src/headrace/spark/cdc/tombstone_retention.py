@@ -23,13 +23,13 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from headrace.cdc.feed import Feed
+from headrace.cdc.feed import ChangeFeed
 from headrace.cdc.scd_spec import ScdType
 from headrace.spark.cdc.batch_cache import kept_rows
 from headrace.spark.cdc.commit import Commit
 from headrace.spark.cdc.fold import is_set
 from headrace.spark.cdc.merge_plan import SOURCE_ALIAS, TARGET_ALIAS, Merge
-from headrace.spark.cdc.retained_events import IS_EVENT, IS_MARK, Memory
+from headrace.spark.cdc.retained_events import IS_EVENT, IS_MARK, RetainedEvents
 from headrace.spark.delta.fencing import of_term, written_once
 
 # Events that rows consist of are looked through when there are so many for each value that one could tell of.
@@ -51,7 +51,7 @@ class Known:
     due: bool = False
 
 
-def look(session: SparkSession, memory: Memory, feed: Feed, until: float) -> Known:
+def look(session: SparkSession, memory: RetainedEvents, feed: ChangeFeed, until: float) -> Known:
     """What is remembered, by one pass over it; ``due`` is about what was remembered *until* then (since 1970)."""
     found = memory.rows(session)
     if found is None:
@@ -72,7 +72,7 @@ def look(session: SparkSession, memory: Memory, feed: Feed, until: float) -> Kno
 
 
 def forget(
-    session: SparkSession, memory: Memory, feed: Feed, until: float, term: int, fence: Callable[[], None]
+    session: SparkSession, memory: RetainedEvents, feed: ChangeFeed, until: float, term: int, fence: Callable[[], None]
 ) -> bool:
     """Take out what may be forgotten of what was remembered until then; True when there was something.
 
@@ -119,11 +119,11 @@ def forget(
     return True
 
 
-def _any_leaves(feed: Feed) -> bool:
+def _any_leaves(feed: ChangeFeed) -> bool:
     return feed.shape.scd_type is ScdType.TWO or feed.told_by_rows
 
 
-def _leaving(found: DataFrame, feed: Feed, until: float) -> DataFrame:
+def _leaving(found: DataFrame, feed: ChangeFeed, until: float) -> DataFrame:
     """``truncates``, ``key`` and ``sequence`` of what may be taken out.
 
     One more row, which is ``newest`` and has no key, has the greatest sequence of all that was ever forgotten.
@@ -149,7 +149,7 @@ def _leaving(found: DataFrame, feed: Feed, until: float) -> DataFrame:
     )
 
 
-def _sequences(events: DataFrame, feed: Feed) -> DataFrame:
+def _sequences(events: DataFrame, feed: ChangeFeed) -> DataFrame:
     """The events by key and sequence: ``at``, when the last of them was remembered, and what they do together.
 
     Beside ``deleted`` (all of them are deletes, so that whichever counts is one) those are, for rows that several
@@ -169,7 +169,7 @@ def _sequences(events: DataFrame, feed: Feed) -> DataFrame:
     )
 
 
-def _judged(sequences: DataFrame, feed: Feed, until: float) -> DataFrame:
+def _judged(sequences: DataFrame, feed: ChangeFeed, until: float) -> DataFrame:
     """The sequences of keys with ``spent`` (it says nothing any more) and ``leaves`` (its time is over)."""
     shape = feed.shape
     by_key = Window.partitionBy("truncates", "key").orderBy("sequence")

@@ -13,7 +13,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from headrace.spark.deadletter.failing_expressions import Raising
+from headrace.spark.deadletter.failing_expressions import FailingExpressions
 from headrace.spark.jvm.plan_nodes import items, leaves
 from headrace.spark.session.scoped_confs import with_confs
 
@@ -135,7 +135,7 @@ class BatchPlan:
             number = next(numbers, None)
             return None if number is None else _analyzed(rows(number))
 
-        found = Raising(self._jvm, source)
+        found = FailingExpressions(self._jvm, source)
         found.look(self._plan)
         return [self._frame(plan) for plan in found.found]
 

@@ -27,15 +27,15 @@ from headrace.model.failing_rows import (
     OnFailingRows,
     too_many_batches,
 )
-from headrace.runtime.bisect import NoSingleRowFails, TooManyFail, failing
-from headrace.runtime.failpoints import Point
+from headrace.runtime.bisect import NoSingleRowFails, TooManyFailures, failing
+from headrace.runtime.failpoints import Failpoint
 from headrace.runtime.retry import retryable
 from headrace.spark.deadletter.batch_plan import BatchPlan
 from headrace.spark.deadletter.json_rows import as_json
 from headrace.spark.deadletter.numbered_rows import WHOLE, NumberedRows, numbered
-from headrace.spark.deadletter.row_errors import RowFailures
+from headrace.spark.deadletter.row_errors import RowErrors
 from headrace.spark.update.batch_writer import BatchWriter
-from headrace.spark.update.context import Surroundings
+from headrace.spark.update.context import UpdateContext
 from headrace.storage.dead_letters import (
     FailingRow,
     OfBatch,
@@ -86,21 +86,21 @@ class Place:
     policy: OnFailingRows
 
 
-class WithoutFailingRows:
+class DeadLetterWriter:
     """Hands batches on, and those that fail once more, without the rows that they fail with.
 
     A batch that comes again after a crash fails with the same rows, which are set aside in the place of those before.
 
     Args:
-        around: the pipeline.
+        context: the pipeline.
         place: whose batches.
         target: what takes them.
     """
 
-    def __init__(self, around: Surroundings, place: Place, target: TakesBatches) -> None:
-        self._around = around
+    def __init__(self, context: UpdateContext, place: Place, target: TakesBatches) -> None:
+        self._context = context
         self._place = place
-        self._failures = RowFailures(around, place.flow)
+        self._failures = RowErrors(context, place.flow)
         self._target = target
         self._fresh = True
         # Rows that were set aside of those that were read, and how many the target had seen by then.
@@ -190,7 +190,7 @@ class WithoutFailingRows:
             for source, row in rows.all_rows(_looked_at())
         ]
         self._keep(batch_id, told, whole=True)
-        self._around.emit(self._failures.batch_warning(batch_id, rows.count, error))
+        self._context.emit(self._failures.batch_warning(batch_id, rows.count, error))
         self._target.write(rows.none(), batch_id, aside=rows.count)
 
     def _found(self, rows: NumberedRows, error: Exception) -> dict[int, Exception]:
@@ -204,7 +204,7 @@ class WithoutFailingRows:
     def _take_the_rest(self, rows: NumberedRows, batch_id: int, found: Mapping[int, Exception]) -> None:
         self._keep(batch_id, self._told(rows, found))
         self._aside += len(found)
-        self._around.emit(self._failures.warning(batch_id, found))
+        self._context.emit(self._failures.warning(batch_id, found))
         self._target.write(rows.without(list(found)), batch_id, aside=len(found))
 
     def _count_in(self, rows: int) -> None:
@@ -216,7 +216,7 @@ class WithoutFailingRows:
 
     def _rows(self, frame: DataFrame, error: Exception | None) -> AbstractContextManager[NumberedRows]:
         """The rows that the sources of the query give for a batch, which has ended with an error if any."""
-        plan = BatchPlan.of(frame, self._around.session)
+        plan = BatchPlan.of(frame, self._context.session)
         if not plan.repeatable and (error is None or not self._place.policy.whole_batches):
             if error is not None and retryable(self._failures.report(error)):
                 raise error
@@ -248,7 +248,7 @@ class WithoutFailingRows:
             return failing(rows.count, lambda first, last: self._failures.of_rows(rows.why(first, last)), allowed)
         except NoSingleRowFails:
             raise error from None
-        except TooManyFail:
+        except TooManyFailures:
             if retryable(self._failures.report(error)):
                 raise error from None
             raise self._failures.too_many(rows.count, allowed, self._aside, error) from error
@@ -258,29 +258,29 @@ class WithoutFailingRows:
         return min(max(int(self._place.policy.share * (self._read + count)), FEW) - self._aside, MOST_OF_A_BATCH)
 
     def _keep(self, batch_id: int, rows: Sequence[FailingRow], *, whole: bool = False) -> None:
-        around, place = self._around, self._place
-        at = datetime.fromtimestamp(around.now(), UTC)
-        around.at(Point.TO_SET_ASIDE)
-        of_batch = OfBatch(place.identity, place.epoch, batch_id, around.update_id, at, whole=whole)
-        keep_failing(place.folder, of_batch, rows, around.fence)
-        around.at(Point.QUARANTINED)
+        context, place = self._context, self._place
+        at = datetime.fromtimestamp(context.now(), UTC)
+        context.at(Failpoint.TO_SET_ASIDE)
+        of_batch = OfBatch(place.identity, place.epoch, batch_id, context.update_id, at, whole=whole)
+        keep_failing(place.folder, of_batch, rows, context.fence)
+        context.at(Failpoint.QUARANTINED)
 
 
 def sparing(
-    around: Surroundings, flow: ResolvedFlow, record: FlowRecord, taker: TakesBatches | None
+    context: UpdateContext, flow: ResolvedFlow, record: FlowRecord, taker: TakesBatches | None
 ) -> BatchWriter | None:
     """What takes the batches of a flow: *taker*, without rows that the query fails with where the flow wants that."""
-    if taker is None or not spares(around, flow):
+    if taker is None or not spares(context, flow):
         return taker
-    policy = around.on_failing_rows.with_confs(flow.flow.spark_conf)
-    place = Place(flow, record.identity, record.epoch, around.state.record_file(flow).parent, policy)
-    return WithoutFailingRows(around, place, taker)
+    policy = context.on_failing_rows.with_confs(flow.flow.spark_conf)
+    place = Place(flow, record.identity, record.epoch, context.state.record_file(flow).parent, policy)
+    return DeadLetterWriter(context, place, taker)
 
 
-def spares(around: Surroundings, flow: ResolvedFlow) -> bool:
+def spares(context: UpdateContext, flow: ResolvedFlow) -> bool:
     """True when rows of a flow are set aside where its query fails with them, or were: a batch may come again."""
-    policy = around.on_failing_rows.with_confs(flow.flow.spark_conf)
-    return policy.goes_on or failing_rows_kept(around.state.record_file(flow).parent)
+    policy = context.on_failing_rows.with_confs(flow.flow.spark_conf)
+    return policy.goes_on or failing_rows_kept(context.state.record_file(flow).parent)
 
 
 def _looked_at() -> list[Column]:

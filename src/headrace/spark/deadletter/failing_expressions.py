@@ -22,7 +22,7 @@ class Unmarked(Exception):
     """A step of the query does not say which row is which."""
 
 
-class Raising:
+class FailingExpressions:
     """A plan in which each row carries an id, and is left out where an expression raises.
 
     Args:

@@ -15,22 +15,22 @@ from headrace.model.failing_rows import MOST_OF_A_WHOLE_BATCH
 from headrace.runtime.ports import Failed
 from headrace.runtime.retry import retryable
 from headrace.spark.errors.spark_errors import failed
-from headrace.spark.update.context import Surroundings
+from headrace.spark.update.context import UpdateContext
 
 # The problems of a query that a row of its own may cause.
 _OF_ROWS = frozenset({"FLOW.FAILED", "FLOW.USER_CODE", "CONFLUENT.PAYLOAD"})
 
 
 @dataclass(frozen=True)
-class RowFailures:
+class RowErrors:
     """What a query raises that some of its rows may be the reason of, and what is said of it."""
 
-    around: Surroundings
+    context: UpdateContext
     flow: ResolvedFlow
 
     def report(self, error: BaseException) -> Failed:
         """The report of a flow that ended with an error."""
-        return failed(self.flow.flow, error, self.around.root)
+        return failed(self.flow.flow, error, self.context.root)
 
     def may_be_a_row(self, error: BaseException) -> bool:
         """False for what passes by itself, and for what our own code says, but for a payload that is none."""
@@ -49,7 +49,7 @@ class RowFailures:
     def reason(self, error: BaseException) -> str:
         """What an error says."""
         first = self.report(error).error
-        return self.around.redact(str(first.params.get("reason", first.message)))
+        return self.context.redact(str(first.params.get("reason", first.message)))
 
     def warning(self, batch_id: int, found: Mapping[int, Exception]) -> Warned:
         """That rows were set aside."""
@@ -89,7 +89,7 @@ class RowFailures:
     def stateful(self, epoch: int, batch_id: int, error: Exception) -> PipelineError:
         """That a flow cannot do without a row, and between which offsets it is."""
         flow = self.flow
-        checkpoint = self.around.state.checkpoint(flow, epoch)
+        checkpoint = self.context.state.checkpoint(flow, epoch)
         kinds = ", ".join(dict.fromkeys(operator.kind for operator in flow.analysis.operators))
         return PipelineError(
             "ROWS.STATEFUL",

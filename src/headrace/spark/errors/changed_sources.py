@@ -15,7 +15,7 @@ from headrace.model.datasets import Flow
 from headrace.model.local_path import local_path
 from headrace.model.location import Location
 from headrace.runtime.ports import Failed
-from headrace.spark.update.context import Surroundings
+from headrace.spark.update.context import UpdateContext
 
 # What Delta says of commits that remove rows, or put others in their place.
 CHANGES = frozenset({"DELTA_SOURCE_IGNORE_DELETE", "DELTA_SOURCE_TABLE_IGNORE_CHANGES"})
@@ -56,11 +56,11 @@ def changed_input(
     )
 
 
-def with_schema_change(report: Failed, flow: ResolvedFlow, around: Surroundings) -> Failed:
+def with_schema_change(report: Failed, flow: ResolvedFlow, context: UpdateContext) -> Failed:
     """The report with the commit that has changed the columns of a table, where that is why the flow has failed."""
     if report.condition not in _SCHEMA_CHANGES:
         return report
-    found = _schema_change(flow, around)
+    found = _schema_change(flow, context)
     if found is None:
         return report
     error = PipelineError(
@@ -68,7 +68,7 @@ def with_schema_change(report: Failed, flow: ResolvedFlow, around: Surroundings)
         location=report.error.location,
         flow=flow.name,
         name=flow.target,
-        table=name_of(found.path, around),
+        table=name_of(found.path, context),
         version=found.version,
         operation=found.operation,
         condition=report.condition,
@@ -76,18 +76,18 @@ def with_schema_change(report: Failed, flow: ResolvedFlow, around: Surroundings)
     return replace(report, error=error)
 
 
-def name_of(path: str, around: Surroundings) -> str:
+def name_of(path: str, context: UpdateContext) -> str:
     """The dataset whose table lies at a path, or the path."""
-    return next((str(d.name) for d in around.graph.datasets if d.path == path), path)
+    return next((str(d.name) for d in context.graph.datasets if d.path == path), path)
 
 
-def _schema_change(flow: ResolvedFlow, around: Surroundings) -> SchemaChange | None:
+def _schema_change(flow: ResolvedFlow, context: UpdateContext) -> SchemaChange | None:
     """The first change of columns behind what the flow has read, in the first of its tables that has one."""
-    progress = read_progress(around.state.checkpoint(flow, around.state.progress_of(flow).epoch))
+    progress = read_progress(context.state.checkpoint(flow, context.state.progress_of(flow).epoch))
     sources = flow.analysis.sources
     offsets: tuple[Any, ...] = () if progress is None else progress.offsets
     for number, source in enumerate(sources):
-        path = _path_of(source, around)
+        path = _path_of(source, context)
         offset = offsets[number] if number < len(offsets) else None
         read = int(offset.get("reservoirVersion", 0)) if isinstance(offset, dict) else 0
         # A commit whose rows are read may be the last before the change.
@@ -97,8 +97,8 @@ def _schema_change(flow: ResolvedFlow, around: Surroundings) -> SchemaChange | N
     return None
 
 
-def _path_of(source: Source, around: Surroundings) -> str | None:
+def _path_of(source: Source, context: UpdateContext) -> str | None:
     if source.kind is SourceKind.DATASET:
-        return around.table_path(around.naming.canonical(source.detail))
+        return context.table_path(context.naming.canonical(source.detail))
     match = _DELTA.fullmatch(source.detail)
     return local_path(match.group(1)).rstrip("/") if match else None

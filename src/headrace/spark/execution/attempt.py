@@ -16,11 +16,11 @@ from headrace.runtime.ports import Canceled, Completed, Current, Failed, Idle, N
 from headrace.runtime.retry import retryable
 from headrace.spark.errors.changed_sources import name_of, with_schema_change
 from headrace.spark.errors.spark_errors import failed, whole_text
-from headrace.spark.execution.flow_execution import Execution
-from headrace.spark.expectations.freshness import Staleness
+from headrace.spark.execution.flow_execution import StreamFlowExecution
+from headrace.spark.expectations.freshness import Freshness
 from headrace.spark.jvm.callback_connections import close_idle_connections
 from headrace.spark.preparation.prepare import Preparation
-from headrace.spark.update.context import Surroundings
+from headrace.spark.update.context import UpdateContext
 
 # However short its interval is, a view that has nothing to compute does not keep a core busy with looking.
 _LOOK_AT_INPUTS_EVERY_S = 0.5
@@ -43,7 +43,7 @@ class Attempt:
     """One try of a step.
 
     Args:
-        around: what the flows of the update share.
+        context: what the flows of the update share.
         preparation: prepares tables and inputs.
         step: what to do.
         table: what happens to the target first.
@@ -55,7 +55,7 @@ class Attempt:
 
     def __init__(
         self,
-        around: Surroundings,
+        context: UpdateContext,
         preparation: Preparation,
         step: FlowStep,
         table: TableStep | None,
@@ -65,16 +65,16 @@ class Attempt:
         tidy: Callable[[QualifiedName], None],
         signals: Signals,
     ) -> None:
-        self._around = around
+        self._context = context
         self._preparation = preparation
         self._step = step
         self._flow = step.flow
         self._table = table
         self._report = report
         self._signals = signals
-        self._staleness = Staleness(around, step.flow)
-        self._execution = Execution(
-            around,
+        self._staleness = Freshness(context, step.flow)
+        self._execution = StreamFlowExecution(
+            context,
             preparation,
             step.flow,
             step.trigger,
@@ -94,9 +94,9 @@ class Attempt:
             self._report(self._ended_by(error))
 
     def _done(self) -> Report:
-        step, flow, around = self._step, self._flow, self._around
+        step, flow, context = self._step, self._flow, self._context
         if step.conditional:
-            news = around.state.news(around.graph, flow)
+            news = context.state.news(context.graph, flow)
             if not news.started:
                 self._staleness.judge()
                 return NothingNew(flow.name, news.reason)
@@ -119,10 +119,10 @@ class Attempt:
 
         A flow that asks a function for snapshots is asked again each time.
         """
-        flow, around, signals = self._flow, self._around, self._signals
+        flow, context, signals = self._flow, self._context, self._signals
         while not signals.stop.is_set():
             # What a function would give now was not known when the flow was resolved.
-            if due or flow.asks or around.state.news(around.graph, flow).started:
+            if due or flow.asks or context.state.news(context.graph, flow).started:
                 with signals.room:
                     if signals.stop.is_set():
                         break
@@ -131,7 +131,7 @@ class Attempt:
                     return report
                 due = False
                 # Each computation may be a stream of its own.
-                close_idle_connections(around.session)
+                close_idle_connections(context.session)
             self._report(Current(flow.name))
             self._report(Idle(flow.name))
             self._staleness.look()
@@ -139,36 +139,36 @@ class Attempt:
         return Completed(flow.name)
 
     def _ended_by(self, error: BaseException) -> Report:
-        flow, around, signals = self._flow, self._around, self._signals
+        flow, context, signals = self._flow, self._context, self._signals
         if signals.patience_s() == 0:
             return Canceled(flow.name)
         try:
-            rules = around.graph.by_name[flow.target].dataset.expectations
-            report = failed(flow.flow, error, around.root, rules, lambda path: name_of(path, around))
-            report = with_schema_change(report, flow, around)
+            rules = context.graph.by_name[flow.target].dataset.expectations
+            report = failed(flow.flow, error, context.root, rules, lambda path: name_of(path, context))
+            report = with_schema_change(report, flow, context)
             if signals.stop.is_set() and retryable(report):
                 # What was interrupted fails in many ways, and each of them may pass.
                 return Canceled(flow.name)
             self._keep_trace(error)
             return replace(self._redacted(report), progressed=self._execution.progressed)
         except Exception:  # noqa: BLE001 - the JVM that would explain the error may be gone
-            reason = around.redact(f"{type(error).__name__}: {error}")[:500]
+            reason = context.redact(f"{type(error).__name__}: {error}")[:500]
             place = flow.flow.location
             lost = PipelineError("FLOW.FAILED", location=place, flow=flow.name, condition="no answer", reason=reason)
             return Failed(flow.name, lost)
 
     def _keep_trace(self, error: BaseException) -> None:
         text = whole_text(error)
-        traces = self._around.traces
+        traces = self._context.traces
         with suppress(OSError):
             if traces.is_file() and traces.stat().st_size > _LONGEST_TRACES_BYTES:
                 # The same failure again and again, for days: the event log has it too.
                 return
             traces.parent.mkdir(parents=True, exist_ok=True)
             with traces.open("a", encoding="utf-8") as stream:
-                stream.write(f"flow {self._flow.name}\n{self._around.redact(text)}\n")
+                stream.write(f"flow {self._flow.name}\n{self._context.redact(text)}\n")
 
     def _redacted(self, report: Failed) -> Failed:
-        params = {key: self._around.redact(value) for key, value in report.error.params.items()}
+        params = {key: self._context.redact(value) for key, value in report.error.params.items()}
         error = PipelineError(report.error.code, location=report.error.location, **params)
         return replace(report, error=error)

@@ -24,18 +24,18 @@ from headrace.model.datasets import Kind
 from headrace.model.static_inputs import STATIC_INPUTS_KEY, StaticInputs
 from headrace.model.triggers import Trigger, TriggerKind
 from headrace.plan.backfills import Load
-from headrace.runtime.failpoints import Point
+from headrace.runtime.failpoints import Failpoint
 from headrace.runtime.ports import Canceled, Completed, Report
 from headrace.sources.kafka_offsets import Told
 from headrace.spark.analysis.static_inputs import FolderListings, pinned
 from headrace.spark.deadletter.dead_letter_writer import spares, sparing
 from headrace.spark.execution.real_time import check_real_time
-from headrace.spark.execution.snapshot_flow import Taking
-from headrace.spark.monitoring.changed_files import LaterChanges
-from headrace.spark.monitoring.lag import LagTeller
-from headrace.spark.monitoring.lost_offsets import LossTeller
-from headrace.spark.monitoring.query_monitor import End, QueryWatch
-from headrace.spark.monitoring.state_reporter import StateTeller
+from headrace.spark.execution.snapshot_flow import SnapshotFlowExecution
+from headrace.spark.monitoring.changed_files import ChangedFiles
+from headrace.spark.monitoring.lag import LagReporter
+from headrace.spark.monitoring.lost_offsets import LossReporter
+from headrace.spark.monitoring.query_monitor import End, QueryMonitor
+from headrace.spark.monitoring.state_reporter import StateReporter
 from headrace.spark.preparation.prepare import Preparation
 from headrace.spark.preparation.query_start import start_query
 from headrace.spark.preparation.state_formats import new_format
@@ -53,13 +53,13 @@ from headrace.spark.session.scoped_confs import with_confs
 from headrace.spark.sinks.progress_counter import ProgressCounter
 from headrace.spark.sinks.resume import resumed
 from headrace.spark.sinks.sink_factory import deliveries, passes_over, with_delivery
-from headrace.spark.sinks.sink_writer import SinkTarget
+from headrace.spark.sinks.sink_writer import SinkWriter
 from headrace.spark.tables.commit_counter import CommitCounter
 from headrace.spark.tables.compaction import COMPACT_ABOVE_FILES
-from headrace.spark.tables.table_writer import Target
-from headrace.spark.tables.writer_factory import Targets
+from headrace.spark.tables.table_writer import TableWriter
+from headrace.spark.tables.writer_factory import WriterFactory
 from headrace.spark.update.batch_writer import BatchWriter, Calls, Counter
-from headrace.spark.update.context import Surroundings
+from headrace.spark.update.context import UpdateContext
 from headrace.storage.change_detection import goes_by_clock, has_closed_results
 from headrace.storage.flow_record import FlowRecord, write_record
 from headrace.storage.initial_snapshot import reads_commits
@@ -68,18 +68,18 @@ from headrace.storage.initial_snapshot import reads_commits
 _STORE_EVERY_S = 60.0
 
 
-class Tell(Protocol):
+class ReportProgress(Protocol):
     """Says what there is to say of the topics that a running query reads."""
 
     def __call__(self, *, last: bool = False) -> None:
         """Say it, if there is news; at the end of the query in any case."""
 
 
-class Execution:
+class StreamFlowExecution:
     """One attempt of one flow.
 
     Args:
-        around: what the flows of the update share.
+        context: what the flows of the update share.
         preparation: prepares tables and inputs.
         flow: what to run.
         trigger: when a stream looks for new input.
@@ -91,7 +91,7 @@ class Execution:
 
     def __init__(
         self,
-        around: Surroundings,
+        context: UpdateContext,
         preparation: Preparation,
         flow: ResolvedFlow,
         trigger: Trigger,
@@ -103,13 +103,13 @@ class Execution:
         tidy: Callable[[], None],
         looks: Callable[[], None],
     ) -> None:
-        self._around = around
+        self._context = context
         self._looks = looks
         self._preparation = preparation
         self._flow = flow
         self._trigger = trigger
         self._attempt = attempt
-        self._targets = Targets(around, attempt)
+        self._targets = WriterFactory(context, attempt)
         self._started = started
         self._current = current
         self._patience_s = patience_s
@@ -133,8 +133,8 @@ class Execution:
 
         A sink that is noted to have the batch would then pass over what it never got.
         """
-        around, flow = self._around, self._flow
-        checkpoint = around.state.checkpoint(flow, around.state.progress_of(flow).epoch)
+        context, flow = self._context, self._flow
+        checkpoint = context.state.checkpoint(flow, context.state.progress_of(flow).epoch)
         if self._trigger.kind is TriggerKind.REAL_TIME and _is_unfinished(checkpoint):
             real_time, self._trigger = self._trigger, Trigger(TriggerKind.ONCE)
             self._stream(flow)
@@ -142,29 +142,29 @@ class Execution:
 
     def load(self, load: Load) -> Report:
         """Run a stream's query as a batch over a range; raises what made it fail."""
-        run = LoadRun(self._around, self._preparation, self._flow, self._targets, self._attempt, self._started)
+        run = LoadRun(self._context, self._preparation, self._flow, self._targets, self._attempt, self._started)
         return run.complete(load)
 
     def _batch(self, flow: ResolvedFlow) -> Report:
         """A materialized view, or a flow that runs once."""
-        around = self._around
-        record = around.state.progress_of(flow)
-        began_at = around.now()
+        context = self._context
+        record = context.state.progress_of(flow)
+        began_at = context.now()
         replaces = flow.mode is Mode.REPLACE
         with self._preparation.loading:
             inputs = self._preparation.register_inputs(flow)
-            with with_confs(around.session, flow.flow.spark_conf):
-                frame = on_clone(self._preparation.frame(flow), around.work_group(flow.name))
+            with with_confs(context.session, flow.flow.spark_conf):
+                frame = on_clone(self._preparation.frame(flow), context.work_group(flow.name))
         self._started()
-        record, stored = with_delivery(around, flow, record), record
+        record, stored = with_delivery(context, flow, record), record
         if record != stored:
-            around.fence()
-            write_record(around.state.record_file(flow), record)
-        target: BatchWriter | None = deliveries(around, flow, record, self._attempt, once=True)
+            context.fence()
+            write_record(context.state.record_file(flow), record)
+        target: BatchWriter | None = deliveries(context, flow, record, self._attempt, once=True)
         target = target or self._targets.table(flow, record, replaces=replaces)
-        state = table_state(around.table_path(flow.target))
+        state = table_state(context.table_path(flow.target))
         target.write(frame, state.version + 1 if replaces and state else 0)
-        written = table_state(around.table_path(flow.target))
+        written = table_state(context.table_path(flow.target))
         done = replace(
             record,
             fingerprint=flow.analysis.fingerprint,
@@ -172,24 +172,24 @@ class Execution:
             inputs=inputs,
             resetting=False,
             target_id=written.table_id if written else "",
-            left=around.state.stores(flow).left(),
+            left=context.state.stores(flow).left(),
         )
-        around.fence()
-        write_record(around.state.record_file(flow), done)
+        context.fence()
+        write_record(context.state.record_file(flow), done)
         self.progressed = True
         return Completed(flow.name)
 
     def _snapshots(self, flow: ResolvedFlow) -> Report:
         """A flow that compares each snapshot with what is there."""
-        around = self._around
+        context = self._context
         with self._preparation.loading:
             inputs = self._preparation.register_inputs(flow)
         self._started()
-        record = around.state.progress_of(flow)
+        record = context.state.progress_of(flow)
         target, comparing = self._targets.comparing(flow, record)
-        group = around.work_group(flow.name)
+        group = context.work_group(flow.name)
         stopping = lambda: self._patience_s() is not None  # noqa: E731 - one question
-        taking = Taking(around, self._preparation, flow, target, comparing, group, stopping)
+        taking = SnapshotFlowExecution(context, self._preparation, flow, target, comparing, group, stopping)
         try:
             report = taking.run(record, inputs)
         finally:
@@ -199,18 +199,18 @@ class Execution:
         return report
 
     def _stream(self, flow: ResolvedFlow) -> Report:
-        around = self._around
-        began_at = around.now()
-        record = around.state.progress_of(flow)
-        checkpoint = around.state.checkpoint(flow, record.epoch)
+        context = self._context
+        began_at = context.now()
+        record = context.state.progress_of(flow)
+        checkpoint = context.state.checkpoint(flow, record.epoch)
         record = self._opening(record, checkpoint)
         # Whatever happens from here on, the next update starts the flow, which counts what was committed.
         delivered_before = bool(record.delivery)
-        broken_off, record = record.running, replace(with_delivery(around, flow, record), running=True)
-        around.fence()
-        write_record(around.state.record_file(flow), record)
+        broken_off, record = record.running, replace(with_delivery(context, flow, record), running=True)
+        context.fence()
+        write_record(context.state.record_file(flow), record)
         clear_drafts_of_batches(checkpoint)
-        dataset = around.graph.by_name[flow.target]
+        dataset = context.graph.by_name[flow.target]
         delivers = dataset.kind is Kind.SINK
         merges = flow.mode in (Mode.COMPLETE, Mode.MERGE)
         own_sink = not delivers and (merges or self._needs_own_sink(dataset, checkpoint, record))
@@ -219,24 +219,24 @@ class Execution:
         confs = {**flow.flow.spark_conf, **record.confs}
         with self._preparation.loading, self._about_to_run(checkpoint):
             self._preparation.register_inputs(flow)
-            with with_confs(around.session, confs):
+            with with_confs(context.session, confs):
                 frame = self._preparation.frame(flow)
-                beside = StaticInputs.of(around.session.conf.get(STATIC_INPUTS_KEY, None))
+                beside = StaticInputs.of(context.session.conf.get(STATIC_INPUTS_KEY, None))
                 frame = pinned(frame, flow.name) if beside.pinned else frame
                 # From here on the schema grows, also when this attempt fails.
-                around.catalog.inferred.add(flow.name)
+                context.catalog.inferred.add(flow.name)
                 sources = topic_sources(frame)
         # A broker that does not answer keeps no other flow from being loaded.
         real_time = self._trigger.kind is TriggerKind.REAL_TIME
-        told = check_topics(around, flow, sources, checkpoint)
+        told = check_topics(context, flow, sources, checkpoint)
         if real_time:
-            check_real_time(around, flow, sources)
+            check_real_time(context, flow, sources)
         trigger = self._trigger_after(read_progress(checkpoint), checkpoint, sources)
         repeats = broken_off or _is_unfinished(checkpoint)
-        taker: SinkTarget | Target | None = None
+        taker: SinkWriter | TableWriter | None = None
         if delivers:
             taker = resumed(
-                around,
+                context,
                 flow,
                 record,
                 self._attempt,
@@ -247,10 +247,10 @@ class Execution:
             )
         elif own_sink:
             taker = self._targets.table(flow, record, replaces=flow.mode is Mode.COMPLETE, repeats=repeats)
-        writer = sparing(around, flow, record, taker)
+        writer = sparing(context, flow, record, taker)
         target = None if writer is None else Calls(writer)
-        with self._preparation.loading, with_confs(around.session, confs):
-            query = start_query(around, flow, frame, trigger, checkpoint, target)
+        with self._preparation.loading, with_confs(context.session, confs):
+            query = start_query(context, flow, frame, trigger, checkpoint, target)
         self._started()
         tell = self._teller(query, sources, told, beside, began_at)
         try:
@@ -259,7 +259,7 @@ class Execution:
             # What failed is to be told, and not that nothing can be told of it.
             with suppress(Exception):
                 tell(last=True)
-            explain_failure(around, flow, sources, checkpoint, error)
+            explain_failure(context, flow, sources, checkpoint, error)
             raise
 
     def _teller(
@@ -269,16 +269,16 @@ class Execution:
         told: Mapping[int, Told],
         beside: StaticInputs,
         began_at: float,
-    ) -> Tell:
+    ) -> ReportProgress:
         """What says how a running query gets on, and what it does without."""
-        around, flow, kind = self._around, self._flow, self._trigger.kind
+        context, flow, kind = self._context, self._flow, self._trigger.kind
         # In real time the newest offsets that Spark knows are older than what was read.
         reads_topics = bool(sources) and kind is not TriggerKind.REAL_TIME
-        lag = LagTeller(around, flow, query, reads_topics=reads_topics)
-        changes = LaterChanges(around, flow, query, began_at)
-        losses = LossTeller(around, flow, query, sources, told)
-        state = StateTeller(around, flow, query)
-        listings = FolderListings(query, beside.listed_every_s or float("inf"), around.now)
+        lag = LagReporter(context, flow, query, reads_topics=reads_topics)
+        changes = ChangedFiles(context, flow, query, began_at)
+        losses = LossReporter(context, flow, query, sources, told)
+        state = StateReporter(context, flow, query)
+        listings = FolderListings(query, beside.listed_every_s or float("inf"), context.now)
 
         def tell(*, last: bool = False) -> None:
             lag.tell(last=last)
@@ -296,7 +296,7 @@ class Execution:
         if not record.confs:
             # A checkpoint that is there without a record was not made here, and opens with what it was made with.
             own = self._flow.flow.spark_conf
-            record = replace(record, confs=format_of(checkpoint) or new_format(self._around.session, own))
+            record = replace(record, confs=format_of(checkpoint) or new_format(self._context.session, own))
         if read_progress(checkpoint) is None:
             record = replace(record, made_with=self._flow.made_with)
         return record
@@ -310,7 +310,7 @@ class Execution:
         more than one batch. Where a broker no longer has what that batch has read, its state would be computed without:
         the results wait for what comes next.
         """
-        around, flow = self._around, self._flow
+        context, flow = self._context, self._flow
         if progress is not None and not progress.completed:
             # Spark computes it first.
             self._repeated = progress.batch_id
@@ -319,12 +319,12 @@ class Execution:
         )
         if progress is None or not due or self._trigger.kind is TriggerKind.REAL_TIME:
             return self._trigger
-        if around.graph.by_name[flow.target].kind is Kind.SINK and not passes_over(around, flow):
+        if context.graph.by_name[flow.target].kind is Kind.SINK and not passes_over(context, flow):
             # Spark's own writer would get the batch again.
             return self._trigger
-        if sources and not can_repeat_last_batch(around, flow, sources, checkpoint):
+        if sources and not can_repeat_last_batch(context, flow, sources, checkpoint):
             return self._trigger
-        around.fence()
+        context.fence()
         reopen_batch(checkpoint, progress.batch_id)
         self._repeated = progress.batch_id
         return Trigger() if self._trigger.kind is TriggerKind.ONCE else self._trigger
@@ -332,30 +332,30 @@ class Execution:
     @contextmanager
     def _about_to_run(self, checkpoint: Path) -> Iterator[None]:
         """Call a query to run it: readers store schemas, and tables are read from their first commit if possible."""
-        around = self._around
+        context = self._context
 
         def reads(text: str) -> bool:
-            name = around.catalog.names.name_behind(text)
-            table = around.state.table(name) if name is not None else None
+            name = context.catalog.names.name_behind(text)
+            table = context.state.table(name) if name is not None else None
             return table is not None and reads_commits(table, checkpoint)
 
         with in_query_context(replace(query_context(), runs=True, reads_commits=reads)):
             yield
 
     def _followed(
-        self, query: StreamingQuery, record: FlowRecord, target: Calls | None, began_at: float, tell: Tell
+        self, query: StreamingQuery, record: FlowRecord, target: Calls | None, began_at: float, tell: ReportProgress
     ) -> Report:
         """Count what a running query commits, and record where it ended."""
-        around, flow = self._around, self._flow
-        counter = _counter(around, flow, record, query) if target is None else None
-        look = _Look(around, flow, record, target, counter, self._tidy, tell)
+        context, flow = self._context, self._flow
+        counter = _counter(context, flow, record, query) if target is None else None
+        look = _Look(context, flow, record, target, counter, self._tidy, tell)
         ends = goes_by_clock(flow) and not self._trigger.kind.goes_on
-        watch = QueryWatch(
+        watch = QueryMonitor(
             query,
             look=look,
             current=self._current,
             patience_s=self._patience_of_query,
-            now=around.now,
+            now=context.now,
             drains_behind=self._repeated if ends else None,
         )
         try:
@@ -369,11 +369,11 @@ class Execution:
             raise
         tell(last=True)
         counted_version = record.counted_version
-        checkpoint = around.state.checkpoint(flow, record.epoch)
+        checkpoint = context.state.checkpoint(flow, record.epoch)
         if counter is not None:
-            around.at(Point.WRITTEN)
+            context.at(Failpoint.WRITTEN)
             counter.count()
-            around.at(Point.COUNTED)
+            context.at(Failpoint.COUNTED)
             counted_version = counter.counted_version
         if end is End.WITHIN_BATCH and self._trigger.kind is not TriggerKind.REAL_TIME:
             return Canceled(flow.name)
@@ -385,10 +385,10 @@ class Execution:
             counted_version=counted_version,
             running=end is End.WITHIN_BATCH or (end is End.DRAINED and _is_unfinished(checkpoint)),
             made_with=flow.made_with,
-            left=around.state.stores(flow).left(),
+            left=context.state.stores(flow).left(),
         )
-        around.fence()
-        write_record(around.state.record_file(flow), done)
+        context.fence()
+        write_record(context.state.record_file(flow), done)
         if _batches(target, counter):
             self._tidy()
         # A stream without end has done all that it should whenever it is stopped; another may have left input unread.
@@ -402,15 +402,15 @@ class Execution:
 
     def _counted(self, record: FlowRecord, query_id: str | None) -> FlowRecord:
         """Count what Delta's own sink has committed, before another one goes on in its place."""
-        around, flow = self._around, self._flow
-        if query_id is None or committed_transaction(around.table_path(flow.target), query_id) is None:
+        context, flow = self._context, self._flow
+        if query_id is None or committed_transaction(context.table_path(flow.target), query_id) is None:
             return record
-        counter = CommitCounter(around, flow, record.epoch, query_id, record.counted_version)
+        counter = CommitCounter(context, flow, record.epoch, query_id, record.counted_version)
         counter.count()
         counted = replace(record, counted_version=counter.counted_version)
         # At once, so that no later start looks at the same commits again.
-        around.fence()
-        write_record(around.state.record_file(flow), counted)
+        context.fence()
+        write_record(context.state.record_file(flow), counted)
         return counted
 
     def _needs_own_sink(self, dataset: ResolvedDataset, checkpoint: Path, record: FlowRecord) -> bool:
@@ -419,15 +419,15 @@ class Execution:
         It knows no rules, and takes no batch without some of its rows; Spark cannot go on with state that was not
         computed again; and a batch that was written with rules, which are gone now, it would write once more.
         """
-        around, flow = self._around, self._flow
+        context, flow = self._context, self._flow
         if dataset.dataset.expectations or flow.analysis.operators:
             return True
-        if spares(around, flow):
+        if spares(context, flow):
             return True
         progress = read_progress(checkpoint)
         if progress is None or progress.completed:
             return False
-        newest = committed_transaction(around.table_path(flow.target), around.state.transaction(record))
+        newest = committed_transaction(context.table_path(flow.target), context.state.transaction(record))
         return newest is not None and newest >= progress.batch_id
 
 
@@ -436,21 +436,21 @@ class _Look:
 
     def __init__(
         self,
-        around: Surroundings,
+        context: UpdateContext,
         flow: ResolvedFlow,
         record: FlowRecord,
         target: Calls | None,
         counter: Counter | None,
         tidy: Callable[[], None],
-        tell: Tell,
+        tell: ReportProgress,
     ) -> None:
-        self._around = around
+        self._context = context
         self._flow = flow
         self._tell = tell
         self._record = record
         self._target = target
         self._counter = counter
-        self._stored_at = around.now()
+        self._stored_at = context.now()
         self._tidied_at = 0
         self._tidy = tidy
 
@@ -465,11 +465,11 @@ class _Look:
             return
         self._counter.count()
         counted_version = self._counter.counted_version
-        if counted_version > self._record.counted_version and self._around.now() - self._stored_at > _STORE_EVERY_S:
+        if counted_version > self._record.counted_version and self._context.now() - self._stored_at > _STORE_EVERY_S:
             self._record = replace(self._record, counted_version=counted_version)
-            self._around.fence()
-            write_record(self._around.state.record_file(self._flow), self._record)
-            self._stored_at = self._around.now()
+            self._context.fence()
+            write_record(self._context.state.record_file(self._flow), self._record)
+            self._stored_at = self._context.now()
 
 
 def _is_unfinished(checkpoint: Path) -> bool:
@@ -478,10 +478,10 @@ def _is_unfinished(checkpoint: Path) -> bool:
     return progress is not None and not progress.completed
 
 
-def _counter(around: Surroundings, flow: ResolvedFlow, record: FlowRecord, query: StreamingQuery) -> Counter:
-    if around.graph.by_name[flow.target].kind is Kind.SINK:
-        return ProgressCounter(around, flow, record.epoch, query)
-    return CommitCounter(around, flow, record.epoch, str(query.id), record.counted_version, query)
+def _counter(context: UpdateContext, flow: ResolvedFlow, record: FlowRecord, query: StreamingQuery) -> Counter:
+    if context.graph.by_name[flow.target].kind is Kind.SINK:
+        return ProgressCounter(context, flow, record.epoch, query)
+    return CommitCounter(context, flow, record.epoch, str(query.id), record.counted_version, query)
 
 
 def _batches(target: Calls | None, counter: Counter | None) -> int:

@@ -12,8 +12,8 @@ from headrace.runtime.ports import Report
 from headrace.spark.execution.attempt import Attempt, Signals
 from headrace.spark.jvm.callback_connections import close_idle_connections
 from headrace.spark.preparation.prepare import Preparation
-from headrace.spark.tables.compaction import Maintenance, cancel_group
-from headrace.spark.update.context import Surroundings
+from headrace.spark.tables.compaction import Compaction, cancel_group
+from headrace.spark.update.context import UpdateContext
 
 # How long the end of an update waits for a flow that was told to stop.
 _CLOSE_PATIENCE_S = 15.0
@@ -24,18 +24,18 @@ _MOMENT_S = 0.5
 class ThreadedFlows:
     """Fills the runtime's FlowStarter port. :meth:`ask_to_stop` may be called from a signal handler."""
 
-    def __init__(self, around: Surroundings) -> None:
-        self._around = around
+    def __init__(self, context: UpdateContext) -> None:
+        self._context = context
         self._reports: queue.SimpleQueue[Report | None] = queue.SimpleQueue()
-        self._preparation = Preparation(around)
-        self._maintenance = Maintenance(around)
+        self._preparation = Preparation(context)
+        self._maintenance = Compaction(context)
         self._stop_asked = threading.Event()
         self._stop = threading.Event()
         self._abandoned = threading.Event()
         self._threads: dict[str, threading.Thread] = {}
         self._ended: dict[str, threading.Event] = {}
         # Streams of a continuous update wait for input most of the time; views are work while they run.
-        self._room = threading.Semaphore(around.max_parallel_flows)
+        self._room = threading.Semaphore(context.max_parallel_flows)
 
     def announce(self, tables: Iterable[TableStep]) -> None:
         """Called once, before any flow begins: say which tables are to be reset."""
@@ -45,7 +45,7 @@ class ThreadedFlows:
         """Start a flow in a thread of its own."""
         ended = threading.Event()
         running = Attempt(
-            self._around,
+            self._context,
             self._preparation,
             step,
             table,
@@ -59,7 +59,7 @@ class ThreadedFlows:
             running.run()
             # The thread itself takes a while to end: py4j closes its connection then.
             ended.set()
-            close_idle_connections(self._around.session)
+            close_idle_connections(self._context.session)
 
         thread = threading.Thread(target=run, name=f"flow {step.flow.name} #{attempt}", daemon=True)
         self._threads[step.flow.name], self._ended[step.flow.name] = thread, ended
@@ -119,7 +119,7 @@ class ThreadedFlows:
         self._maintenance.close(self._stop_asked.is_set)
         # Those of the flows that ended last were used since the last call.
         for _ in range(2):
-            close_idle_connections(self._around.session)
+            close_idle_connections(self._context.session)
 
     def _all_ended(self) -> bool:
         """Whether no flow runs any more; one whose end was reported takes a moment to say so."""
@@ -129,10 +129,10 @@ class ThreadedFlows:
     def _interrupt(self) -> None:
         for flow, thread in self._threads.items():
             if thread.is_alive():
-                cancel_group(self._around, self._around.work_group(flow))
+                cancel_group(self._context, self._context.work_group(flow))
 
     def _patience_s(self) -> float | None:
         """How long a running batch may still take; None while nobody asked for a stop."""
         if self._abandoned.is_set():
             return 0.0
-        return self._around.grace_s if self._stop.is_set() else None
+        return self._context.grace_s if self._stop.is_set() else None

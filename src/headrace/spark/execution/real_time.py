@@ -13,7 +13,7 @@ from headrace.errors import PipelineError
 from headrace.graph.resolved import ResolvedFlow
 from headrace.spark.readers.kafka_topics import TopicSource, count_partitions
 from headrace.spark.session.default_confs import cores_of
-from headrace.spark.update.context import Surroundings
+from headrace.spark.update.context import UpdateContext
 
 # As they are written, by how Spark looks them up.
 _OF_BATCHES = {
@@ -31,7 +31,7 @@ _OF_BATCHES = {
 }
 
 
-def check_real_time(around: Surroundings, flow: ResolvedFlow, sources: Iterable[TopicSource]) -> None:
+def check_real_time(context: UpdateContext, flow: ResolvedFlow, sources: Iterable[TopicSource]) -> None:
     """Refuse what cannot be read in real time.
 
     Raises:
@@ -42,8 +42,8 @@ def check_real_time(around: Surroundings, flow: ResolvedFlow, sources: Iterable[
         option = next((_OF_BATCHES[key] for key in source.options if key in _OF_BATCHES), None)
         if option is not None:
             raise _refusal(flow, f'its source has the option "{option}", which is about batches')
-        partitions += count_partitions(around.session, flow, source)
-    master = str(around.session.sparkContext.master)
+        partitions += count_partitions(context.session, flow, source)
+    master = str(context.session.sparkContext.master)
     cores = cores_of(master)
     if master.startswith("local") and partitions > cores:
         reason = f"its topics have {partitions} partitions, each of which needs a core, and there are {cores}"

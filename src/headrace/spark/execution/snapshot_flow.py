@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from pyspark.sql import DataFrame
 
-from headrace.cdc.feed import Feed
+from headrace.cdc.feed import ChangeFeed
 from headrace.cdc.snapshot_versions import Begun
 from headrace.delta_log.tables import TableVersion, table_state
 from headrace.errors import PipelineError
@@ -16,24 +16,24 @@ from headrace.model.names import QualifiedName
 from headrace.model.schema import Schema
 from headrace.model.type_changes import schema_change
 from headrace.runtime.ports import Canceled, Completed, Failed, Growth, Report
-from headrace.spark.cdc.snapshot_writer import Comparing
+from headrace.spark.cdc.snapshot_writer import SnapshotWriter
 from headrace.spark.delta.conform import conform
 from headrace.spark.preparation.prepare import Preparation
 from headrace.spark.queries.snapshots import Snapshot, asked, check_order, version_of_update
 from headrace.spark.session.clone import on_clone
 from headrace.spark.session.scoped_confs import with_confs
-from headrace.spark.tables.table_writer import Target
-from headrace.spark.update.context import Surroundings
+from headrace.spark.tables.table_writer import TableWriter
+from headrace.spark.update.context import UpdateContext
 from headrace.storage.flow_record import FlowRecord, write_record
 
 
-class Taking:
+class SnapshotFlowExecution:
     """The snapshots of one attempt of a flow.
 
     What is begun is stored before it is written, so that after a crash the table's transactions tell what was taken.
 
     Args:
-        around: what the flows of the update share.
+        context: what the flows of the update share.
         preparation: prepares inputs.
         flow: compares snapshots.
         target: where they go.
@@ -44,15 +44,15 @@ class Taking:
 
     def __init__(
         self,
-        around: Surroundings,
+        context: UpdateContext,
         preparation: Preparation,
         flow: ResolvedFlow,
-        target: Target,
-        comparing: Comparing,
+        target: TableWriter,
+        comparing: SnapshotWriter,
         work_group: str,
         stopping: Callable[[], bool],
     ) -> None:
-        self._around = around
+        self._context = context
         self._preparation = preparation
         self._flow = flow
         self._target = target
@@ -62,10 +62,10 @@ class Taking:
 
     def run(self, record: FlowRecord, inputs: dict[str, TableVersion]) -> Report:
         """Take what there is; *inputs* are the versions of the tables that are read."""
-        around, flow = self._around, self._flow
-        began_at = around.now()
+        context, flow = self._context, self._flow
+        began_at = context.now()
         record = self._counted(record)
-        before = around.state.snapshot_taken(flow)
+        before = context.state.snapshot_taken(flow)
         while True:
             snapshot = self._next(before)
             if snapshot is None:
@@ -79,7 +79,7 @@ class Taking:
                 break
             if self._stopping():
                 return Canceled(flow.name)
-        table = table_state(around.table_path(flow.target))
+        table = table_state(context.table_path(flow.target))
         done = replace(
             _without_abandoned(record),
             fingerprint=flow.analysis.fingerprint,
@@ -88,22 +88,22 @@ class Taking:
             running=False,
             made_with=flow.made_with,
             target_id=table.table_id if table else "",
-            left=around.state.stores(flow).left(),
+            left=context.state.stores(flow).left(),
         )
-        around.fence()
-        write_record(around.state.record_file(flow), done)
+        context.fence()
+        write_record(context.state.record_file(flow), done)
         return Completed(flow.name)
 
     @property
-    def _feed(self) -> Feed:
+    def _feed(self) -> ChangeFeed:
         feed = self._flow.analysis.feed
         assert feed is not None  # noqa: S101 - what flows that compare snapshots have
         return feed
 
     def _counted(self, record: FlowRecord) -> FlowRecord:
         """Count a snapshot that is in the table, but perhaps not in the event log, after a crash."""
-        around, flow, begun = self._around, self._flow, record.snapshot
-        if begun is None or not record.running or not around.state.has_committed(flow, record, begun.number):
+        context, flow, begun = self._context, self._flow, record.snapshot
+        if begun is None or not record.running or not context.state.has_committed(flow, record, begun.number):
             return record
         # A dataset may have other rows by now.
         snapshot = self._again(begun) if flow.asks else None
@@ -112,8 +112,8 @@ class Taking:
         else:
             self._target.tell_committed(begun.number)
         counted = replace(record, running=False)
-        around.fence()
-        write_record(around.state.record_file(flow), counted)
+        context.fence()
+        write_record(context.state.record_file(flow), counted)
         return counted
 
     def _again(self, begun: Begun) -> Snapshot | None:
@@ -125,14 +125,14 @@ class Taking:
         return snapshot if snapshot is not None and snapshot.version == begun.version else None
 
     def _next(self, before: object) -> Snapshot | None:
-        around, flow = self._around, self._flow
-        with self._preparation.loading, with_confs(around.session, flow.flow.spark_conf):
+        context, flow = self._context, self._flow
+        with self._preparation.loading, with_confs(context.session, flow.flow.spark_conf):
             if self._flow.asks:
                 reads: set[QualifiedName] = set()
-                found = asked(flow.flow, around.catalog, before, reads)
+                found = asked(flow.flow, context.catalog, before, reads)
                 self._check_reads(reads)
             else:
-                found = Snapshot(self._preparation.frame(flow), version_of_update(around.now()))
+                found = Snapshot(self._preparation.frame(flow), version_of_update(context.now()))
                 check_order(flow.flow, found.version, before)
             if found is None:
                 return None
@@ -172,20 +172,20 @@ class Taking:
         return Failed(flow.name, problem, condition=problem.code, progressed=self._target.batches > 0, growth=growth)
 
     def _take(self, record: FlowRecord, snapshot: Snapshot, before: object) -> FlowRecord:
-        around, flow = self._around, self._flow
+        context, flow = self._context, self._flow
         last = record.snapshot
         # One that was begun and is not in the table gives its number to the next, which clears what it has set aside.
         number = 0 if last is None else last.number + (not record.running)
         begun = replace(
             record, snapshot=Begun(number, snapshot.version, before), running=True, made_with=flow.made_with
         )
-        around.fence()
-        write_record(around.state.record_file(flow), begun)
+        context.fence()
+        write_record(context.state.record_file(flow), begun)
         self._comparing.version = snapshot.version
         self._target.write(conform(snapshot.rows, Schema.from_json(self._feed.source_json)), number)
         done = replace(begun, running=False)
-        around.fence()
-        write_record(around.state.record_file(flow), done)
+        context.fence()
+        write_record(context.state.record_file(flow), done)
         return done
 
 

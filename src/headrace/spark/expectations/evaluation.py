@@ -11,7 +11,7 @@ from headrace.model.outcome import FlowCounts
 from headrace.spark.expectations.table_rules import TableRules
 
 
-class Judging:
+class Evaluation:
     """The rules of one table, over the batches of one flow; expressions are made once, and are the same for all.
 
     Args:

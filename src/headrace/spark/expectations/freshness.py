@@ -9,23 +9,23 @@ from headrace.model.expectations import Action, Expectation, ExpectationCount
 from headrace.model.lateness import duration
 from headrace.model.table_rules import Fresh
 from headrace.spark.expectations.table_rules import newest_micros
-from headrace.spark.update.context import Surroundings
+from headrace.spark.update.context import UpdateContext
 
 _LOOK_EVERY_S = 30.0
 
 
-class Staleness:
+class Freshness:
     """Judges the table of one flow, which is the only one that feeds it.
 
     Args:
-        around: the pipeline.
+        context: the pipeline.
         flow: whose table.
     """
 
-    def __init__(self, around: Surroundings, flow: ResolvedFlow) -> None:
-        self._around = around
+    def __init__(self, context: UpdateContext, flow: ResolvedFlow) -> None:
+        self._context = context
         self._flow = flow
-        expectations = around.graph.by_name[flow.target].dataset.expectations
+        expectations = context.graph.by_name[flow.target].dataset.expectations
         self._rules = tuple(e for e in expectations if isinstance(e.predicate, Fresh))
         self._looked_at: float | None = None
         self._told: frozenset[str] = frozenset()
@@ -42,7 +42,7 @@ class Staleness:
         counts = tuple(
             ExpectationCount(e.name, e.action, int(_holds(e, age)), int(not _holds(e, age))) for e, age in found
         )
-        self._around.emit(TableJudged(self._flow.name, str(self._flow.target), counts))
+        self._context.emit(TableJudged(self._flow.name, str(self._flow.target), counts))
         stale = [(e, age) for e, age in found if not _holds(e, age)]
         for e, age_s in stale:
             if e.action is Action.FAIL:
@@ -51,7 +51,7 @@ class Staleness:
 
     def look(self) -> None:
         """Look now and then while an update goes on, and warn once of each rule until it holds again."""
-        now = self._around.now()
+        now = self._context.now()
         if not self._rules or (self._looked_at is not None and now - self._looked_at < _LOOK_EVERY_S):
             return
         self._looked_at = now
@@ -65,10 +65,10 @@ class Staleness:
 
     def _age_s(self, expectation: Expectation) -> float | None:
         """How old the newest row is; None where no row has a time."""
-        around = self._around
+        context = self._context
         assert isinstance(expectation.predicate, Fresh)  # noqa: S101 - only those are here
-        newest = newest_micros(around.session, around.table_path(self._flow.target), expectation.predicate.column)
-        return None if newest is None else around.now() - newest / 1e6
+        newest = newest_micros(context.session, context.table_path(self._flow.target), expectation.predicate.column)
+        return None if newest is None else context.now() - newest / 1e6
 
     def _problem(self, expectation: Expectation, age_s: float | None) -> PipelineError:
         return PipelineError(
@@ -83,7 +83,7 @@ class Staleness:
 
     def _warn(self, expectation: Expectation, age_s: float | None) -> None:
         problem, flow = self._problem(expectation, age_s), self._flow
-        self._around.emit(Warned(problem.code, problem.message, flow.name, str(flow.target)))
+        self._context.emit(Warned(problem.code, problem.message, flow.name, str(flow.target)))
 
 
 def _holds(expectation: Expectation, age_s: float | None) -> bool:

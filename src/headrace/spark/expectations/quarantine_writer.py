@@ -17,16 +17,16 @@ from headrace.expectations.split import set_aside
 from headrace.graph.new_tables import MAPPING, has_special_names
 from headrace.model.names import sql_text
 from headrace.model.schema import Schema
-from headrace.runtime.failpoints import Point, Seam
+from headrace.runtime.failpoints import Failpoint, Failpoints
 from headrace.spark.delta.conflicts import tried_again
 from headrace.spark.delta.fencing import of_term
-from headrace.spark.update.batch_target import TargetPlace, transaction_version
+from headrace.spark.update.batch_target import BatchTarget, transaction_version
 
 _SOURCE_COLUMNS = "file string, topic string, partition int, offset bigint, version bigint"
 
 
 @dataclass(frozen=True)
-class Quarantining:
+class QuarantineWriter:
     """The way of one flow into quarantine, in one update.
 
     Args:
@@ -36,9 +36,9 @@ class Quarantining:
         fence: returns while this update may commit, raises once another has taken over.
     """
 
-    place: TargetPlace
+    place: BatchTarget
     rules: Rules
-    at: Seam
+    at: Failpoints
     fence: Callable[[], None]
 
     def __call__(self, rows: DataFrame, batch_id: int, *, again: bool) -> None:
@@ -58,11 +58,11 @@ class Quarantining:
             F.current_timestamp().alias("quarantined_at"),
             F.lit("open").alias("status"),
         )
-        self.at(Point.TO_SET_ASIDE)
+        self.at(Failpoint.TO_SET_ASIDE)
         self.fence()
         # Flows of one dataset share its quarantine table; their rows lie in partitions of their own.
         tried_again(lambda: self._save(broken, batch_id, again=again), self.fence)
-        self.at(Point.QUARANTINED)
+        self.at(Failpoint.QUARANTINED)
 
     def _save(self, broken: DataFrame, batch_id: int, *, again: bool) -> None:
         place = self.place

@@ -15,13 +15,13 @@ from headrace.model.expectations import Action
 from headrace.model.names import quoted
 from headrace.model.outcome import FlowCounts
 from headrace.runtime.ports import Emit
-from headrace.spark.update.batch_target import TargetPlace
+from headrace.spark.update.batch_target import BatchTarget
 
 # Rows that are looked at for all rules of a batch.
 _LOOKED_AT = 200
 
 
-class Sampling:
+class SampleWriter:
     """Of one flow in one update: each rule is sampled once, in the first batch in which a row breaks it.
 
     Args:
@@ -31,7 +31,7 @@ class Sampling:
         most: rows of each rule.
     """
 
-    def __init__(self, place: TargetPlace, rules: Rules, emit: Emit, most: int) -> None:
+    def __init__(self, place: BatchTarget, rules: Rules, emit: Emit, most: int) -> None:
         self._place = place
         self._rules = rules
         self._emit = emit

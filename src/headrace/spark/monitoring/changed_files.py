@@ -11,16 +11,16 @@ from headrace.autoloader.source import Source as LoaderSource
 from headrace.errors import PipelineError
 from headrace.events.types import Warned
 from headrace.graph.resolved import ResolvedFlow, SourceKind
-from headrace.spark.update.context import Surroundings
+from headrace.spark.update.context import UpdateContext
 
 _LOOK_EVERY_S = 10.0
 
 
-class LaterChanges:
+class ChangedFiles:
     """Warns of the files of a query that were found to have changed since it began."""
 
-    def __init__(self, around: Surroundings, flow: ResolvedFlow, query: StreamingQuery, began_at: float) -> None:
-        self._around = around
+    def __init__(self, context: UpdateContext, flow: ResolvedFlow, query: StreamingQuery, began_at: float) -> None:
+        self._context = context
         self._flow = flow
         self._query = query
         self._loaders = {
@@ -30,12 +30,12 @@ class LaterChanges:
         }
         # Before the query was started, which looks at once.
         self._since_s = began_at
-        self._looked_at = around.now()
+        self._looked_at = context.now()
         self._said = set[str]()
 
     def tell(self, *, last: bool = False) -> None:
         """Warn of what was noted since the last time."""
-        now = self._around.now()
+        now = self._context.now()
         if not self._loaders or (not last and now - self._looked_at < _LOOK_EVERY_S):
             return
         progress: Any = self._query.lastProgress
@@ -54,4 +54,4 @@ class LaterChanges:
             "AUTO_LOADER.FILES_CHANGED_LATER", flow=self._flow.name, count=len(paths), file=paths[0]
         )
         message = f"{problem.message}. {problem.hint}"
-        self._around.emit(Warned(problem.code, message, self._flow.name, str(self._flow.target)))
+        self._context.emit(Warned(problem.code, message, self._flow.name, str(self._flow.target)))

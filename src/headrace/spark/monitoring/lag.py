@@ -13,18 +13,20 @@ from headrace.events.types import FlowBehind
 from headrace.graph.resolved import ResolvedFlow, SourceKind
 from headrace.model.outcome import FilesBacklog, PartitionLag
 from headrace.sources.kafka_offsets import lags, positions_of
-from headrace.spark.update.context import Surroundings
+from headrace.spark.update.context import UpdateContext
 
 # How Spark describes the source.
 _DESCRIPTION = "KafkaV2["
 _SAY_EVERY_S = 10.0
 
 
-class LagTeller:
+class LagReporter:
     """Says how far a query is behind its topics and files, when that has changed, now and then, and at its end."""
 
-    def __init__(self, around: Surroundings, flow: ResolvedFlow, query: StreamingQuery, *, reads_topics: bool) -> None:
-        self._around = around
+    def __init__(
+        self, context: UpdateContext, flow: ResolvedFlow, query: StreamingQuery, *, reads_topics: bool
+    ) -> None:
+        self._context = context
         self._flow = flow
         self._query = query
         self._loaders = {
@@ -38,7 +40,7 @@ class LagTeller:
 
     def tell(self, *, last: bool = False) -> None:
         """Record how far the query is behind if there is news of it."""
-        now = self._around.now()
+        now = self._context.now()
         if not self._is_told or (not last and now - self._looked_at < _SAY_EVERY_S):
             return
         progress: Any = self._query.lastProgress
@@ -49,7 +51,7 @@ class LagTeller:
         behind = FlowBehind(self._flow.name, str(self._flow.target), lag, backlog)
         if (lag or backlog) and behind != self._said:
             self._said = behind
-            self._around.emit(behind)
+            self._context.emit(behind)
 
 
 def lag_of_progress(progress: Mapping[str, Any]) -> tuple[PartitionLag, ...]:

@@ -12,16 +12,16 @@ from headrace.graph.resolved import ResolvedFlow
 from headrace.sources.kafka_offsets import Lost, Told, gone_between, lost_between, spans_of
 from headrace.spark.monitoring.computed_batches import ComputedBatches
 from headrace.spark.readers.kafka_topics import TopicSource, first_left, tell_lost
-from headrace.spark.update.context import Surroundings
+from headrace.spark.update.context import UpdateContext
 
 
-class LossTeller:
+class LossReporter:
     """Looks at each batch of a query whose sources are told to go on over offsets that are gone.
 
     The broker is asked only about a batch that has read fewer records than its offsets are.
 
     Args:
-        around: what the flows of the update share.
+        context: what the flows of the update share.
         flow: whose query runs.
         query: what runs.
         sources: those of its sources that read topics.
@@ -30,13 +30,13 @@ class LossTeller:
 
     def __init__(
         self,
-        around: Surroundings,
+        context: UpdateContext,
         flow: ResolvedFlow,
         query: StreamingQuery,
         sources: Iterable[TopicSource],
         told: Mapping[int, Told],
     ) -> None:
-        self._around = around
+        self._context = context
         self._flow = flow
         self._batches = ComputedBatches(query)
         self._sources = [source for source in sources if not source.fails_on_loss]
@@ -46,7 +46,7 @@ class LossTeller:
         """Warn of what the batches since the last call have lost."""
         for batch in self._batches.new() if self._sources else ():
             for source in self._sources:
-                tell_lost(self._around, self._flow, self._lost(source, batch["sources"][source.number]))
+                tell_lost(self._context, self._flow, self._lost(source, batch["sources"][source.number]))
 
     def _lost(self, source: TopicSource, batch: Any) -> tuple[Lost, ...]:
         start, end, rows = batch["startOffset"], batch["endOffset"], int(batch["numInputRows"])
@@ -56,7 +56,7 @@ class LossTeller:
         if sum(max(span.end - span.start, 0) for span in spans.values()) <= rows:
             return gone
         try:
-            firsts = first_left(self._around.session, source, self._flow, spans)
+            firsts = first_left(self._context.session, source, self._flow, spans)
         except PipelineError:
             # A broker that does not answer now is no reason to end a query that runs.
             return gone

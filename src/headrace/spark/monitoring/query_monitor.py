@@ -20,7 +20,7 @@ class End(Enum):
     DRAINED = "with its input"
 
 
-class QueryWatch:
+class QueryMonitor:
     """Waits for one query.
 
     Args:

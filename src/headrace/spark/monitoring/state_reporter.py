@@ -13,7 +13,7 @@ from headrace.graph.resolved import ResolvedFlow
 from headrace.model.lateness import duration
 from headrace.model.outcome import KeptState
 from headrace.spark.monitoring.computed_batches import ComputedBatches
-from headrace.spark.update.context import Surroundings
+from headrace.spark.update.context import UpdateContext
 
 _SAY_EVERY_S = 10.0
 # Of so many batches each has brought newer events, and none has moved the watermark.
@@ -22,15 +22,15 @@ _STUCK_BATCHES = 10
 _AHEAD_S = 86_400.0
 
 
-class StateTeller:
+class StateReporter:
     """Looks at each batch of a query that keeps state; nothing is stopped by what it finds.
 
     Source: Spark's ``StateOperatorProgress`` and ``StreamingQueryProgress.eventTime``. Rows that are dropped are
     counted as they come to an operator: of an aggregation these are sums of parts of a batch, each of one row or more.
     """
 
-    def __init__(self, around: Surroundings, flow: ResolvedFlow, query: StreamingQuery) -> None:
-        self._around = around
+    def __init__(self, context: UpdateContext, flow: ResolvedFlow, query: StreamingQuery) -> None:
+        self._context = context
         self._flow = flow
         self._batches = ComputedBatches(query)
         self._newest_batch: Any = None
@@ -48,7 +48,7 @@ class StateTeller:
         for batch in self._batches.new():
             self._newest_batch = batch
             self._look_at(batch)
-        now = self._around.now()
+        now = self._context.now()
         if self._newest_batch is not None and (last or now - self._said_at >= _SAY_EVERY_S):
             self._said_at = now
             self._say(self._newest_batch)
@@ -74,7 +74,7 @@ class StateTeller:
             self._look_at_watermark(_watermark(batch), newest)
 
     def _look_ahead(self, newest: str) -> None:
-        ahead_s = _seconds(newest) - self._around.now()
+        ahead_s = _seconds(newest) - self._context.now()
         if ahead_s > _AHEAD_S and self._once("FLOW.TIME_AHEAD"):
             self._warn(
                 "FLOW.TIME_AHEAD",
@@ -105,7 +105,7 @@ class StateTeller:
 
     def _warn(self, code: str, said: str, level: Level = Level.WARN) -> None:
         flow = self._flow
-        self._around.emit(Warned(code, f'flow "{flow.name}": {said}', flow.name, str(flow.target), level))
+        self._context.emit(Warned(code, f'flow "{flow.name}": {said}', flow.name, str(flow.target), level))
 
     def _say(self, batch: Any) -> None:
         kept = tuple(
@@ -120,7 +120,7 @@ class StateTeller:
         says = FlowKeeps(self._flow.name, str(self._flow.target), kept, _watermark(batch))
         if kept and says != self._said:
             self._said = says
-            self._around.emit(says)
+            self._context.emit(says)
 
 
 def _watermark(batch: Any) -> str:

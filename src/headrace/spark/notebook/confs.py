@@ -10,7 +10,7 @@ from typing import Any
 from pyspark.errors import AnalysisException
 
 from headrace.settings.vendor_confs import FIXED, VENDOR_PROPERTIES, Effect, is_static, vendor_conf
-from headrace.spark.notebook.notebook_session import Ready, ready_for
+from headrace.spark.notebook.notebook_session import NotebookSession, ready_for
 from headrace.spark.session.scoped_confs import with_confs
 from headrace.sql.lexer import Kind, lex, unquoted
 
@@ -78,7 +78,7 @@ def starting_confs(confs: Mapping[str, str]) -> tuple[dict[str, str], tuple[str,
     return found, tuple(remarks)
 
 
-def apply(ready: Ready, key: str, value: str, put: Callable[[str, str], Any]) -> None:
+def apply(ready: NotebookSession, key: str, value: str, put: Callable[[str, str], Any]) -> None:
     """Set a setting, in the words of open Spark, with *put*; one that cannot be set is explained once."""
     entry = vendor_conf(key, value)
     # What Delta knows has the vendor's prefix as well.
@@ -97,7 +97,7 @@ def apply(ready: Ready, key: str, value: str, put: Callable[[str, str], Any]) ->
         _put(ready, key, value, put)
 
 
-def _put(ready: Ready, key: str, value: str, put: Callable[[str, str], Any]) -> None:
+def _put(ready: NotebookSession, key: str, value: str, put: Callable[[str, str], Any]) -> None:
     """Set what Spark lets be set; explain what it does not, and what it takes without looking at it again."""
     before = ready.session.conf.get(key, None)
     try:
@@ -112,7 +112,7 @@ def _put(ready: Ready, key: str, value: str, put: Callable[[str, str], Any]) -> 
             _explain(ready, key, value, None)
 
 
-def _explain(ready: Ready, key: str, value: str, now: str | None) -> None:
+def _explain(ready: NotebookSession, key: str, value: str, now: str | None) -> None:
     """Say once that a setting is read at the start, unless it has the value that is wanted.
 
     ``now`` is the value that the session has; what Spark was never given has none.
@@ -130,7 +130,7 @@ def _explain(ready: Ready, key: str, value: str, now: str | None) -> None:
 
 
 @contextmanager
-def taking_properties(ready: Ready, text: str) -> Iterator[None]:
+def taking_properties(ready: NotebookSession, text: str) -> Iterator[None]:
     """Let a statement name properties of tables that only the vendor's Delta knows."""
     named = [name for name in VENDOR_PROPERTIES if name.casefold() in text.casefold()]
     found = [name for name in named if name.casefold() in set(_names_in(text))]

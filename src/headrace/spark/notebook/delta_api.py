@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from headrace.spark.notebook.notebook_session import Ready, ready_for
+from headrace.spark.notebook.notebook_session import NotebookSession, ready_for
 
 _MARK = "_headrace_patched"
 
@@ -35,19 +35,19 @@ def let_delta_be_imported(jars: Iterable[Path]) -> None:
     _wrap_method(tables.DeltaTableBuilder, "location", _placed)
 
 
-def _read(ready: Ready, name: str) -> str:
+def _read(ready: NotebookSession, name: str) -> str:
     return ready.places.placed_text(ready.names.reading(name))
 
 
-def _written(ready: Ready, name: str) -> str:
+def _written(ready: NotebookSession, name: str) -> str:
     return ready.names.writing(name)
 
 
-def _placed(ready: Ready, path: str) -> str:
+def _placed(ready: NotebookSession, path: str) -> str:
     return ready.places.placed(path)
 
 
-def _wrap_class_method(owner: type, name: str, respelled: Callable[[Ready, str], str]) -> None:
+def _wrap_class_method(owner: type, name: str, respelled: Callable[[NotebookSession, str], str]) -> None:
     original = getattr(owner, name)
 
     @wraps(original)
@@ -59,7 +59,7 @@ def _wrap_class_method(owner: type, name: str, respelled: Callable[[Ready, str],
     setattr(owner, name, classmethod(calling))
 
 
-def _wrap_method(owner: type, name: str, respelled: Callable[[Ready, str], str]) -> None:
+def _wrap_method(owner: type, name: str, respelled: Callable[[NotebookSession, str], str]) -> None:
     original = getattr(owner, name)
 
     @wraps(original)

@@ -12,10 +12,10 @@ from pyspark.sql import SparkSession
 from headrace.model.location import Location
 from headrace.spark.notebook.call_origin import by_user
 from headrace.spark.notebook.checkpoints import Checkpoints
-from headrace.spark.notebook.notices import Remarks
+from headrace.spark.notebook.notices import Notices
 from headrace.spark.notebook.path_mapping import Places
-from headrace.spark.notebook.stream_fingerprint import Fingerprints
-from headrace.spark.notebook.table_lookup import ReadyNames
+from headrace.spark.notebook.stream_fingerprint import StreamFingerprints
+from headrace.spark.notebook.table_lookup import TableLookup
 from headrace.spark.session.query_context import query_context
 
 
@@ -39,7 +39,7 @@ class StartedQuery:
 
 
 @dataclass
-class Ready:
+class NotebookSession:
     """What makes a session ready for scripts.
 
     Attributes:
@@ -53,12 +53,12 @@ class Ready:
     """
 
     session: SparkSession
-    names: ReadyNames
+    names: TableLookup
     places: Places
     checkpoints: Checkpoints
-    remarks: Remarks
+    remarks: Notices
     queries: list[StartedQuery] = field(default_factory=list)
-    fingerprints: Fingerprints = field(default_factory=Fingerprints)
+    fingerprints: StreamFingerprints = field(default_factory=StreamFingerprints)
     # A query without end takes what is there in batches that follow each other at once.
     hurries: bool = False
 
@@ -67,16 +67,16 @@ class Ready:
         self.remarks.once(text)
 
 
-_serving: list[Ready] = []
+_serving: list[NotebookSession] = []
 
 
-def serve(ready: Ready) -> None:
+def serve(ready: NotebookSession) -> None:
     """Let the session be ready from now on, in the place of the one that was."""
     _serving[:] = [ready]
 
 
 @contextmanager
-def serving(ready: Ready | None) -> Iterator[None]:
+def serving(ready: NotebookSession | None) -> Iterator[None]:
     """Let the session be ready inside the block; what is made ready there, also without *ready*, ends with it."""
     before = list(_serving)
     if ready is not None:
@@ -87,12 +87,12 @@ def serving(ready: Ready | None) -> Iterator[None]:
         _serving[:] = before
 
 
-def served() -> Ready | None:
+def served() -> NotebookSession | None:
     """What was made ready last, if anything."""
     return _serving[-1] if _serving else None
 
 
-def ready_for(session: Any) -> Ready | None:
+def ready_for(session: Any) -> NotebookSession | None:
     """What the session is ready with, when the user's own code asks; None in a pipeline, and for code of ours."""
     ready = served()
     if ready is None or query_context().of_pipeline or not by_user():

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
-class Remarks:
+class Notices:
     """Tells remarks.
 
     Args:

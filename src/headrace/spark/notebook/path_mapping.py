@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headrace.autoloader.stores.paths import mapped
-from headrace.spark.notebook.notices import Remarks
+from headrace.spark.notebook.notices import Notices
 from headrace.sql.lexer import Kind, lex, unquoted
 
 # Options of readers and writers whose values are paths, in lower case.
@@ -45,7 +45,7 @@ class Places:
     """
 
     paths: Mapping[str, str]
-    remarks: Remarks
+    remarks: Notices
 
     def placed(self, path: str) -> str:
         """What a path stands for; one without a known beginning stands for itself."""

@@ -12,7 +12,7 @@ from headrace.errors import PipelineError
 from headrace.model.names import split_name, sql_text
 from headrace.spark.notebook.arguments import with_first
 from headrace.spark.notebook.confs import apply, taking_properties
-from headrace.spark.notebook.notebook_session import Ready, ready_for
+from headrace.spark.notebook.notebook_session import NotebookSession, ready_for
 from headrace.spark.notebook.system_tables import with_system_tables
 from headrace.sql.lexer import Kind, Token, lex, unquoted
 from headrace.sql.targets import About, Target, target_of
@@ -89,11 +89,11 @@ def _session_of(owner: Any) -> Any:
     return getattr(owner, "_spark", None) or getattr(owner, "_sparkSession", None) or owner
 
 
-def _read(ready: Ready, name: str) -> str:
+def _read(ready: NotebookSession, name: str) -> str:
     return ready.places.placed_text(ready.names.reading(name))
 
 
-def _check_found(ready: Ready, error: AnalysisException) -> None:
+def _check_found(ready: NotebookSession, error: AnalysisException) -> None:
     """Say of a three-part name that there is no such table, which Spark says in words about catalogs.
 
     Raises:
@@ -105,7 +105,7 @@ def _check_found(ready: Ready, error: AnalysisException) -> None:
             ready.session.table(ready.names.reading(name))
 
 
-def _prepared(ready: Ready, text: str) -> str:
+def _prepared(ready: NotebookSession, text: str) -> str:
     """The statement that Spark gets for a statement of the script."""
     text = with_system_tables(ready, text)
     lexed = lex(text)
@@ -149,14 +149,14 @@ def _with_columns_quoted(text: str) -> str:
     return "".join((*pieces, text[position:]))
 
 
-def _target_spelled(ready: Ready, target: Target, name: str) -> str:
+def _target_spelled(ready: NotebookSession, target: Target, name: str) -> str:
     temporary = bool(target.modifiers & {"TEMP", "TEMPORARY", "GLOBAL"})
     if temporary:
         return name
     return ready.names.writing(name) if target.writes else ready.names.reading(name)
 
 
-def _of_catalog(ready: Ready, target: Target, tokens: tuple[Token, ...]) -> str:
+def _of_catalog(ready: NotebookSession, target: Target, tokens: tuple[Token, ...]) -> str:
     token = tokens[target.begin]
     name = unquoted(token) if token.text[:1] in "'\"" else split_name(token.text)[0]
     if target.verb == "USE":
@@ -165,7 +165,7 @@ def _of_catalog(ready: Ready, target: Target, tokens: tuple[Token, ...]) -> str:
     return f"SELECT {sql_text(name)} AS catalog"
 
 
-def _of_schema(ready: Ready, text: str, target: Target, tokens: tuple[Token, ...]) -> str:
+def _of_schema(ready: NotebookSession, text: str, target: Target, tokens: tuple[Token, ...]) -> str:
     name = target.name(tokens)
     spelled = ready.names.schema_text(name)
     if target.verb == "USE":

@@ -31,7 +31,7 @@ _DEEPEST = 4
 _WHOLE = (False, False, 1_000_000, False, False)
 
 
-class Fingerprints:
+class StreamFingerprints:
     """Those of the streams of one run.
 
     Lists, dicts and sets are what they were when they were first met: a function may collect in them what it has seen,

@@ -19,7 +19,7 @@ from headrace.runtime.retry import retryable
 from headrace.settings.vendor_confs import RETRIES, RETRY_INTERVAL
 from headrace.spark.errors.spark_errors import failed, first_line, innermost
 from headrace.spark.jvm.causes import chain
-from headrace.spark.notebook.notebook_session import Ready, ready_for
+from headrace.spark.notebook.notebook_session import NotebookSession, ready_for
 from headrace.spark.notebook.user_exception import judged, raised_in
 
 _DEFAULT_INTERVAL_MS = "2000"
@@ -197,7 +197,7 @@ class RetriedQuery(ScriptQuery):
         return any(progress["durationMs"].get("commitOffsets") is not None for progress in self.recentProgress)
 
 
-def retried(ready: Ready, name: str, location: Location, start: Callable[[], StreamingQuery]) -> ScriptQuery:
+def retried(ready: NotebookSession, name: str, location: Location, start: Callable[[], StreamingQuery]) -> ScriptQuery:
     """The query that *start* starts, again and again if the session's settings say so."""
     limit = int(ready.session.conf.get(RETRIES, None) or 0)
     if limit <= 0:

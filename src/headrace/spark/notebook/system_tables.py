@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from headrace.spark.notebook.notebook_session import Ready, StartedQuery
+from headrace.spark.notebook.notebook_session import NotebookSession, StartedQuery
 
 _TABLE = re.compile(r"\bsystem\s*\.\s*streaming\s*\.\s*(?P<table>queries|query_progress)\b", re.IGNORECASE)
 _COLUMNS = {
@@ -19,7 +19,7 @@ _COLUMNS = {
 }
 
 
-def with_system_tables(ready: Ready, text: str) -> str:
+def with_system_tables(ready: NotebookSession, text: str) -> str:
     """A statement with these tables as views of what is so now; a text that names none comes back unchanged."""
     wanted = {found["table"].lower() for found in _TABLE.finditer(text)}
     for name in wanted:
@@ -28,7 +28,7 @@ def with_system_tables(ready: Ready, text: str) -> str:
     return _TABLE.sub(lambda found: _view(found["table"].lower()), text) if wanted else text
 
 
-def _make_view(ready: Ready, name: str, rows: Sequence[dict[str, Any]]) -> None:
+def _make_view(ready: NotebookSession, name: str, rows: Sequence[dict[str, Any]]) -> None:
     session = ready.session
     lines = session.createDataFrame([(json.dumps(row, default=str),) for row in rows], "line STRING")
     frame = lines.selectExpr(f"from_json(line, '{_COLUMNS[name]}') AS row").select("row.*")

@@ -19,7 +19,7 @@ from headrace.sql.rewrite import rewrite_names
 from headrace.storage.inventory import flows_of, stored_flows, stored_tables
 
 
-class ReadyNames:
+class TableLookup:
     """The tables below one storage, by name.
 
     A schema is made when something is written to it; a table that is in the storage is found by its name, whoever

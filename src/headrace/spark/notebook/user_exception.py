@@ -33,7 +33,7 @@ _PASSING = re.compile(
 
 
 @dataclass(frozen=True)
-class Raised:
+class UserException:
     """An exception of a function.
 
     Attributes:
@@ -73,7 +73,7 @@ class Raised:
         return _passing(in_java[-1] if in_java else self.what)
 
 
-def raised_in(causes: Sequence[Cause]) -> Raised | None:
+def raised_in(causes: Sequence[Cause]) -> UserException | None:
     """What a function has raised that made a streaming query fail; None when no function has."""
     for cause in reversed(causes):
         called_back = _CALLED_BACK in cause.message
@@ -82,11 +82,11 @@ def raised_in(causes: Sequence[Cause]) -> Raised | None:
         trace = cause.message.partition("Return Message: ")[2] if called_back else cause.message
         found = _RAISED.search(trace.rpartition(_TRACEBACK)[2])
         if found is not None:
-            return Raised(found["what"], (found["reason"] or "").strip(), trace, called_back)
+            return UserException(found["what"], (found["reason"] or "").strip(), trace, called_back)
     return None
 
 
-def judged(report: Failed, raised: Raised | None) -> Failed:
+def judged(report: Failed, raised: UserException | None) -> Failed:
     """The report of a failure, with what is known of the function that has raised it."""
     if raised is None or report.error.code not in ("FLOW.FAILED", "FLOW.USER_CODE"):
         return report

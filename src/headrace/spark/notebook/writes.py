@@ -14,7 +14,7 @@ from headrace.spark.notebook.arguments import with_first
 from headrace.spark.notebook.call_origin import called_from
 from headrace.spark.notebook.checkpoints import Identity, check_beginning, sources_of
 from headrace.spark.notebook.console import shown
-from headrace.spark.notebook.notebook_session import Ready, StartedQuery, ready_for
+from headrace.spark.notebook.notebook_session import NotebookSession, StartedQuery, ready_for
 from headrace.spark.notebook.stream_retry import retried
 from headrace.spark.preparation.state_formats import format_at
 from headrace.spark.session.scoped_confs import with_confs
@@ -238,14 +238,14 @@ def _folded(options: Mapping[str, Any]) -> dict[str, Any]:
     return {key.casefold(): value for key, value in options.items()}
 
 
-def _placed(ready: Ready, path: Any) -> Any:
+def _placed(ready: NotebookSession, path: Any) -> Any:
     if isinstance(path, list | tuple):
         return type(path)(_placed(ready, one) for one in path)
     return ready.places.placed(path) if isinstance(path, str) else path
 
 
 def _started(
-    ready: Ready,
+    ready: NotebookSession,
     writer: Any,
     target: str | None,
     name: str | None,
@@ -300,7 +300,7 @@ def _names_no_checkpoint(told: dict[str, Any], given: dict[str, Any]) -> bool:
     return _CHECKPOINT.casefold() not in given and str(told.get("format", "")).casefold() not in _SHOWN
 
 
-def _root_of_checkpoints(ready: Ready) -> str | None:
+def _root_of_checkpoints(ready: NotebookSession) -> str | None:
     """The local folder of checkpoints that the session's settings name, or None."""
     named = ready.session.conf.get("spark.sql.streaming.checkpointLocation", None)
     placed = None if named is None else ready.places.placed(named)

@@ -19,7 +19,7 @@ from headrace.model.names import QualifiedName
 from headrace.model.schema import Schema
 from headrace.plan.source_retention import Restart
 from headrace.plan.steps import TableChange, TableStep
-from headrace.runtime.failpoints import Point
+from headrace.runtime.failpoints import Failpoint
 from headrace.spark.cdc.retained_events import clear_memory
 from headrace.spark.delta.alter import change_columns, cluster_table, describe_table
 from headrace.spark.delta.fencing import written_once
@@ -28,7 +28,7 @@ from headrace.spark.expectations.quarantine_table import widen_quarantine
 from headrace.spark.expectations.quarantine_writer import make_quarantine
 from headrace.spark.preparation.restarts import begin_epoch
 from headrace.spark.queries.flow_frames import flow_frame, register_views
-from headrace.spark.update.context import Surroundings
+from headrace.spark.update.context import UpdateContext
 from headrace.storage.backfills import retire_loads
 from headrace.storage.dead_letters import clear_failing
 from headrace.storage.flow_record import next_epoch, write_record
@@ -38,8 +38,8 @@ from headrace.storage.inventory import flows_of
 class Preparation:
     """Tables and names of one update. ``loading`` is held while a flow is prepared, loaded and started (D4)."""
 
-    def __init__(self, around: Surroundings) -> None:
-        self._around = around
+    def __init__(self, context: UpdateContext) -> None:
+        self._context = context
         self._prepared: set[QualifiedName] = set()
         self._resets: dict[QualifiedName, TableStep] = {}
         self._restarted: set[str] = set()
@@ -52,19 +52,19 @@ class Preparation:
 
     def prepare(self, flow: ResolvedFlow, table: TableStep | None) -> None:
         """Bring the target to where the plan wants it, once for all flows that feed it."""
-        around = self._around
-        dataset = around.graph.by_name[flow.target]
+        context = self._context
+        dataset = context.graph.by_name[flow.target]
         with self.loading:
             if flow.target not in self._prepared:
-                around.fence()
+                context.fence()
                 if table is not None and table.change is TableChange.RESET:
                     self._mark(dataset.name)
                     self._reset(dataset, cut=table.cut)
                 if dataset.kind.stored:
-                    around.catalog.register_table(dataset)
+                    context.catalog.register_table(dataset)
                     if table is not None and table.change is TableChange.EVOLVE:
                         self._evolve(dataset, table)
-                    _note_merged(around, dataset)
+                    _note_merged(context, dataset)
                     self._prepare_quarantine(dataset)
                 self._prepared.add(flow.target)
 
@@ -72,41 +72,41 @@ class Preparation:
         """Drop the progress of a flow, once however often the flow is tried."""
         with self.loading:
             if flow.name not in self._restarted:
-                self._around.fence()
-                begin_epoch(self._around, flow, restart)
+                self._context.fence()
+                begin_epoch(self._context, flow, restart)
                 self._restarted.add(flow.name)
 
     def _evolve(self, dataset: ResolvedDataset, table: TableStep) -> None:
         """Properties, the comment and columns, without a row being touched; safe to repeat after a crash."""
-        around = self._around
+        context = self._context
         # Properties come first: changes of columns may need them.
-        text = around.catalog.names.of(dataset.name).text
-        describe_table(around.session, text, table.properties, table.comment, table.column_comments)
-        change_columns(around.session, text, table.widened, table.relaxed)
+        text = context.catalog.names.of(dataset.name).text
+        describe_table(context.session, text, table.properties, table.comment, table.column_comments)
+        change_columns(context.session, text, table.widened, table.relaxed)
         if table.columns:
-            empty = empty_frame(around.session, dataset.schema.nullable)
-            path = around.table_path(dataset.name)
+            empty = empty_frame(context.session, dataset.schema.nullable)
+            path = context.table_path(dataset.name)
             empty.write.format("delta").mode("append").option("mergeSchema", "true").save(path)
         if table.cluster_by is not None:
-            cluster_table(around.session, text, table.cluster_by)
+            cluster_table(context.session, text, table.cluster_by)
 
     def _prepare_quarantine(self, dataset: ResolvedDataset) -> None:
-        around = self._around
-        merges = any(flow.merges for flow in around.graph.flows_into(dataset.name))
+        context = self._context
+        merges = any(flow.merges for flow in context.graph.flows_into(dataset.name))
         if merges or Rules(dataset.dataset.expectations).with_action(Action.QUARANTINE):
-            path = around.layout.quarantine(around.naming, dataset.name)
+            path = context.layout.quarantine(context.naming, dataset.name)
             if not is_made(path):
-                make_quarantine(around.session, path, self._empty(dataset), around.term)
-            elif any(flow.mode is not Mode.REPLACE for flow in around.graph.flows_into(dataset.name)):
-                widen = partial(widen_quarantine, around.session, path, self._judged(dataset))
-                written_once(path, around.term, around.fence, widen)
+                make_quarantine(context.session, path, self._empty(dataset), context.term)
+            elif any(flow.mode is not Mode.REPLACE for flow in context.graph.flows_into(dataset.name)):
+                widen = partial(widen_quarantine, context.session, path, self._judged(dataset))
+                written_once(path, context.term, context.fence, widen)
 
     def _empty(self, dataset: ResolvedDataset) -> DataFrame:
-        return empty_frame(self._around.session, self._judged(dataset).nullable)
+        return empty_frame(self._context.session, self._judged(dataset).nullable)
 
     def _judged(self, dataset: ResolvedDataset) -> Schema:
         """The columns of the rows that a dataset's rules judge: its own, or those of the events that change it."""
-        feeds = [flow.analysis.feed for flow in self._around.graph.flows_into(dataset.name)]
+        feeds = [flow.analysis.feed for flow in self._context.graph.flows_into(dataset.name)]
         schemas = [Schema.from_json(feed.source_json) for feed in feeds if feed is not None]
         return reduce(Schema.merged, schemas) if schemas else dataset.schema
 
@@ -116,17 +116,17 @@ class Preparation:
         They cannot go on once it is cleared; what is not reached from it stays as it is when the update ends early.
         They come first, because they can be reset without it.
         """
-        around = self._around
+        context = self._context
         reached = {name}
-        for flow in around.graph.stored_flows:
-            inputs = {given.name for given in around.graph.stored_inputs(flow) if given.streaming}
+        for flow in context.graph.stored_flows:
+            inputs = {given.name for given in context.graph.stored_inputs(flow) if given.streaming}
             if flow.target in self._resets.keys() - self._prepared and inputs & reached:
                 reached.add(flow.target)
-        for flow in reversed(around.graph.stored_flows):
+        for flow in reversed(context.graph.stored_flows):
             if flow.target in reached:
                 accepted = flow.target == name or self._resets[flow.target].accepted
-                record = replace(around.state.progress_of(flow), resetting=True, accepted=accepted)
-                write_record(around.state.record_file(flow), record)
+                record = replace(context.state.progress_of(flow), resetting=True, accepted=accepted)
+                write_record(context.state.record_file(flow), record)
 
     def _reset(self, dataset: ResolvedDataset, *, cut: bool) -> None:
         """Clear a table and begin a new epoch of every flow that feeds it; safe to repeat after a crash.
@@ -135,81 +135,81 @@ class Preparation:
 
         Flows that are not in the code now begin anew as well when they come back: their rows are cleared with the rest.
         """
-        around = self._around
-        flows = around.graph.flows_into(dataset.name)
-        records = {around.state.record_file(flow): around.state.progress_of(flow) for flow in flows}
-        around.at(Point.RESET_BEGUN)
+        context = self._context
+        flows = context.graph.flows_into(dataset.name)
+        records = {context.state.record_file(flow): context.state.progress_of(flow) for flow in flows}
+        context.at(Failpoint.RESET_BEGUN)
         if dataset.kind.stored:
             self._clear(dataset)
-        around.at(Point.RESET_CLEARED)
-        around.fence()
-        stored = flows_of(around.layout, around.naming, dataset.name)
+        context.at(Failpoint.RESET_CLEARED)
+        context.fence()
+        stored = flows_of(context.layout, context.naming, dataset.name)
         left = {flow.file: flow.record for flow in stored if flow.file not in records}
-        if dataset.name in around.catalog.cleared:
+        if dataset.name in context.catalog.cleared:
             for name in {*(flow.name for flow in flows), *(flow.name for flow in stored)}:
-                outdate_schemas(around.catalog.auto_loader_folder(dataset.name, name))
+                outdate_schemas(context.catalog.auto_loader_folder(dataset.name, name))
         # Those of the code come last: while one of them says that it is being reset, the next update does it again.
         for file, record in (*left.items(), *records.items()):
-            retire_loads(file.parent, around.naming.canonical)
-            clear_failing(file.parent, record.epoch, around.fence)
+            retire_loads(file.parent, context.naming.canonical)
+            clear_failing(file.parent, record.epoch, context.fence)
             fresh = record.cleared(next_epoch(file, record), cut=cut)
             write_record(file, replace(fresh, resetting=self._reads_from_reset(dataset)))
-        around.at(Point.RESET_DONE)
+        context.at(Failpoint.RESET_DONE)
 
     def _clear(self, dataset: ResolvedDataset) -> None:
         """Leave nothing in a table, in what is set aside of it and in what is remembered beside it."""
-        around = self._around
+        context = self._context
         # Before each step, and in its commit, because a process may be stopped in between.
-        around.fence()
-        quarantine = around.layout.quarantine(around.naming, dataset.name)
+        context.fence()
+        quarantine = context.layout.quarantine(context.naming, dataset.name)
         if is_made(quarantine):
             empty = self._empty(dataset)
-            clear = partial(make_quarantine, around.session, quarantine, empty)
-            written_once(quarantine, around.term, around.fence, clear)
-        memory = around.layout.memory(around.naming, dataset.name)
+            clear = partial(make_quarantine, context.session, quarantine, empty)
+            written_once(quarantine, context.term, context.fence, clear)
+        memory = context.layout.memory(context.naming, dataset.name)
         if is_made(memory):
-            written_once(memory, around.term, around.fence, partial(clear_memory, around.session, memory))
-        around.at(Point.RESET_ASIDE)
-        around.fence()
-        path = around.table_path(dataset.name)
-        written_once(path, around.term, around.fence, partial(around.catalog.replace_table, dataset))
+            written_once(memory, context.term, context.fence, partial(clear_memory, context.session, memory))
+        context.at(Failpoint.RESET_ASIDE)
+        context.fence()
+        path = context.table_path(dataset.name)
+        written_once(path, context.term, context.fence, partial(context.catalog.replace_table, dataset))
         if dataset.dataset.cluster_by:
             # Delta takes it from no writer; a crash in between leaves it to the next update, as any change of layout.
-            cluster_table(around.session, around.catalog.names.of(dataset.name).text, dataset.dataset.cluster_by)
+            cluster_table(context.session, context.catalog.names.of(dataset.name).text, dataset.dataset.cluster_by)
 
     def _reads_from_reset(self, dataset: ResolvedDataset) -> bool:
         """True when a stream into the dataset reads what a later update is to reset, after which it cannot go on."""
-        around = self._around
-        flows = around.graph.flows_into(dataset.name)
-        inputs = {given.name for flow in flows for given in around.graph.stored_inputs(flow) if given.streaming}
+        context = self._context
+        flows = context.graph.flows_into(dataset.name)
+        inputs = {given.name for flow in flows for given in context.graph.stored_inputs(flow) if given.streaming}
         later = inputs - self._resets.keys()
-        return any(around.state.resetting(up) for name in later for up in around.graph.flows_into(name))
+        return any(context.state.resetting(up) for name in later for up in context.graph.flows_into(name))
 
     def frame(self, flow: ResolvedFlow) -> DataFrame:
         """What a flow's query returns over the tables as they are registered now."""
-        return flow_frame(self._around.graph, flow, self._around.catalog)
+        return flow_frame(self._context.graph, flow, self._context.catalog)
 
     def register_inputs(self, flow: ResolvedFlow) -> dict[str, TableVersion]:
         """Make what a flow reads readable as it is now; the versions of the tables."""
-        around = self._around
+        context = self._context
         versions = {}
-        for given in around.graph.stored_inputs(flow):
-            around.catalog.register_table(around.graph.by_name[given.name])
-            state = table_state(around.table_path(given.name))
+        for given in context.graph.stored_inputs(flow):
+            context.catalog.register_table(context.graph.by_name[given.name])
+            state = table_state(context.table_path(given.name))
             if state is not None:
                 versions[str(given.name)] = TableVersion(state.table_id, state.version)
         for path in flow.analysis.external_tables:
             version = version_outside(path)
             if version is not None:
                 versions[path] = version
-        register_views(around.graph, flow, around.catalog)
+        register_views(context.graph, flow, context.catalog)
         return versions
 
 
-def _note_merged(around: Surroundings, dataset: ResolvedDataset) -> None:
+def _note_merged(context: UpdateContext, dataset: ResolvedDataset) -> None:
     """Let a table say by what its rows are merged; those that version 0.1 has made do not."""
-    table = around.state.table(dataset.name)
+    table = context.state.table(dataset.name)
     if dataset.merged is None or table is None or ROWS_PROPERTY in table.properties:
         return
-    text = around.catalog.names.of(dataset.name).text
-    describe_table(around.session, text, [(ROWS_PROPERTY, dataset.merged.to_property())], None, ())
+    text = context.catalog.names.of(dataset.name).text
+    describe_table(context.session, text, [(ROWS_PROPERTY, dataset.merged.to_property())], None, ())

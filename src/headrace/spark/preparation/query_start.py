@@ -17,13 +17,13 @@ from headrace.spark.sinks.kafka import as_records
 from headrace.spark.sinks.progress_counter import OBSERVED, ROWS
 from headrace.spark.sinks.sink_factory import stream_options
 from headrace.spark.update.batch_writer import Calls
-from headrace.spark.update.context import Surroundings
+from headrace.spark.update.context import UpdateContext
 
 _OUTPUT_MODES = {Mode.COMPLETE: "complete", Mode.UPDATE: "update"}
 
 
 def start_query(
-    around: Surroundings,
+    context: UpdateContext,
     flow: ResolvedFlow,
     frame: DataFrame,
     trigger: Trigger,
@@ -33,14 +33,14 @@ def start_query(
     """The query of a flow, running.
 
     Args:
-        around: the pipeline.
+        context: the pipeline.
         flow: whose query.
         frame: what it returns.
         trigger: when it looks for new input.
         checkpoint: where its progress is.
         target: what takes its batches; None where Spark writes them itself, into the flow's table or sink.
     """
-    dataset = around.graph.by_name[flow.target].dataset
+    dataset = context.graph.by_name[flow.target].dataset
     if target is None and dataset.sink is not None:
         frame = as_records(frame) if dataset.sink.format.casefold() == KAFKA else frame
         frame = frame.observe(OBSERVED, F.count(F.lit(1)).alias(ROWS))
@@ -50,7 +50,7 @@ def start_query(
         return writer.foreachBatch(target).start()
     if dataset.sink is not None:
         return writer.format(dataset.sink.format).options(**stream_options(dataset.sink)).start()
-    return writer.format("delta").start(around.table_path(flow.target))
+    return writer.format("delta").start(context.table_path(flow.target))
 
 
 def _triggered(writer: DataStreamWriter, trigger: Trigger) -> DataStreamWriter:

@@ -25,49 +25,49 @@ from headrace.delta_log.tables import table_state
 from headrace.errors import InternalError
 from headrace.graph.resolved import ResolvedFlow
 from headrace.plan.source_retention import Restart
-from headrace.runtime.failpoints import Point
+from headrace.runtime.failpoints import Failpoint
 from headrace.spark.preparation.state_formats import new_format
 from headrace.spark.tables.commit_counter import CommitCounter
-from headrace.spark.update.context import Surroundings
+from headrace.spark.update.context import UpdateContext
 from headrace.storage.flow_record import FlowRecord, next_epoch, write_record
 
 _POSITIONS = (DeltaPosition, FilesPosition, UnreadFiles)
 
 
-def begin_epoch(around: Surroundings, flow: ResolvedFlow, restart: Restart) -> None:
+def begin_epoch(context: UpdateContext, flow: ResolvedFlow, restart: Restart) -> None:
     """Drop the progress of a flow: its next batch is the first one of a new epoch.
 
     The record decides in which epoch the flow is, so that a crash leaves it either before all this or after it.
     """
-    file = around.state.record_file(flow)
-    record = around.state.progress_of(flow)
-    _count_rest(around, flow, record)
+    file = context.state.record_file(flow)
+    record = context.state.progress_of(flow)
+    _count_rest(context, flow, record)
     epoch = next_epoch(file, record)
     fresh = record.restarted(epoch)
-    if not around.state.ran(flow) and not record.running:
+    if not context.state.ran(flow) and not record.running:
         # Nothing was read in the epochs before.
         fresh = replace(fresh, first_epoch=epoch)
     positions = [source.position for source in restart.sources if source.position is not None]
     if positions:
-        known = [_stored(position, around) for position in positions if isinstance(position, _POSITIONS)]
+        known = [_stored(position, context) for position in positions if isinstance(position, _POSITIONS)]
         if len(known) != len(restart.sources):
             raise InternalError(f'flow "{flow.name}" starts at positions of some of its sources only')
-        checkpoint = around.state.checkpoint(flow, epoch)
-        metadata = batch_metadata(around.session, int(around.now() * 1000))
+        checkpoint = context.state.checkpoint(flow, epoch)
+        metadata = batch_metadata(context.session, int(context.now() * 1000))
         seed_checkpoint(checkpoint, str(uuid.uuid4()), known, metadata=metadata)
-        confs = new_format(around.session, flow.flow.spark_conf)
+        confs = new_format(context.session, flow.flow.spark_conf)
         fresh = replace(fresh, confs=confs, made_with=flow.made_with)
-    around.at(Point.SEEDED)
-    around.fence()
-    table = table_state(around.table_path(flow.target))
+    context.at(Failpoint.SEEDED)
+    context.fence()
+    table = table_state(context.table_path(flow.target))
     write_record(file, replace(fresh, counted_version=table.version if table else -1))
 
 
-def _stored(position: DeltaPosition | FilesPosition | UnreadFiles, around: Surroundings) -> Position:
+def _stored(position: DeltaPosition | FilesPosition | UnreadFiles, context: UpdateContext) -> Position:
     """The position as a checkpoint has it; a ledger that a crash leaves behind is one that nothing names."""
     if not isinstance(position, UnreadFiles):
         return position
-    offset = begin_behind(Source.from_json(position.source), position.files, now_ms=int(around.now() * 1000))
+    offset = begin_behind(Source.from_json(position.source), position.files, now_ms=int(context.now() * 1000))
     return LedgerPosition(offset.ledger, offset.number)
 
 
@@ -80,11 +80,11 @@ def batch_metadata(session: SparkSession, at_ms: int) -> dict[str, Any]:
     return said
 
 
-def _count_rest(around: Surroundings, flow: ResolvedFlow, record: FlowRecord) -> None:
+def _count_rest(context: UpdateContext, flow: ResolvedFlow, record: FlowRecord) -> None:
     """Count what the epoch that ends has committed, when a crash has left it uncounted."""
-    metadata = Path(around.state.checkpoint(flow, record.epoch)) / "metadata"
+    metadata = Path(context.state.checkpoint(flow, record.epoch)) / "metadata"
     if not record.running or not metadata.is_file():
         return
     with suppress(ValueError, KeyError):
         query_id = str(json.loads(metadata.read_text(encoding="utf-8"))["id"])
-        CommitCounter(around, flow, record.epoch, query_id, record.counted_version).count()
+        CommitCounter(context, flow, record.epoch, query_id, record.counted_version).count()

@@ -24,7 +24,7 @@ from headrace.spark.analysis.plans import analyzed
 from headrace.spark.errors.kafka_errors import is_of_kafka, kafka_problem
 from headrace.spark.jvm.causes import chain
 from headrace.spark.jvm.plan_nodes import items, node_kind
-from headrace.spark.update.context import Surroundings
+from headrace.spark.update.context import UpdateContext
 
 _SOURCE = "kafka"
 _PATIENCE_MS = 15_000
@@ -70,7 +70,7 @@ def topic_sources(frame: DataFrame) -> tuple[TopicSource, ...]:
 
 
 def check_topics(
-    around: Surroundings, flow: ResolvedFlow, sources: Iterable[TopicSource], checkpoint: Path
+    context: UpdateContext, flow: ResolvedFlow, sources: Iterable[TopicSource], checkpoint: Path
 ) -> dict[int, Told]:
     """Look whether the broker still has what the flow reads next, before it starts.
 
@@ -83,10 +83,10 @@ def check_topics(
     told: dict[int, Told] = {}
     for source in sources:
         read = next_positions(checkpoint, source.number)
-        gone, there = _look(around.session, flow, source, read)
+        gone, there = _look(context.session, flow, source, read)
         if gone and source.fails_on_loss:
             raise _data_loss(flow, gone)
-        tell_lost(around, flow, gone)
+        tell_lost(context, flow, gone)
         told[source.number] = Told.of(read, planned_positions(checkpoint, source.number), there)
     return told
 
@@ -102,7 +102,7 @@ def count_partitions(session: SparkSession, flow: ResolvedFlow, source: TopicSou
 
 
 def explain_failure(
-    around: Surroundings, flow: ResolvedFlow, sources: Iterable[TopicSource], checkpoint: Path, error: Exception
+    context: UpdateContext, flow: ResolvedFlow, sources: Iterable[TopicSource], checkpoint: Path, error: Exception
 ) -> None:
     """Ask the broker what has become of a topic, when a running query failed because of it: it knows better.
 
@@ -114,7 +114,7 @@ def explain_failure(
         return
     for source in sources:
         try:
-            gone, _ = _look(around.session, flow, source, next_positions(checkpoint, source.number))
+            gone, _ = _look(context.session, flow, source, next_positions(checkpoint, source.number))
         except PipelineError as problem:
             if problem.code in ("KAFKA.NO_TOPIC", "KAFKA.NO_PARTITION"):
                 raise
@@ -124,23 +124,23 @@ def explain_failure(
 
 
 def can_repeat_last_batch(
-    around: Surroundings, flow: ResolvedFlow, sources: Iterable[TopicSource], checkpoint: Path
+    context: UpdateContext, flow: ResolvedFlow, sources: Iterable[TopicSource], checkpoint: Path
 ) -> bool:
     """Whether the broker still has all that the last batch of a checkpoint has read of topics."""
     progress = read_progress(checkpoint)
     for source in sources:
         read = {} if progress is None else positions_before(checkpoint, source.number, progress.batch_id)
-        gone, _ = _look(around.session, flow, source, read)
+        gone, _ = _look(context.session, flow, source, read)
         if gone or not read:
             return False
     return True
 
 
-def tell_lost(around: Surroundings, flow: ResolvedFlow, gone: Iterable[Lost]) -> None:
+def tell_lost(context: UpdateContext, flow: ResolvedFlow, gone: Iterable[Lost]) -> None:
     """Warn of what a flow goes on without."""
     for lost in gone:
         message = f'flow "{flow.name}": lost {lost.text}'
-        around.emit(Warned("KAFKA.OFFSETS_LOST", message, flow.name, str(flow.target)))
+        context.emit(Warned("KAFKA.OFFSETS_LOST", message, flow.name, str(flow.target)))
 
 
 def first_left(

@@ -17,22 +17,22 @@ from headrace.model.local_path import local_path
 from headrace.model.names import QualifiedName
 from headrace.plan.backfills import FilesRange, Load, TableRange
 from headrace.plan.source_retention import Restart, SourceStart
-from headrace.runtime.failpoints import Point
+from headrace.runtime.failpoints import Failpoint
 from headrace.spark.preparation.restarts import begin_epoch
 from headrace.spark.queries.batch_mode import Part
-from headrace.spark.update.context import Surroundings
+from headrace.spark.update.context import UpdateContext
 from headrace.storage.backfills import Coverage, finished, position_behind, store_load, versions_with
 
 _VIEW_PREFIX = "headrace_part"
 
 
 @contextmanager
-def part_of(around: Surroundings, flow: ResolvedFlow, load: Load) -> Iterator[Part]:
+def part_of(context: UpdateContext, flow: ResolvedFlow, load: Load) -> Iterator[Part]:
     """The ranges of a load, ready to be read inside the block; a query that was analyzed there can be run later.
 
     Makes temporary views, so flows must be loaded one at a time.
     """
-    session, name_behind = around.session, around.catalog.names.name_behind
+    session, name_behind = context.session, context.catalog.names.name_behind
     views: dict[QualifiedName, str] = {}
     files = {_told_apart(found.paths): found for found in load.ranges if isinstance(found, FilesRange)}
 
@@ -50,7 +50,7 @@ def part_of(around: Surroundings, flow: ResolvedFlow, load: Load) -> Iterator[Pa
         for number, found in enumerate(load.ranges):
             if isinstance(found, TableRange):
                 view = f"{_VIEW_PREFIX}_{number}"
-                rows_of(session, _table(around, flow, found), found).createOrReplaceTempView(view)
+                rows_of(session, _table(context, flow, found), found).createOrReplaceTempView(view)
                 views[found.dataset] = view
         yield Part(view_of, of_paths)
     finally:
@@ -62,8 +62,8 @@ def _told_apart(paths: Sequence[str]) -> tuple[str, ...]:
     return tuple(local_path(path).rstrip("/") for path in paths)
 
 
-def _table(around: Surroundings, flow: ResolvedFlow, found: TableRange) -> TableState:
-    table = table_state(around.table_path(found.dataset))
+def _table(context: UpdateContext, flow: ResolvedFlow, found: TableRange) -> TableState:
+    table = table_state(context.table_path(found.dataset))
     if table is None or table.table_id != found.table_id:
         reason = "the table is another one now, or gone"
         place, range_ = flow.flow.location, found.describe()
@@ -85,20 +85,20 @@ def rows_of(session: SparkSession, table: TableState, found: TableRange) -> Data
     return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), parts)
 
 
-def complete_load(around: Surroundings, flow: ResolvedFlow, load: Load) -> None:
+def complete_load(context: UpdateContext, flow: ResolvedFlow, load: Load) -> None:
     """Let the stream begin behind a load that is in the table, where it is to, and record that the load is done.
 
     A crash may have come in between, so that the stream begins there already.
     """
-    around.fence()
+    context.fence()
     positions = [position_behind(found) for found in load.ranges]
-    epoch = around.state.progress_of(flow).epoch
-    if load.fences and not Coverage(around.state.checkpoint(flow, epoch)).begins_at(positions):
+    epoch = context.state.progress_of(flow).epoch
+    if load.fences and not Coverage(context.state.checkpoint(flow, epoch)).begins_at(positions):
         behind = Start(StartKind.LATEST)
-        begin_epoch(around, flow, Restart(behind, tuple(SourceStart("", "", position) for position in positions)))
-        around.at(Point.FENCED)
-        around.fence()
-    store_load(around.state.record_file(flow).parent, finished(load))
+        begin_epoch(context, flow, Restart(behind, tuple(SourceStart("", "", position) for position in positions)))
+        context.at(Failpoint.FENCED)
+        context.fence()
+    store_load(context.state.record_file(flow).parent, finished(load))
 
 
 def _at_version(session: SparkSession, table: TableState, version: int) -> DataFrame:

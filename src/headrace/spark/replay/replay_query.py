@@ -15,16 +15,16 @@ from headrace.events.types import Warned
 from headrace.graph.resolved import ResolvedFlow
 from headrace.model.failing_rows import MOST_OF_A_BATCH
 from headrace.plan.backfills import Load, Replay
-from headrace.runtime.bisect import NoSingleRowFails, TooManyFail, failing
-from headrace.runtime.failpoints import Point
+from headrace.runtime.bisect import NoSingleRowFails, TooManyFailures, failing
+from headrace.runtime.failpoints import Failpoint
 from headrace.spark.deadletter.batch_plan import BatchPlan
 from headrace.spark.deadletter.json_rows import from_json
 from headrace.spark.deadletter.numbered_rows import NumberedRows, numbered
-from headrace.spark.deadletter.row_errors import RowFailures
+from headrace.spark.deadletter.row_errors import RowErrors
 from headrace.spark.preparation.prepare import Preparation
 from headrace.spark.session.clone import on_clone
 from headrace.spark.session.scoped_confs import with_confs
-from headrace.spark.update.context import Surroundings
+from headrace.spark.update.context import UpdateContext
 from headrace.storage.backfills import finished, store_load
 from headrace.storage.dead_letters import StoredRow, mark_failing, stored_failing_rows
 from headrace.storage.flow_records import unfinished_batch
@@ -33,7 +33,7 @@ _REPLAYED = "replayed"
 
 
 def with_rows_that_pass(
-    around: Surroundings, preparation: Preparation, flow: ResolvedFlow, load: Load, asked: Replay
+    context: UpdateContext, preparation: Preparation, flow: ResolvedFlow, load: Load, asked: Replay
 ) -> Load:
     """The load, with the rows that the query does not fail with any more; the others stay set aside.
 
@@ -46,11 +46,11 @@ def with_rows_that_pass(
     place = flow.flow.location
     if flow.analysis.operators:
         raise PipelineError("REPLAY.KEEPS_STATE", location=place, flow=flow.name, name=flow.target)
-    stored = stored_failing_rows(around.state.record_file(flow).parent, but=unfinished_batch(around.state, flow))
-    plan = plan_of(around, preparation, flow)
+    stored = stored_failing_rows(context.state.record_file(flow).parent, but=unfinished_batch(context.state, flow))
+    plan = plan_of(context, preparation, flow)
     # In the order of their sources, as they are numbered.
     ordered = sorted(stored, key=lambda row: row.input)
-    failures = RowFailures(around, flow)
+    failures = RowErrors(context, flow)
     with numbered(plan, _sources(flow, plan, asked, ordered), {}) as rows:
         error = failures.of_rows(rows.why(0, rows.count))
         found = frozenset() if error is None else _still_failing(flow, rows, failures, error)
@@ -59,12 +59,12 @@ def with_rows_that_pass(
         if len(found) == len(ordered):
             raise PipelineError("REPLAY.STILL_FAIL", location=at, flow=flow.name, count=len(found), reason=reason)
         message = f'flow "{flow.name}": its query still fails with {len(found)} of {len(ordered)} rows: {reason}'
-        around.emit(Warned("ROWS.SET_ASIDE", message, flow.name, str(flow.target)))
+        context.emit(Warned("ROWS.SET_ASIDE", message, flow.name, str(flow.target)))
     passing = tuple(row.id for position, row in enumerate(ordered) if position not in found)
     return replace(load, replay=replace(asked, failing=passing))
 
 
-def _still_failing(flow: ResolvedFlow, rows: NumberedRows, failures: RowFailures, error: Exception) -> frozenset[int]:
+def _still_failing(flow: ResolvedFlow, rows: NumberedRows, failures: RowErrors, error: Exception) -> frozenset[int]:
     """The positions of the rows that fail.
 
     Raises:
@@ -75,7 +75,7 @@ def _still_failing(flow: ResolvedFlow, rows: NumberedRows, failures: RowFailures
         return frozenset(suspects)
     try:
         found = failing(rows.count, lambda first, last: failures.of_rows(rows.why(first, last)), MOST_OF_A_BATCH)
-    except (NoSingleRowFails, TooManyFail):
+    except (NoSingleRowFails, TooManyFailures):
         reason, at = failures.reason(error), failures.report(error).error.location
         said = {"flow": flow.name, "count": rows.count, "most": MOST_OF_A_BATCH, "reason": reason}
         raise PipelineError("REPLAY.MANY_FAIL", location=at, **said) from error
@@ -83,39 +83,39 @@ def _still_failing(flow: ResolvedFlow, rows: NumberedRows, failures: RowFailures
 
 
 def frame_of_failing(
-    around: Surroundings, preparation: Preparation, flow: ResolvedFlow, asked: Replay, ids: Sequence[str]
+    context: UpdateContext, preparation: Preparation, flow: ResolvedFlow, asked: Replay, ids: Sequence[str]
 ) -> DataFrame:
     """What the query returns over rows that it has failed with."""
-    plan = plan_of(around, preparation, flow)
-    sources = _sources(flow, plan, asked, stored_failing_rows(around.state.record_file(flow).parent, ids))
+    plan = plan_of(context, preparation, flow)
+    sources = _sources(flow, plan, asked, stored_failing_rows(context.state.record_file(flow).parent, ids))
     return plan.over(lambda number: sources[number])
 
 
-def settle_failing(around: Surroundings, flow: ResolvedFlow, load: Load, ids: Sequence[str]) -> None:
+def settle_failing(context: UpdateContext, flow: ResolvedFlow, load: Load, ids: Sequence[str]) -> None:
     """Mark rows that are where they belong, and record that the replay is done; both can be repeated after a crash."""
-    folder = around.state.record_file(flow).parent
-    around.fence()
+    folder = context.state.record_file(flow).parent
+    context.fence()
     mark_failing(folder, ids, _REPLAYED)
-    around.at(Point.MARKED)
-    around.fence()
+    context.at(Failpoint.MARKED)
+    context.fence()
     store_load(folder, finished(load))
 
 
-def give_up(around: Surroundings, flow: ResolvedFlow, load: Load, there: Sequence[str]) -> None:
+def give_up(context: UpdateContext, flow: ResolvedFlow, load: Load, there: Sequence[str]) -> None:
     """Let a replay be one that nothing is left to do of; but for rows that are *there*, its rows wait as before."""
-    folder = around.state.record_file(flow).parent
-    around.fence()
+    folder = context.state.record_file(flow).parent
+    context.fence()
     mark_failing(folder, there, _REPLAYED)
-    around.fence()
+    context.fence()
     store_load(folder, replace(load, retired=True))
 
 
-def plan_of(around: Surroundings, preparation: Preparation, flow: ResolvedFlow) -> BatchPlan:
+def plan_of(context: UpdateContext, preparation: Preparation, flow: ResolvedFlow) -> BatchPlan:
     """What the query of a flow computes, for other rows than those that its sources have."""
     with preparation.loading:
         preparation.register_inputs(flow)
-        with with_confs(around.session, flow.flow.spark_conf):
-            frame = on_clone(preparation.frame(flow), around.work_group(flow.name))
+        with with_confs(context.session, flow.flow.spark_conf):
+            frame = on_clone(preparation.frame(flow), context.work_group(flow.name))
     plan = frame._jdf.queryExecution().analyzed()  # noqa: SLF001 - plans have no public form
     return BatchPlan(frame.sparkSession, plan, plan)
 

@@ -20,7 +20,7 @@ from headrace.spark.session.clone import on_clone
 from headrace.spark.session.scoped_confs import with_confs
 from headrace.spark.sinks.failed_batches import StillFails
 from headrace.spark.sinks.sink_factory import deliveries
-from headrace.spark.update.context import Surroundings
+from headrace.spark.update.context import UpdateContext
 from headrace.storage.backfills import loads_of, next_number, store_load
 from headrace.storage.dead_letters import StoredRow, stored_failing_rows
 from headrace.storage.flow_record import FlowRecord
@@ -28,7 +28,7 @@ from headrace.storage.flow_records import unfinished_batch
 
 
 def deliver_refused(
-    around: Surroundings,
+    context: UpdateContext,
     preparation: Preparation,
     flow: ResolvedFlow,
     record: FlowRecord,
@@ -42,7 +42,7 @@ def deliver_refused(
     own. Which rows a load has is stored before, so that each batch of it is delivered once however often it is tried.
 
     Args:
-        around: the pipeline.
+        context: the pipeline.
         preparation: has the session's settings.
         flow: whose rows.
         record: of the flow.
@@ -53,9 +53,9 @@ def deliver_refused(
     Raises:
         Exception: what the first sink has raised that still fails; the others have their rows.
     """
-    folder = around.state.record_file(flow).parent
-    rows = stored_failing_rows(folder, asked.failing or (), refused=True, but=unfinished_batch(around.state, flow))
-    members = around.graph.by_name[flow.target].members or (flow.target,)
+    folder = context.state.record_file(flow).parent
+    rows = stored_failing_rows(folder, asked.failing or (), refused=True, but=unfinished_batch(context.state, flow))
+    members = context.graph.by_name[flow.target].members or (flow.target,)
     # A sink that is no longer in the code gets nothing; its rows stay.
     rest = _by_batch([row for row in rows if row.sink in set(map(str, members))])
     first: BaseException | None = None
@@ -63,20 +63,20 @@ def deliver_refused(
         ids = tuple(row.id for batch in rest for row in batch)
         load = replace(load, replay=replace(asked, failing=ids))
         # Only a load that can be read is one that has to be finished.
-        with preparation.loading, with_confs(around.session, {**flow.flow.spark_conf, **record.confs}):
-            frames = [_frame(around, flow, asked, batch) for batch in rest]
-        around.fence()
+        with preparation.loading, with_confs(context.session, {**flow.flow.spark_conf, **record.confs}):
+            frames = [_frame(context, flow, asked, batch) for batch in rest]
+        context.fence()
         store_load(folder, load)
         own = replace(record, epoch=load.epoch, delivery=f"{record.delivery}:{load.number}")
-        done, error = _delivered(around, flow, own, attempt, list(zip(rest, frames, strict=True)))
+        done, error = _delivered(context, flow, own, attempt, list(zip(rest, frames, strict=True)))
         there = [row.id for batch in rest[:done] for row in batch]
         if error is None:
-            settle_failing(around, flow, load, there)
+            settle_failing(context, flow, load, there)
             break
-        give_up(around, flow, load, there)
+        give_up(context, flow, load, there)
         first = first or error
         rest = rest[done + 1 :]
-        load = replace(load, number=next_number(loads_of(folder, around.naming.canonical)), begun=False)
+        load = replace(load, number=next_number(loads_of(folder, context.naming.canonical)), begun=False)
     if first is not None:
         raise first
 
@@ -90,7 +90,7 @@ def _by_batch(rows: Sequence[StoredRow]) -> list[list[StoredRow]]:
 
 
 def _delivered(
-    around: Surroundings,
+    context: UpdateContext,
     flow: ResolvedFlow,
     record: FlowRecord,
     attempt: int,
@@ -99,7 +99,7 @@ def _delivered(
     """How many of the batches were delivered, and what the sink of the next one has raised that is to blame itself."""
     for number, (batch, frame) in enumerate(batches):
         sink = str(batch[0].sink)
-        target = deliveries(around, flow, record, attempt, once=True, only=sink)
+        target = deliveries(context, flow, record, attempt, once=True, only=sink)
         assert target is not None  # noqa: S101 - a sink has refused them
         try:
             target.write(frame, number)
@@ -108,7 +108,7 @@ def _delivered(
     return len(batches), None
 
 
-def _frame(around: Surroundings, flow: ResolvedFlow, asked: Replay, rows: Sequence[StoredRow]) -> DataFrame:
+def _frame(context: UpdateContext, flow: ResolvedFlow, asked: Replay, rows: Sequence[StoredRow]) -> DataFrame:
     """The rows, as the query has returned them."""
     # Another flow into the same sink may return other columns.
     schema = struct_type(flow.analysis.schema.nullable)
@@ -117,8 +117,8 @@ def _frame(around: Surroundings, flow: ResolvedFlow, asked: Replay, rows: Sequen
         if not columns <= set(schema.names):
             named = ", ".join(sorted(columns))
             raise PipelineError("REPLAY.OTHER_SOURCE", location=flow.flow.location, flow=flow.name, columns=named)
-    frame = around.session.createDataFrame([(row.row,) for row in rows], "row STRING")
+    frame = context.session.createDataFrame([(row.row,) for row in rows], "row STRING")
     frame = from_json(frame, "row", schema)
     for column, text in asked.changes:
         frame = frame.withColumn(column, F.expr(text).cast(frame.schema[column].dataType))
-    return on_clone(frame, around.work_group(flow.name))
+    return on_clone(frame, context.work_group(flow.name))

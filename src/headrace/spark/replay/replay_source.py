@@ -19,7 +19,7 @@ from headrace.spark.expectations.quarantine_table import meant
 from headrace.spark.preparation.prepare import Preparation
 from headrace.spark.readers.kafka_reader import KAFKA
 from headrace.spark.replay.replay_query import plan_of
-from headrace.spark.update.context import Surroundings
+from headrace.spark.update.context import UpdateContext
 from headrace.storage.flow_record import FlowRecord
 
 _POSITION = ("topic", "partition", "offset")
@@ -30,7 +30,7 @@ _OF_RECORDS = ("kafka.", "includeheaders")
 
 
 def frame_from_source(
-    around: Surroundings,
+    context: UpdateContext,
     preparation: Preparation,
     flow: ResolvedFlow,
     record: FlowRecord,
@@ -41,7 +41,7 @@ def frame_from_source(
     """What the query returns over the records that rows in quarantine came from, each read once.
 
     Args:
-        around: the pipeline.
+        context: the pipeline.
         preparation: makes what the query reads readable.
         flow: whose query.
         record: of the flow.
@@ -52,11 +52,11 @@ def frame_from_source(
         PipelineError: REPLAY.NOT_FROM_SOURCE: rows do not say which record they came from, the query makes several rows
             of one, an earlier query has made other rows of one, or records are gone.
     """
-    plan = plan_of(around, preparation, flow)
+    plan = plan_of(context, preparation, flow)
     if len(flow.analysis.sources) != 1 or not plan.is_made_of(_ROW_BY_ROW):
         raise _refused(flow, "its query may make several rows of a record, or one of several")
-    path = around.layout.quarantine(around.naming, flow.target)
-    stored = around.session.read.format("delta").option("versionAsOf", replay.version).load(path)
+    path = context.layout.quarantine(context.naming, flow.target)
+    stored = context.session.read.format("delta").option("versionAsOf", replay.version).load(path)
     wanted = stored.where(meant(record, replay)).select(*(F.col(f"source.{name}").alias(name) for name in _POSITION))
     unknown = wanted.where(" OR ".join(f"{name} IS NULL" for name in _POSITION)).count()
     if unknown:
@@ -64,9 +64,9 @@ def frame_from_source(
         raise _refused(flow, f"{unknown} of its rows do not have the columns {columns} of a record")
     wanted = wanted.distinct()
     if not written:
-        _check_others(around, flow, wanted)
+        _check_others(context, flow, wanted)
     # Read once: what is counted is what is written, whatever the topic forgets meanwhile.
-    records = _records(around, plan, flow, wanted).join(wanted, list(_POSITION), "left_semi").localCheckpoint()
+    records = _records(context, plan, flow, wanted).join(wanted, list(_POSITION), "left_semi").localCheckpoint()
     asked, found = wanted.count(), records.count()
     if found < asked:
         raise _refused(flow, f"{asked - found} of {asked} records are no longer there")
@@ -77,17 +77,17 @@ def frame_from_source(
     left_out = asked - rows.count()
     if left_out > 0:
         message = f'flow "{flow.name}": its query leaves out {left_out} of the {asked} records that were read again'
-        around.emit(Warned("REPLAY.LEFT_OUT", message, flow.name, str(flow.target)))
+        context.emit(Warned("REPLAY.LEFT_OUT", message, flow.name, str(flow.target)))
     return rows
 
 
-def _check_others(around: Surroundings, flow: ResolvedFlow, wanted: DataFrame) -> None:
+def _check_others(context: UpdateContext, flow: ResolvedFlow, wanted: DataFrame) -> None:
     """See that no row of the table came of a wanted record: the query of another day may have made several of one.
 
     Raises:
         PipelineError: REPLAY.NOT_FROM_SOURCE.
     """
-    table = around.session.read.format("delta").load(around.table_path(flow.target))
+    table = context.session.read.format("delta").load(context.table_path(flow.target))
     if not {name.casefold() for name in table.columns}.issuperset(_POSITION):
         raise _refused(flow, f"its table has no columns {', '.join(_POSITION)} by which to tell what came of a record")
     there = table.join(wanted, list(_POSITION), "left_semi").select(*_POSITION).distinct().count()
@@ -95,14 +95,14 @@ def _check_others(around: Surroundings, flow: ResolvedFlow, wanted: DataFrame) -
         raise _refused(flow, f"other rows of {there} of the records are in the table")
 
 
-def _records(around: Surroundings, plan: BatchPlan, flow: ResolvedFlow, wanted: DataFrame) -> DataFrame:
+def _records(context: UpdateContext, plan: BatchPlan, flow: ResolvedFlow, wanted: DataFrame) -> DataFrame:
     """What the source of a flow has, as a batch, or the part of it in which the wanted records lie."""
     source, session = flow.analysis.sources[0], plan.session
     names = set(plan.schemas()[0].names)
     if not names.issuperset(_POSITION):
         raise _refused(flow, f"its source has no columns {', '.join(_POSITION)}")
     if source.kind is SourceKind.DATASET:
-        return session.read.format("delta").load(around.table_path(around.naming.canonical(source.detail)))
+        return session.read.format("delta").load(context.table_path(context.naming.canonical(source.detail)))
     options = plan.options_of(0, KAFKA)
     if options is None:
         raise _refused(flow, "its source is neither a table of the pipeline nor Kafka")

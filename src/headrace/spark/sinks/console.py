@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 from pyspark.storagelevel import StorageLevel
 
-from headrace.runtime.failpoints import Point
+from headrace.runtime.failpoints import Failpoint
 from headrace.spark.sinks.sink import Batch, Guard
 
 _LONGEST_VALUE = 20
@@ -32,7 +32,7 @@ class ConsoleSink:
 
     def deliver(self, rows: DataFrame, batch: Batch) -> int | None:
         """Show a batch."""
-        self.guard.before(Point.TO_WRITE)
+        self.guard.before(Failpoint.TO_WRITE)
         # What is shown and what is counted are computed once.
         kept = rows.persist(StorageLevel.MEMORY_AND_DISK)
         try:
@@ -43,5 +43,5 @@ class ConsoleSink:
             kept.unpersist()
         said = f"{self.name}, batch {batch.number} of flow {batch.flow}: {count} row{'' if count == 1 else 's'}"
         sys.stderr.write(f"{said}\n{text}\n")
-        self.guard.at(Point.WRITTEN)
+        self.guard.at(Failpoint.WRITTEN)
         return count

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pyspark.sql import DataFrame, SparkSession
 
 from headrace.delta_log.tables import committed_transaction
-from headrace.runtime.failpoints import Point
+from headrace.runtime.failpoints import Failpoint
 from headrace.sinks.commit_notes import NOTHING, Note
 from headrace.spark.delta.commit_counts import rows_of_transaction, said_with_transaction
 from headrace.spark.sinks.sink import Batch, Guard
@@ -47,9 +47,9 @@ class DeltaSink:
             writer = writer.option("userMetadata", json.dumps({_POSITIONS: batch.positions}))
         if self.partition_by and note.batch == NOTHING:
             writer = writer.partitionBy(*self.partition_by)
-        self.guard.before(Point.TO_WRITE)
+        self.guard.before(Failpoint.TO_WRITE)
         writer.save(self.path)
-        self.guard.at(Point.WRITTEN)
+        self.guard.at(Failpoint.WRITTEN)
         return None
 
     def note_of(self, transaction: str, session: SparkSession) -> Note:  # noqa: ARG002 - as other sinks need it

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from headrace.errors import PipelineError
 from headrace.events.types import Warned
 from headrace.model.failing_rows import MOST_OF_A_WHOLE_BATCH, too_many_batches
-from headrace.runtime.failpoints import Point
+from headrace.runtime.failpoints import Failpoint
 from headrace.runtime.ports import Emit, Failed
 from headrace.runtime.retry import retryable
 from headrace.spark.deadletter.json_rows import as_json, whole_row
@@ -29,7 +29,7 @@ _LONGEST_REASON = 500
 
 
 @dataclass(frozen=True)
-class AsidePlace:
+class FailedBatchPlace:
     """Whose batches are set aside, and where.
 
     Attributes:
@@ -61,7 +61,7 @@ class StillFails(Exception):
     """A sink fails with a batch that was set aside, and nothing but the batch is to blame; the cause says how."""
 
 
-class SettingBatchesAside:
+class WithFailedBatches:
     """A sink without the batches that it fails with.
 
     It is meant for sinks that have nothing of a batch that they fail with, or whose owner says what a repeat is.
@@ -74,7 +74,7 @@ class SettingBatchesAside:
             nothing else is different.
     """
 
-    def __init__(self, sink: Sink, name: str, place: AsidePlace, *, goes_on: bool) -> None:
+    def __init__(self, sink: Sink, name: str, place: FailedBatchPlace, *, goes_on: bool) -> None:
         self._sink = sink
         self._name = name
         self._place = place
@@ -131,11 +131,11 @@ class SettingBatchesAside:
         if len(texts) > MOST_OF_A_WHOLE_BATCH:
             size = {"batch": batch.number, "count": rows.count(), "most": MOST_OF_A_WHOLE_BATCH, "flow": batch.flow}
             raise PipelineError("ROWS.BATCH_TOO_LARGE", location=first.location, reason=reason, **size) from error
-        place.guard.at(Point.TO_SET_ASIDE)
+        place.guard.at(Failpoint.TO_SET_ASIDE)
         with place.storing:
             told = [FailingRow(text, reason, report.condition, {}) for text in texts]
             keep_failing(place.folder, self._of(batch), told, place.guard.fence)
-        place.guard.at(Point.QUARANTINED)
+        place.guard.at(Failpoint.QUARANTINED)
         count = f"{len(texts)} row{'' if len(texts) == 1 else 's'}"
         message = f'flow "{batch.flow}": sink "{self._name}" fails with batch {batch.number}'
         said_of_rows = f"{message}, set aside with all of its {count}: {reason}"

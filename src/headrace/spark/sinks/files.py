@@ -20,7 +20,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from headrace.errors import PipelineError
-from headrace.runtime.failpoints import Point
+from headrace.runtime.failpoints import Failpoint
 from headrace.sinks.commit_notes import Note
 from headrace.spark.sinks.sink import Batch, Guard
 
@@ -59,7 +59,7 @@ class FilesSink:
             return None
         if not has:
             draft = f"{_ASIDE}/{digest}/{batch.number}-{batch.attempt}"
-            self.guard.before(Point.TO_WRITE)
+            self.guard.before(Failpoint.TO_WRITE)
             writer = rows.write.format(self.format).mode("overwrite").options(**self.options)
             if self.partition_by:
                 writer = writer.partitionBy(*self.partition_by)
@@ -67,7 +67,7 @@ class FilesSink:
             names = f"{digest}-{batch.epoch}-{batch.number:010}"
             moves = tuple(_moves(folder.files(draft), draft, names))
             journal = _Journal(Note(batch.number, batch.positions), draft, moves)
-            self.guard.before(Point.STAGED)
+            self.guard.before(Failpoint.STAGED)
             if folder.journal().note.has(batch.number, batch.positions, f'"{self.path}"'):
                 # Another update has taken over meanwhile.
                 return None
@@ -91,12 +91,12 @@ class FilesSink:
     def _publish(self, folder: _Folder, journal: _Journal) -> None:
         """Give the files of a batch their names; safe to repeat after a crash."""
         for source, name in journal.moves:
-            self.guard.before(Point.TO_PUBLISH)
+            self.guard.before(Failpoint.TO_PUBLISH)
             folder.move(source, name)
-        self.guard.before(Point.PUBLISHED)
+        self.guard.before(Failpoint.PUBLISHED)
         folder.note(_Journal(journal.note, "", (), done=True))
         folder.clear_drafts()
-        self.guard.at(Point.WRITTEN)
+        self.guard.at(Failpoint.WRITTEN)
 
 
 def _published(digest: str) -> re.Pattern[str]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from headrace.runtime.failpoints import Point
+from headrace.runtime.failpoints import Failpoint
 from headrace.spark.sinks.sink import Batch, Guard
 
 # Under which helpers of ``headrace.delivery`` find, in the thread of the function, what is delivered.
@@ -29,7 +29,7 @@ class FunctionSink:
 
     def deliver(self, rows: DataFrame, batch: Batch) -> int | None:
         """Call the function."""
-        self.guard.before(Point.TO_WRITE)
+        self.guard.before(Failpoint.TO_WRITE)
         context = rows.sparkSession.sparkContext
         context.setLocalProperty(DELIVERY_PROPERTY, batch.transaction)
         try:
@@ -39,5 +39,5 @@ class FunctionSink:
             raise
         finally:
             context.setLocalProperty(DELIVERY_PROPERTY, None)  # type: ignore[arg-type]  # takes it away
-        self.guard.at(Point.WRITTEN)
+        self.guard.at(Failpoint.WRITTEN)
         return None

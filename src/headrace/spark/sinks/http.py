@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from headrace.model.names import quoted
-from headrace.runtime.failpoints import Point
+from headrace.runtime.failpoints import Failpoint
 from headrace.sinks.http import HttpSender
 from headrace.spark.deadletter.json_rows import as_json, whole_row
 from headrace.spark.sinks.sink import Batch, Guard
@@ -45,7 +45,7 @@ class HttpSink:
         whole = as_json(whole_row(rows)).alias(_WHOLE)
         found = rows.select(body.alias(_BODY), whole, lane.cast("int").alias(_LANE), *order)
         found = found.sort(*(f"headrace_order_{n}" for n in range(len(order))), _BODY)
-        self.guard.before(Point.TO_WRITE)
+        self.guard.before(Failpoint.TO_WRITE)
         count = self.sender.send(f"{batch.transaction}:{batch.number}", self._numbered(found), batch.refusals)
         if batch.refusals is not None:
             refused = batch.refusals.bodies()
@@ -53,7 +53,7 @@ class HttpSink:
                 among = found.where(F.col(_BODY).isin(refused)).select(_BODY, _WHOLE).collect()
                 batch.refusals.told_as({row[_BODY]: row[_WHOLE] for row in among})
             batch.refusals.settle(count)
-        self.guard.at(Point.WRITTEN)
+        self.guard.at(Failpoint.WRITTEN)
         return count
 
     def _numbered(self, rows: DataFrame) -> Iterator[tuple[int, str]]:

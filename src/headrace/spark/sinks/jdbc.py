@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 from headrace.errors import PipelineError
 from headrace.model.names import quoted
 from headrace.model.schema import Schema
-from headrace.runtime.failpoints import Point
+from headrace.runtime.failpoints import Failpoint
 from headrace.sinks.commit_notes import Note
 from headrace.sinks.database import WHOLE, WRITE_FAILED, Staged, TableWriter
 from headrace.sinks.database_types import column_types, is_nested
@@ -79,12 +79,12 @@ class JdbcSink:
         schema = Schema.from_json(rows.schema.json())
         self.guard.fence()
         names = writer.make_stage(engine, column_types(schema))
-        self.guard.before(Point.TO_WRITE)
+        self.guard.before(Failpoint.TO_WRITE)
         parts, refused = self._staged(rows, schema, writer, list(names.values()), apart=batch.refusals is not None)
         count = sum(part.rows for part in parts) + len(refused)
         for one in refused:
             self._refuse(batch, one)
-        self.guard.before(Point.STAGED)
+        self.guard.before(Failpoint.STAGED)
         now = datetime.fromtimestamp(self.now(), UTC)
 
         def then() -> None:
@@ -96,7 +96,7 @@ class JdbcSink:
         refuse = None if batch.refusals is None else partial(self._refuse, batch)
         note = Note(batch.number, batch.positions)
         writer.take_over(engine, list(names.values()), note, parts, count, now, then, refuse)
-        self.guard.at(Point.WRITTEN)
+        self.guard.at(Failpoint.WRITTEN)
         return count
 
     def _refuse(self, batch: Batch, refused: RefusedRow) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from headrace.runtime.failpoints import Point
+from headrace.runtime.failpoints import Failpoint
 from headrace.spark.sinks.sink import Batch, Guard
 
 BATCH_HEADER, ATTEMPT_HEADER, ROW_HEADER = "headrace-batch", "headrace-attempt", "headrace-row"
@@ -37,9 +37,9 @@ class KafkaSink:
     def deliver(self, rows: DataFrame, batch: Batch) -> int | None:
         """Send the rows of a batch as records."""
         records = _told(rows, batch) if self.headers else as_records(rows)
-        self.guard.before(Point.TO_WRITE)
+        self.guard.before(Failpoint.TO_WRITE)
         records.write.format("kafka").options(**self.options).save()
-        self.guard.at(Point.WRITTEN)
+        self.guard.at(Failpoint.WRITTEN)
         return None
 
 

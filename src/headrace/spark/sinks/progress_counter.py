@@ -7,7 +7,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from headrace.events.types import BatchDone
 from headrace.graph.resolved import ResolvedFlow
 from headrace.model.outcome import FlowCounts
-from headrace.spark.update.context import Surroundings
+from headrace.spark.update.context import UpdateContext
 
 # Under which name what is counted stands in the progress.
 OBSERVED, ROWS = "headrace", "rows"
@@ -17,14 +17,14 @@ class ProgressCounter:
     """Follows the batches of one query, as far as Spark still tells of them.
 
     Args:
-        around: where the events go.
+        context: where the events go.
         flow: whose batches.
         epoch: of the flow.
         query: that runs, or ran.
     """
 
-    def __init__(self, around: Surroundings, flow: ResolvedFlow, epoch: int, query: StreamingQuery) -> None:
-        self._around = around
+    def __init__(self, context: UpdateContext, flow: ResolvedFlow, epoch: int, query: StreamingQuery) -> None:
+        self._context = context
         self._flow = flow
         self._epoch = epoch
         self._query = query
@@ -42,7 +42,7 @@ class ProgressCounter:
                 continue
             self._last = number
             self.batches += 1
-            self._around.emit(
+            self._context.emit(
                 BatchDone(
                     flow=self._flow.name,
                     dataset=str(self._flow.target),

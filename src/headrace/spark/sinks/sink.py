@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 
 from pyspark.sql import DataFrame, SparkSession
 
-from headrace.runtime.failpoints import Point, Seam
+from headrace.runtime.failpoints import Failpoint, Failpoints
 from headrace.sinks.commit_notes import Note
 from headrace.sinks.refusals import Refusals
 
@@ -72,10 +72,10 @@ class Guard:
         fence: returns while this update may commit, raises once another has taken over.
     """
 
-    at: Seam
+    at: Failpoints
     fence: Callable[[], None]
 
-    def before(self, point: Point) -> None:
+    def before(self, point: Failpoint) -> None:
         """Go on with a step that is seen from outside."""
         self.at(point)
         self.fence()

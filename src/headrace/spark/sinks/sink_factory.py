@@ -24,29 +24,29 @@ from headrace.sinks.http import Body, HttpPlace, HttpSender
 from headrace.sinks.retrying import Clock, Patience
 from headrace.sources.jdbc_connection import database_of
 from headrace.sources.option_reading import GivenOptions
-from headrace.spark.deadletter.row_errors import RowFailures
+from headrace.spark.deadletter.row_errors import RowErrors
 from headrace.spark.readers.auto_loader import PATHS
 from headrace.spark.sinks.console import ConsoleSink
 from headrace.spark.sinks.delta import DeltaSink
-from headrace.spark.sinks.failed_batches import AsidePlace, SettingBatchesAside
+from headrace.spark.sinks.failed_batches import FailedBatchPlace, WithFailedBatches
 from headrace.spark.sinks.files import FilesSink
 from headrace.spark.sinks.function import FunctionSink
 from headrace.spark.sinks.http import HttpSink
 from headrace.spark.sinks.jdbc import JdbcSink
 from headrace.spark.sinks.kafka import KafkaSink
 from headrace.spark.sinks.sink import Guard, NotingSink, Sink
-from headrace.spark.sinks.sink_writer import DeliveryPlace, SinkTarget
+from headrace.spark.sinks.sink_writer import DeliveryPlace, SinkWriter
 from headrace.spark.sinks.spark_format import FormatSink
-from headrace.spark.sinks.spill_queue import WaitingPlace
+from headrace.spark.sinks.spill_queue import SpillPlace
 from headrace.spark.update.batch_target import transaction_version
-from headrace.spark.update.context import Surroundings
+from headrace.spark.update.context import UpdateContext
 from headrace.storage.dead_letters import failing_rows_kept
 from headrace.storage.flow_record import FlowRecord
 
 
-def with_delivery(around: Surroundings, flow: ResolvedFlow, record: FlowRecord) -> FlowRecord:
+def with_delivery(context: UpdateContext, flow: ResolvedFlow, record: FlowRecord) -> FlowRecord:
     """The record, in which what a flow delivers to a sink has its name; to be stored before anything is delivered."""
-    if record.delivery or around.graph.by_name[flow.target].kind is not Kind.SINK:
+    if record.delivery or context.graph.by_name[flow.target].kind is not Kind.SINK:
         return record
     return replace(record, delivery=uuid.uuid4().hex)
 
@@ -55,27 +55,27 @@ def with_delivery(around: Surroundings, flow: ResolvedFlow, record: FlowRecord) 
 _WHOLE = (FunctionSink, JdbcSink, FormatSink)
 
 
-def passes_over(around: Surroundings, flow: ResolvedFlow) -> bool:
+def passes_over(context: UpdateContext, flow: ResolvedFlow) -> bool:
     """True when batches go to the sink of a flow through us, so that one which it has taken does not come again."""
-    dataset = around.graph.by_name[flow.target]
+    dataset = context.graph.by_name[flow.target]
     sink = dataset.dataset.sink
     return sink is not None and (bool(dataset.members) or format_of(sink.format) is not None)
 
 
 def deliveries(
-    around: Surroundings,
+    context: UpdateContext,
     flow: ResolvedFlow,
     record: FlowRecord,
     attempt: int,
     *,
     once: bool = False,
     only: str | None = None,
-    fallbacks: Mapping[str, WaitingPlace] = MappingProxyType({}),
-) -> SinkTarget | None:
+    fallbacks: Mapping[str, SpillPlace] = MappingProxyType({}),
+) -> SinkWriter | None:
     """What takes the batches of a flow into a sink; None where its target is a table, or Spark itself writes it.
 
     Args:
-        around: the pipeline.
+        context: the pipeline.
         flow: whose batches.
         record: in which epoch it is, and since when.
         attempt: the how manieth try of this update.
@@ -83,18 +83,18 @@ def deliveries(
         only: of several sinks the one that gets it.
         fallbacks: by the names of sinks that may be down, where their batches wait.
     """
-    dataset = around.graph.by_name[flow.target]
+    dataset = context.graph.by_name[flow.target]
     sink = dataset.dataset.sink
-    if sink is None or not (once or passes_over(around, flow)):
+    if sink is None or not (once or passes_over(context, flow)):
         return None
-    guard = Guard(around.at, around.fence)
-    folder = around.state.record_file(flow).parent
-    policy = around.on_failing_rows.with_confs(flow.flow.spark_conf)
-    wanted = {name: member for name, member in _members(around, flow).items() if only in (None, name)}
-    sinks = {name: _made(around, name, member, guard) for name, member in wanted.items()}
+    guard = Guard(context.at, context.fence)
+    folder = context.state.record_file(flow).parent
+    policy = context.on_failing_rows.with_confs(flow.flow.spark_conf)
+    wanted = {name: member for name, member in _members(context, flow).items() if only in (None, name)}
+    sinks = {name: _made(context, name, member, guard) for name, member in wanted.items()}
     storing = Lock()
     if policy.whole_batches or failing_rows_kept(folder):
-        aside = _aside_place(around, flow, record, guard, storing)
+        aside = _aside_place(context, flow, record, guard, storing)
         goes_on = policy.whole_batches
         sinks = {name: _sparing(sink, name, aside, goes_on=goes_on) for name, sink in sinks.items()}
     place = DeliveryPlace(
@@ -102,60 +102,60 @@ def deliveries(
         dataset=str(flow.target),
         delivery=record.delivery,
         epoch=record.epoch,
-        attempt=transaction_version(0, around.term, attempt),
+        attempt=transaction_version(0, context.term, attempt),
         folder=folder,
         stateful=bool(flow.analysis.operators),
         identity=record.identity,
-        update_id=around.update_id,
+        update_id=context.update_id,
         policy=policy,
         fallbacks=fallbacks,
-        redact=around.redact,
+        redact=context.redact,
         # Spark's writer runs the plan by itself, so that no observation is told (``KafkaSourceProvider``).
         counts_first=policy.whole_batches or any(member.format.casefold() == KAFKA for member in wanted.values()),
         storing=storing,
     )
-    return SinkTarget(place, sinks, around.emit, around.known_counts, guard, around.now)
+    return SinkWriter(place, sinks, context.emit, context.known_counts, guard, context.now)
 
 
-def noting_sinks(around: Surroundings, flow: ResolvedFlow) -> dict[str, NotingSink]:
+def noting_sinks(context: UpdateContext, flow: ResolvedFlow) -> dict[str, NotingSink]:
     """Those sinks of a flow, by their names, that note themselves what they have taken."""
-    guard = Guard(around.at, around.fence)
-    sinks = {name: _made(around, name, member, guard) for name, member in _members(around, flow).items()}
+    guard = Guard(context.at, context.fence)
+    sinks = {name: _made(context, name, member, guard) for name, member in _members(context, flow).items()}
     return {name: sink for name, sink in sinks.items() if isinstance(sink, NotingSink)}
 
 
-def _members(around: Surroundings, flow: ResolvedFlow) -> dict[str, SinkDefinition]:
+def _members(context: UpdateContext, flow: ResolvedFlow) -> dict[str, SinkDefinition]:
     """The sinks that the target of a flow stands for, by their names."""
-    target = around.graph.by_name[flow.target]
-    found = {str(name): around.graph.by_name[name].dataset.sink for name in target.members or (target.name,)}
+    target = context.graph.by_name[flow.target]
+    found = {str(name): context.graph.by_name[name].dataset.sink for name in target.members or (target.name,)}
     return {name: sink for name, sink in found.items() if sink is not None}
 
 
-def _sparing(sink: Sink, name: str, aside: AsidePlace, *, goes_on: bool) -> Sink:
+def _sparing(sink: Sink, name: str, aside: FailedBatchPlace, *, goes_on: bool) -> Sink:
     """The sink without batches that it fails with; one that may have a part of such a batch fails as ever."""
     if not isinstance(sink, _WHOLE):
         return sink
-    return SettingBatchesAside(sink, name, aside, goes_on=goes_on)
+    return WithFailedBatches(sink, name, aside, goes_on=goes_on)
 
 
 def _aside_place(
-    around: Surroundings, flow: ResolvedFlow, record: FlowRecord, guard: Guard, storing: Lock
-) -> AsidePlace:
-    return AsidePlace(
-        folder=around.state.record_file(flow).parent,
+    context: UpdateContext, flow: ResolvedFlow, record: FlowRecord, guard: Guard, storing: Lock
+) -> FailedBatchPlace:
+    return FailedBatchPlace(
+        folder=context.state.record_file(flow).parent,
         identity=record.identity,
-        update_id=around.update_id,
+        update_id=context.update_id,
         dataset=str(flow.target),
-        report=RowFailures(around, flow).report,
+        report=RowErrors(context, flow).report,
         guard=guard,
-        emit=around.emit,
-        now=around.now,
-        redact=around.redact,
+        emit=context.emit,
+        now=context.now,
+        redact=context.redact,
         storing=storing,
     )
 
 
-def _made(around: Surroundings, name: str, definition: SinkDefinition, guard: Guard) -> Sink:
+def _made(context: UpdateContext, name: str, definition: SinkDefinition, guard: Guard) -> Sink:
     kind = definition.format.casefold()
     if definition.function is not None and definition.format == FOREACH_BATCH:
         return FunctionSink(definition.function, guard)
@@ -163,9 +163,9 @@ def _made(around: Surroundings, name: str, definition: SinkDefinition, guard: Gu
     if kind == DELTA:
         table = table_of(definition)
         if table is not None:
-            path = StorageLayout(around.layout.root).table(around.naming, table)
+            path = StorageLayout(context.layout.root).table(context.naming, table)
         else:
-            path = _path(around, given.texts["path"])
+            path = _path(context, given.texts["path"])
         merges = {"mergeSchema": given.texts["mergeSchema"]} if "mergeSchema" in given.texts else {}
         return DeltaSink(path, guard, merges, columns_named(given, "partitionBy"), local=path.startswith("/"))
     if kind == KAFKA:
@@ -173,10 +173,10 @@ def _made(around: Surroundings, name: str, definition: SinkDefinition, guard: Gu
     if kind == CONSOLE:
         return ConsoleSink(name, given.get("numRows", 20), given.get("truncate", True), guard)
     if kind in FILES:
-        path = _path(around, given.texts["path"])
+        path = _path(context, given.texts["path"])
         return FilesSink(kind, path, guard, writer_options(given), columns_named(given, "partitionBy"))
     if kind == JDBC:
-        return JdbcSink(_table_writer(given), guard, around.now, given.get("numPartitions"))
+        return JdbcSink(_table_writer(given), guard, context.now, given.get("numPartitions"))
     if kind == HTTP:
         place = _http_place(given)
         sender = HttpSender(place, name, Clock(time.monotonic, time.sleep, random.random))
@@ -228,10 +228,10 @@ def _http_place(given: GivenOptions) -> HttpPlace:
     )
 
 
-def _path(around: Surroundings, text: str) -> str:
+def _path(context: UpdateContext, text: str) -> str:
     """A place that a person has written, in full: the mapped prefix of the settings, or below the project's folder."""
-    paths = json.loads(around.session.conf.get(PATHS, "{}") or "{}")
+    paths = json.loads(context.session.conf.get(PATHS, "{}") or "{}")
     path = mapped(text, paths)
     if path.startswith("file:"):
         path = "/" + path.removeprefix("file:").lstrip("/")
-    return path if ":" in path.partition("/")[0] else str(Path(around.root, path))
+    return path if ":" in path.partition("/")[0] else str(Path(context.root, path))

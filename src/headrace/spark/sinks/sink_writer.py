@@ -21,15 +21,15 @@ from headrace.errors import PipelineError
 from headrace.events.types import BatchDone, Warned
 from headrace.model.failing_rows import FAILS, FEW, MOST_OF_A_BATCH, OnFailingRows
 from headrace.model.outcome import FlowCounts
-from headrace.runtime.failpoints import Point
+from headrace.runtime.failpoints import Failpoint
 from headrace.runtime.ports import Emit
 from headrace.sinks.refusals import Refusals, RefusedRow
 from headrace.spark.sinks.sink import Batch, Guard, Sink, delivered_as
-from headrace.spark.sinks.spill_queue import WaitingPlace, WithFallback
+from headrace.spark.sinks.spill_queue import SpillPlace, WithSpillQueue
 from headrace.spark.tables.observed_rows import computed_once, observed_number
 from headrace.storage.dead_letters import FailingRow, OfBatch, keep_failing, refused_of_batch
 from headrace.storage.deliveries import last_delivered, note_delivered
-from headrace.storage.spill_queue import WaitingBatch, waiting_batches
+from headrace.storage.spill_queue import SpilledBatch, waiting_batches
 
 _ROWS = "rows"
 # Deliveries of one try of a flow that are told apart; the last ones look the same.
@@ -69,13 +69,13 @@ class DeliveryPlace:
     identity: str = ""
     update_id: str = ""
     policy: OnFailingRows = FAILS
-    fallbacks: Mapping[str, WaitingPlace] = field(default_factory=dict)
+    fallbacks: Mapping[str, SpillPlace] = field(default_factory=dict)
     redact: Callable[[str], str] = str
     counts_first: bool = False
     storing: Lock = field(default_factory=Lock)
 
 
-class SinkTarget:
+class SinkWriter:
     """The sinks of one flow in one update; its batches come one at a time.
 
     Args:
@@ -105,7 +105,7 @@ class SinkTarget:
         self._first: int | None = None
         self._place = place
         self._fallbacks = {
-            name: WithFallback(sinks[name], waiting, guard, partial(self._kept_batch, name))
+            name: WithSpillQueue(sinks[name], waiting, guard, partial(self._kept_batch, name))
             for name, waiting in place.fallbacks.items()
         }
         self._sinks = {**sinks, **self._fallbacks}
@@ -147,7 +147,7 @@ class SinkTarget:
         self._fresh = False
         self.batches += 1
         self.rows += counts.rows_read
-        self._guard.at(Point.COUNTED)
+        self._guard.at(Failpoint.COUNTED)
 
     def note_waiting(self) -> None:
         """Note the batches that wait for a sink, which a crash may have prevented: they must not come there again."""
@@ -161,7 +161,7 @@ class SinkTarget:
         return
 
     @property
-    def fallbacks(self) -> tuple[WithFallback, ...]:
+    def fallbacks(self) -> tuple[WithSpillQueue, ...]:
         """The sinks that may be down."""
         return tuple(self._fallbacks.values())
 
@@ -174,7 +174,7 @@ class SinkTarget:
         batch = self._tried(delivered_as(place.delivery, name), place.epoch, batch_id, refusals)
         return replace(batch, positions=positions_digest(place.folder / str(place.epoch), batch_id))
 
-    def _kept_batch(self, name: str, kept: WaitingBatch) -> Batch:
+    def _kept_batch(self, name: str, kept: SpilledBatch) -> Batch:
         """A batch that has waited: what was refused before is judged among its rows too."""
         rows = kept.rows()
 
@@ -210,11 +210,11 @@ class SinkTarget:
             if epoch >= 0 and total > max(FEW, share):
                 reason = self._shown(refused[0])
                 raise PipelineError("ROWS.TOO_MANY_REFUSED", flow=place.flow, name=name, count=total, reason=reason)
-            self._guard.at(Point.TO_SET_ASIDE)
+            self._guard.at(Failpoint.TO_SET_ASIDE)
             of_batch = OfBatch(place.identity, epoch, batch_id, place.update_id, at, name)
             rows = [FailingRow(one.row, self._shown(one), one.code, {}) for one in refused]
             keep_failing(place.folder, of_batch, rows, self._guard.fence)
-        self._guard.at(Point.QUARANTINED)
+        self._guard.at(Failpoint.QUARANTINED)
         if refused:
             number = f"{len(refused)} row{'' if len(refused) == 1 else 's'} of batch {batch_id}"
             message = f'flow "{place.flow}": sink "{name}" refuses {number}, set aside: {self._shown(refused[0])}'
@@ -267,7 +267,7 @@ class SinkTarget:
             self._guard.fence()
             self._delivered[name] = batch_id
             note_delivered(self._place.folder, self._place.epoch, self._delivered)
-        self._guard.at(Point.NOTED)
+        self._guard.at(Failpoint.NOTED)
 
     def _raise(self, errors: Mapping[str, BaseException], batch_id: int) -> None:
         """Say which sinks lack the batch that others have, and raise why the first of them does."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame
 
-from headrace.runtime.failpoints import Point
+from headrace.runtime.failpoints import Failpoint
 from headrace.spark.session.active_session import while_active
 from headrace.spark.sinks.sink import Batch, Guard
 
@@ -28,8 +28,8 @@ class FormatSink:
 
     def deliver(self, rows: DataFrame, batch: Batch) -> int | None:  # noqa: ARG002 - the writer is told no number
         """Append a batch."""
-        self.guard.before(Point.TO_WRITE)
+        self.guard.before(Failpoint.TO_WRITE)
         with while_active(rows.sparkSession):
             rows.write.format(self.format).mode("append").options(**self.options).save()
-        self.guard.at(Point.WRITTEN)
+        self.guard.at(Failpoint.WRITTEN)
         return None

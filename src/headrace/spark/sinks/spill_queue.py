@@ -8,9 +8,9 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
-from headrace.runtime.failpoints import Point
+from headrace.runtime.failpoints import Failpoint
 from headrace.spark.sinks.sink import Batch, Guard, Sink
-from headrace.storage.spill_queue import BatchToKeep, WaitingBatch, keep_waiting, let_go, waiting_batches
+from headrace.storage.spill_queue import BatchToKeep, SpilledBatch, keep_waiting, let_go, waiting_batches
 
 # For so long nobody asks a sink that was down.
 PAUSE_S = 30.0
@@ -23,7 +23,7 @@ _GLOBS = "__globPaths__"
 
 
 @dataclass(frozen=True)
-class WaitingPlace:
+class SpillPlace:
     """Where batches wait for a sink.
 
     Attributes:
@@ -41,7 +41,7 @@ class WaitingPlace:
     tell: Callable[[str, str], None]
 
 
-class WithFallback:
+class WithSpillQueue:
     """Delivers to a sink, or lets batches wait for it, in their order: while one waits, those behind it do.
 
     A batch that comes again while it waits is not taken twice. One that the sink has, and that waits still because of a
@@ -54,9 +54,7 @@ class WithFallback:
         batch_of: a batch that has waited, as the sink gets it.
     """
 
-    def __init__(
-        self, sink: Sink, place: WaitingPlace, guard: Guard, batch_of: Callable[[WaitingBatch], Batch]
-    ) -> None:
+    def __init__(self, sink: Sink, place: SpillPlace, guard: Guard, batch_of: Callable[[SpilledBatch], Batch]) -> None:
         self._sink = sink
         self._place = place
         self._guard = guard
@@ -106,13 +104,13 @@ class WithFallback:
             except Exception as error:  # noqa: BLE001 - the same
                 self._tell_once(self._down(error, one))
                 return False
-            self._guard.before(Point.CAUGHT_UP)
+            self._guard.before(Failpoint.CAUGHT_UP)
             let_go(one)
             if done + 1 == len(waiting):
                 self._place.tell("SINK.CAUGHT_UP", "is back, and has all batches that had to wait")
         return len(due) == len(waiting)
 
-    def _waiting(self) -> list[WaitingBatch]:
+    def _waiting(self) -> list[SpilledBatch]:
         return waiting_batches(self._place.folder)
 
     def _taken(self, rows: DataFrame, batch: Batch) -> int | None:
@@ -120,7 +118,7 @@ class WithFallback:
         self._not_before, self._told = 0.0, False
         return count
 
-    def _down(self, error: Exception, waited: WaitingBatch | None = None) -> str:
+    def _down(self, error: Exception, waited: SpilledBatch | None = None) -> str:
         """Why the sink is down.
 
         Raises:
@@ -144,8 +142,8 @@ class WithFallback:
         def write(folder: Path) -> None:
             rows.write.parquet(str(folder))
 
-        self._guard.before(Point.TO_WRITE)
+        self._guard.before(Failpoint.TO_WRITE)
         kept = BatchToKeep(batch.transaction, batch.epoch, batch.number, batch.positions)
         count = keep_waiting(self._place.folder, kept, write, self._guard.fence)
-        self._guard.at(Point.WAITS)
+        self._guard.at(Failpoint.WAITS)
         return count

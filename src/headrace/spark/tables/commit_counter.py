@@ -13,14 +13,14 @@ from headrace.graph.resolved import ResolvedFlow
 from headrace.model.outcome import FlowCounts
 from headrace.spark.delta.commit_counts import StreamCommit, stream_commits
 from headrace.spark.delta.rescued_rows import rescued_column
-from headrace.spark.update.context import Surroundings
+from headrace.spark.update.context import UpdateContext
 
 
 class CommitCounter:
     """Follows one query's commits into its target.
 
     Args:
-        around: where the events go.
+        context: where the events go.
         flow: whose commits.
         epoch: the flow's epoch.
         query_id: the query's own id, which its commits carry.
@@ -30,14 +30,14 @@ class CommitCounter:
 
     def __init__(
         self,
-        around: Surroundings,
+        context: UpdateContext,
         flow: ResolvedFlow,
         epoch: int,
         query_id: str,
         counted_version: int,
         query: StreamingQuery | None = None,
     ) -> None:
-        self._around = around
+        self._context = context
         self._flow = flow
         self._epoch = epoch
         self._query_id = query_id
@@ -48,7 +48,7 @@ class CommitCounter:
 
     def count(self) -> None:
         """Record the batches that were committed since the last call; costs a look at one file when there are none."""
-        path = self._around.table_path(self._flow.target)
+        path = self._context.table_path(self._flow.target)
         # After a start, older commits may be gone from the log; from then on the next one has its file.
         if not self._first and not commit_file(Path(path), self.counted_version + 1).exists():
             return
@@ -72,10 +72,10 @@ class CommitCounter:
 
     def _record(self, commit: StreamCommit, duration_ms: int | None) -> None:
         # Before a crash, the last batches may have been recorded without the record of this having been stored.
-        if self._first and self._around.known_counts(self._flow.name, self._epoch, commit.batch_id) is not None:
+        if self._first and self._context.known_counts(self._flow.name, self._epoch, commit.batch_id) is not None:
             return
         self.batches += 1
-        self._around.emit(
+        self._context.emit(
             BatchDone(
                 flow=self._flow.name,
                 dataset=str(self._flow.target),

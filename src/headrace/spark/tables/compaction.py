@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from headrace.delta_log.tables import open_table
 from headrace.model.names import QualifiedName
 from headrace.model.pipeline_keys import MANAGED_KEY
-from headrace.spark.update.context import Surroundings
+from headrace.spark.update.context import UpdateContext
 
 SMALL_FILE_BYTES = 32 * 1024 * 1024
 # So many small files make a table due; each is rewritten about once, since what comes out is not small.
@@ -29,25 +29,25 @@ _TARGET_FILE_BYTES = 4 * SMALL_FILE_BYTES
 _DELETED_SHARE = 0.2
 
 
-class Maintenance:
+class Compaction:
     """Compacts the tables of one update, one after the other, in a thread of its own.
 
     No flow waits for it, but those that merge changes into the table. No row changes, and streams that read the tables
     see nothing new.
     """
 
-    def __init__(self, around: Surroundings) -> None:
-        self._around = around
+    def __init__(self, context: UpdateContext) -> None:
+        self._context = context
         self._wanted: queue.SimpleQueue[QualifiedName | None] = queue.SimpleQueue()
         self._waiting: set[QualifiedName] = set()
         self._asking = threading.Lock()
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
-        self._group = f"headrace {around.update_id} maintenance"
+        self._group = f"headrace {context.update_id} maintenance"
 
     def ask(self, name: QualifiedName) -> None:
         """Look at a table soon; returns at once. A table that is waiting already is looked at once."""
-        dataset = self._around.graph.by_name[name]
+        dataset = self._context.graph.by_name[name]
         properties = dataset.dataset.properties
         if (
             not dataset.kind.stored
@@ -77,29 +77,29 @@ class Maintenance:
         """Rewrite nothing any more: a flow that waits for its turn may be one that is to stop."""
         if not self._stopping.is_set():
             self._stopping.set()
-            cancel_group(self._around, self._group)
+            cancel_group(self._context, self._group)
 
     def _work(self) -> None:
-        around = self._around
-        around.session.sparkContext.setJobGroup(self._group, self._group, interruptOnCancel=True)
+        context = self._context
+        context.session.sparkContext.setJobGroup(self._group, self._group, interruptOnCancel=True)
         while (name := self._wanted.get()) is not None and not self._stopping.is_set():
             self._waiting.discard(name)
-            layout, naming = around.layout, around.naming
-            for path in (around.table_path(name), layout.quarantine(naming, name), layout.memory(naming, name)):
+            layout, naming = context.layout, context.naming
+            for path in (context.table_path(name), layout.quarantine(naming, name), layout.memory(naming, name)):
                 # Tidying is a favour to readers: whatever goes wrong, the next update tries again. It would go wrong
                 # with each batch of changes that is merged meanwhile.
-                with around.turns[name].lock, suppress(Exception):
+                with context.turns[name].lock, suppress(Exception):
                     self._compact_if_due(path)
 
     def _compact_if_due(self, path: str) -> None:
         if small_files(path) <= COMPACT_ABOVE_FILES:
             return
-        session = self._around.session
+        session = self._context.session
         java_session: Any = session._jsparkSession.cloneSession()  # noqa: SLF001 - settings for this work alone
         java_session.conf().set("spark.databricks.delta.optimize.minFileSize", str(SMALL_FILE_BYTES))
         java_session.conf().set("spark.databricks.delta.optimize.maxFileSize", str(_TARGET_FILE_BYTES))
         java_session.conf().set("spark.databricks.delta.optimize.maxDeletedRowsRatio", str(_DELETED_SHARE))
-        self._around.fence()
+        self._context.fence()
         jvm: Any = session._jvm  # noqa: SLF001 - Delta's builder; its Python wheel would add nothing
         jvm.io.delta.tables.DeltaTable.forPath(java_session, path).optimize().executeCompaction()
 
@@ -113,9 +113,9 @@ def small_files(path: str) -> int:
     return int(pc.sum(pc.less(sizes, SMALL_FILE_BYTES)).as_py() or 0)
 
 
-def cancel_group(around: Surroundings, group: str) -> None:
+def cancel_group(context: UpdateContext, group: str) -> None:
     """Break off what a work group runs, and what it would run next."""
-    context: Any = around.session.sparkContext
+    spark: Any = context.session.sparkContext
     # Spark's own exceptions say nothing here that the reports of flows do not.
     with suppress(Exception):
-        context._jsc.sc().cancelJobGroupAndFutureJobs(group)  # noqa: SLF001 - Python has the half of it
+        spark._jsc.sc().cancelJobGroupAndFutureJobs(group)  # noqa: SLF001 - Python has the half of it

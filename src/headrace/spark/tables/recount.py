@@ -13,12 +13,12 @@ from headrace.delta_log.tables import committed_transaction
 from headrace.errors import PipelineError
 from headrace.model.outcome import FlowCounts
 from headrace.spark.delta.commit_counts import quarantined_rows, rows_of_transaction, version_of_transaction
-from headrace.spark.expectations.evaluation import Judging
-from headrace.spark.update.batch_target import TargetPlace
+from headrace.spark.expectations.evaluation import Evaluation
+from headrace.spark.update.batch_target import BatchTarget
 
 
 @dataclass(frozen=True)
-class Recounting:
+class Recount:
     """Of one flow into its table.
 
     Attributes:
@@ -27,8 +27,8 @@ class Recounting:
         merges: rows are not added as they are, so that what a commit changes says nothing of what it was given.
     """
 
-    place: TargetPlace
-    judging: Judging
+    place: BatchTarget
+    judging: Evaluation
     merges: bool
 
     def committed_as(self, batch_id: int) -> str | None:

@@ -23,7 +23,7 @@ from headrace.model.expectations import Action
 from headrace.model.names import quoted
 from headrace.model.outcome import FlowCounts
 from headrace.model.schema import Schema
-from headrace.runtime.failpoints import Point, Seam
+from headrace.runtime.failpoints import Failpoint, Failpoints
 from headrace.runtime.ports import Emit
 from headrace.spark.delta.commit_counts import (
     actions_of_transaction,
@@ -33,12 +33,12 @@ from headrace.spark.delta.commit_counts import (
 )
 from headrace.spark.delta.not_null_columns import with_values
 from headrace.spark.delta.rescued_rows import rows_with
-from headrace.spark.expectations.evaluation import Judging
-from headrace.spark.expectations.quarantine_writer import Quarantining
-from headrace.spark.expectations.samples import Sampling
+from headrace.spark.expectations.evaluation import Evaluation
+from headrace.spark.expectations.quarantine_writer import QuarantineWriter
+from headrace.spark.expectations.samples import SampleWriter
 from headrace.spark.tables.observed_rows import completed, computed_once
-from headrace.spark.tables.recount import Recounting
-from headrace.spark.update.batch_target import TargetPlace
+from headrace.spark.tables.recount import Recount
+from headrace.spark.update.batch_target import BatchTarget
 
 
 class Merges(Protocol):
@@ -54,7 +54,7 @@ class Merges(Protocol):
         """
 
 
-class Target:
+class TableWriter:
     """The sink of one flow in one update; its batches come one at a time.
 
     Args:
@@ -71,11 +71,11 @@ class Target:
 
     def __init__(
         self,
-        place: TargetPlace,
-        judging: Judging,
+        place: BatchTarget,
+        judging: Evaluation,
         emit: Emit,
         known_counts: Callable[[str, int, int], FlowCounts | None],
-        at: Seam,
+        at: Failpoints,
         fence: Callable[[], None],
         merge: Merges | None = None,
         turn: AbstractContextManager[object] | None = None,
@@ -83,15 +83,15 @@ class Target:
     ) -> None:
         self._place = place
         self._judging = judging
-        self._sampling = Sampling(place, judging.rules, emit, samples)
+        self._sampling = SampleWriter(place, judging.rules, emit, samples)
         self._turn = nullcontext() if turn is None else turn
         self._emit = emit
         self._known_counts = known_counts
         self._at = at
         self._fence = fence
         self._merge = merge
-        self._recounting = Recounting(place, judging, merge is not None)
-        self._quarantining = Quarantining(place, judging.rules, at, fence)
+        self._recounting = Recount(place, judging, merge is not None)
+        self._quarantining = QuarantineWriter(place, judging.rules, at, fence)
         self._fresh = True
         # Whether the newest batch is a commit of the table.
         self._committed = True
@@ -138,7 +138,7 @@ class Target:
         self._fresh = False
         self.batches += 1
         self.rows += counts.rows_read
-        self._at(Point.COUNTED)
+        self._at(Failpoint.COUNTED)
 
     def tell_taken(self, batch_id: int, aside: int) -> bool:
         """Count a batch that is in the table by what its commits tell; *aside* of its rows were set aside before.
@@ -158,7 +158,7 @@ class Target:
         )
         self._tell(batch_id, counts)
         self.batches += 1
-        self._at(Point.COUNTED)
+        self._at(Failpoint.COUNTED)
         return True
 
     def tell_committed(self, batch_id: int) -> None:
@@ -225,14 +225,14 @@ class Target:
             writer = writer.option("overwriteSchema", "true")
             if self._place.partition_by:
                 writer = writer.partitionBy(*self._place.partition_by)
-        self._at(Point.TO_WRITE)
+        self._at(Failpoint.TO_WRITE)
         self._fence()
         writer.save(self._place.table)
         if clusters_anew:
             # Delta forgets the clustering with the old schema.
             columns = ", ".join(quoted(*column.split(".")) for column in self._place.cluster_by)
             rows.sparkSession.sql(f"ALTER TABLE delta.{quoted(self._place.table)} CLUSTER BY ({columns})")
-        self._at(Point.WRITTEN)
+        self._at(Failpoint.WRITTEN)
 
     def _fits(self, rows: DataFrame) -> bool:
         """True when the rows have the columns that the table has, and it is not partitioned."""

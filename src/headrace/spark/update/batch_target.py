@@ -10,7 +10,7 @@ _MAX_TERM, _MAX_ATTEMPT = (1 << _TERM_BITS) - 1, (1 << _ATTEMPT_BITS) - 1
 
 
 @dataclass(frozen=True)
-class TargetPlace:
+class BatchTarget:
     """Where the batches of a flow go, and under which identity.
 
     ``identity`` is the name that the flow's rows in quarantine carry, which a rename does not change. ``term`` counts

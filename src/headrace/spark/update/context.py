@@ -8,14 +8,14 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from headrace.cdc.table_lock import Turn
+from headrace.cdc.table_lock import TableLock
 from headrace.graph.resolved import ResolvedGraph
 from headrace.model.failing_rows import OnFailingRows
 from headrace.model.names import Naming, QualifiedName
 from headrace.model.outcome import FlowCounts
 from headrace.model.sequence_conflicts import OnTie
 from headrace.model.tombstone_retention import Retention
-from headrace.runtime.failpoints import Seam
+from headrace.runtime.failpoints import Failpoints
 from headrace.runtime.ports import Emit
 from headrace.settings.storage import StorageLayout
 from headrace.spark.update.catalog import Catalog
@@ -23,7 +23,7 @@ from headrace.storage.change_detection import StoredState
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class UpdateContext:
     """The pipeline, its storage and its session, as the flows of one update see them."""
 
     update_id: str
@@ -41,7 +41,7 @@ class Surroundings:
     # Where the whole traces of failures go.
     traces: Path
     # Is told each point that a crash could part from the next.
-    at: Seam
+    at: Failpoints
     # Returns while this update may commit, raises once another has taken over.
     fence: Callable[[], None]
     # The number of the lease, which only grows.
@@ -52,7 +52,7 @@ class Surroundings:
     # Of flows that do not say so themselves.
     on_failing_rows: OnFailingRows
     # For flows that merge into one table.
-    turns: Mapping[QualifiedName, Turn]
+    turns: Mapping[QualifiedName, TableLock]
     # How long a running batch may take once the update is told to stop.
     grace_s: float = 10.0
     # How many batches of views run at a time.
