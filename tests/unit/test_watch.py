@@ -22,8 +22,8 @@ class Query:
         self.stopped = True
 
 
-def watch(query, look=lambda: None, patience_s=lambda: None, current=lambda: None):
-    return QueryMonitor(query, look=look, current=current, patience_s=patience_s, now=lambda: 0.0)
+def watch(query, look=lambda: None, stop_timeout_s=lambda: None, current=lambda: None):
+    return QueryMonitor(query, look=look, current=current, stop_timeout_s=stop_timeout_s, now=lambda: 0.0)
 
 
 def test_the_query_is_stopped_when_a_look_raises():
@@ -41,7 +41,7 @@ def test_a_query_that_waits_for_input_ends_well_as_soon_as_it_is_asked_to():
     query = Query()
     said = []
 
-    assert watch(query, patience_s=lambda: 10.0, current=lambda: said.append(1)).until_end() is End.BETWEEN_BATCHES
+    assert watch(query, stop_timeout_s=lambda: 10.0, current=lambda: said.append(1)).until_end() is End.BETWEEN_BATCHES
     assert (query.stopped, said) == (True, [1])
 
 
@@ -49,5 +49,5 @@ def test_a_batch_that_runs_is_interrupted_when_there_is_no_patience():
     query = Query()
     query.status = {"message": "Processing new data", "isTriggerActive": True}
 
-    assert watch(query, patience_s=lambda: 0.0).until_end() is End.WITHIN_BATCH
+    assert watch(query, stop_timeout_s=lambda: 0.0).until_end() is End.WITHIN_BATCH
     assert query.stopped

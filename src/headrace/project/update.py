@@ -173,7 +173,7 @@ class Update:
             on_tie=settings.on_tie,
             on_failing_rows=settings.on_failing_rows,
             turns={dataset.name: TableLock() for dataset in self.resolved.graph.datasets},
-            grace_s=settings.stop_grace_s,
+            stop_timeout_s=settings.stop_grace_s,
             max_parallel_flows=settings.max_parallel_flows,
         )
         flows = ThreadedFlows(around)

@@ -89,9 +89,9 @@ class Ending:
                 stop_gracefully(queries, _GRACE_S)
 
 
-def stop_gracefully(queries: Sequence[Any], grace_s: float) -> None:
-    """End queries, each between two batches if one ends within *grace_s* seconds."""
-    until = time.monotonic() + grace_s
+def stop_gracefully(queries: Sequence[Any], stop_timeout_s: float) -> None:
+    """End queries, each between two batches if one ends within *stop_timeout_s* seconds."""
+    until = time.monotonic() + stop_timeout_s
     left = [query for query in queries if _active(query)]
     while left:
         for query in tuple(left):

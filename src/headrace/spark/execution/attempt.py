@@ -16,10 +16,15 @@ from headrace.runtime.ports import Canceled, Completed, Current, Failed, Idle, N
 from headrace.runtime.retry import retryable
 from headrace.spark.errors.changed_sources import name_of, with_schema_change
 from headrace.spark.errors.spark_errors import failed, whole_text
-from headrace.spark.execution.flow_execution import StreamFlowExecution
+from headrace.spark.execution.batch_flow import BatchFlowExecution
+from headrace.spark.execution.hooks import FlowExecution, Hooks
+from headrace.spark.execution.snapshot_flow import SnapshotFlowExecution
+from headrace.spark.execution.stream_flow import StreamFlowExecution
 from headrace.spark.expectations.freshness import Freshness
 from headrace.spark.jvm.callback_connections import close_idle_connections
 from headrace.spark.preparation.prepare import Preparation
+from headrace.spark.replay.backfill_run import LoadRun
+from headrace.spark.tables.writer_factory import WriterFactory
 from headrace.spark.update.context import UpdateContext
 
 # However short its interval is, a view that has nothing to compute does not keep a core busy with looking.
@@ -31,12 +36,12 @@ _LONGEST_TRACES_BYTES = 16 * 1024 * 1024
 class Signals:
     """What an attempt heeds: *stop* is set once the update is to end, *room* limits how many views work at a time.
 
-    ``patience_s`` says how long a running batch may still take, None while nobody asked for a stop.
+    ``stop_timeout_s`` says how long a running batch may still take, None while nobody asked for a stop.
     """
 
     stop: threading.Event
     room: threading.Semaphore
-    patience_s: Callable[[], float | None]
+    stop_timeout_s: Callable[[], float | None]
 
 
 class Attempt:
@@ -49,7 +54,7 @@ class Attempt:
         table: what happens to the target first.
         attempt: the how manieth it is, from 1.
         report: gets every report, from this thread.
-        tidy: gets a table that many batches were written to.
+        compact: gets a table that many batches were written to.
         signals: when to end early.
     """
 
@@ -62,7 +67,7 @@ class Attempt:
         attempt: int,
         *,
         report: Callable[[Report], None],
-        tidy: Callable[[QualifiedName], None],
+        compact: Callable[[QualifiedName], None],
         signals: Signals,
     ) -> None:
         self._context = context
@@ -72,18 +77,15 @@ class Attempt:
         self._table = table
         self._report = report
         self._signals = signals
-        self._staleness = Freshness(context, step.flow)
-        self._execution = StreamFlowExecution(
-            context,
-            preparation,
-            step.flow,
-            step.trigger,
-            attempt,
+        self._attempt = attempt
+        self._progressed = False
+        self._freshness = Freshness(context, step.flow)
+        self._hooks = Hooks(
             started=lambda: report(Started(step.flow.name)),
             current=lambda: report(Current(step.flow.name)),
-            patience_s=signals.patience_s,
-            tidy=lambda: tidy(step.flow.target),
-            looks=self._staleness.look,
+            stop_timeout_s=signals.stop_timeout_s,
+            compact=lambda: compact(step.flow.target),
+            polled=self._freshness.look,
         )
 
     def run(self) -> None:
@@ -98,21 +100,40 @@ class Attempt:
         if step.conditional:
             news = context.state.news(context.graph, flow)
             if not news.started:
-                self._staleness.judge()
+                self._freshness.judge()
                 return NothingNew(flow.name, news.reason)
         self._preparation.prepare(flow, self._table)
         if step.load is not None:
-            loaded = self._execution.load(step.load)
+            loaded = self._backfill().complete(step.load)
             if not step.streams:
                 return loaded
         if step.restart is not None:
             self._preparation.restart(flow, step.restart)
         if step.trigger.kind is TriggerKind.INTERVAL and flow.mode in (Mode.REPLACE, Mode.SNAPSHOT):
             return self._keep_fresh(due=step.reset or self._table is not None)
-        report = self._execution.run()
+        report = self._run()
         if isinstance(report, Completed) and not step.trigger.kind.goes_on:
-            self._staleness.judge()
+            self._freshness.judge()
         return report
+
+    def _backfill(self) -> LoadRun:
+        writers = WriterFactory(self._context, self._attempt)
+        return LoadRun(self._context, self._preparation, self._flow, writers, self._attempt, self._hooks.started)
+
+    def _run(self) -> Report:
+        execution = self._execution()
+        try:
+            return execution.run()
+        finally:
+            self._progressed = self._progressed or execution.progressed
+
+    def _execution(self) -> FlowExecution:
+        context, preparation, flow, attempt = self._context, self._preparation, self._flow, self._attempt
+        if flow.mode.streams:
+            return StreamFlowExecution(context, preparation, flow, self._step.trigger, attempt, self._hooks)
+        if flow.mode is Mode.SNAPSHOT:
+            return SnapshotFlowExecution(context, preparation, flow, attempt, self._hooks)
+        return BatchFlowExecution(context, preparation, flow, attempt, self._hooks)
 
     def _keep_fresh(self, *, due: bool) -> Report:
         """Compute a view when it is *due*, then whenever its inputs have changed, until the update is stopped.
@@ -126,7 +147,7 @@ class Attempt:
                 with signals.room:
                     if signals.stop.is_set():
                         break
-                    report = self._execution.run()
+                    report = self._run()
                 if isinstance(report, Failed):
                     return report
                 due = False
@@ -134,13 +155,13 @@ class Attempt:
                 close_idle_connections(context.session)
             self._report(Current(flow.name))
             self._report(Idle(flow.name))
-            self._staleness.look()
+            self._freshness.look()
             signals.stop.wait(max(self._step.trigger.interval_s or 0.0, _LOOK_AT_INPUTS_EVERY_S))
         return Completed(flow.name)
 
     def _ended_by(self, error: BaseException) -> Report:
         flow, context, signals = self._flow, self._context, self._signals
-        if signals.patience_s() == 0:
+        if signals.stop_timeout_s() == 0:
             return Canceled(flow.name)
         try:
             rules = context.graph.by_name[flow.target].dataset.expectations
@@ -150,7 +171,7 @@ class Attempt:
                 # What was interrupted fails in many ways, and each of them may pass.
                 return Canceled(flow.name)
             self._keep_trace(error)
-            return replace(self._redacted(report), progressed=self._execution.progressed)
+            return replace(self._redacted(report), progressed=self._progressed)
         except Exception:  # noqa: BLE001 - the JVM that would explain the error may be gone
             reason = context.redact(f"{type(error).__name__}: {error}")[:500]
             place = flow.flow.location

@@ -51,8 +51,8 @@ class ThreadedFlows:
             table,
             attempt,
             report=self._reports.put,
-            tidy=self._maintenance.ask,
-            signals=Signals(self._stop, self._room, self._patience_s),
+            compact=self._maintenance.ask,
+            signals=Signals(self._stop, self._room, self._stop_timeout_s),
         )
 
         def run() -> None:
@@ -104,7 +104,7 @@ class ThreadedFlows:
         self._stop.set()
         self._maintenance.break_off()
         # Streams look at the time themselves; what is one batch as a whole has to be interrupted from outside.
-        timer = threading.Timer(self._patience_s() or 0.0, self._interrupt)
+        timer = threading.Timer(self._stop_timeout_s() or 0.0, self._interrupt)
         timer.daemon = True
         timer.start()
 
@@ -131,8 +131,8 @@ class ThreadedFlows:
             if thread.is_alive():
                 cancel_group(self._context, self._context.work_group(flow))
 
-    def _patience_s(self) -> float | None:
+    def _stop_timeout_s(self) -> float | None:
         """How long a running batch may still take; None while nobody asked for a stop."""
         if self._abandoned.is_set():
             return 0.0
-        return self._context.grace_s if self._stop.is_set() else None
+        return self._context.stop_timeout_s if self._stop.is_set() else None

@@ -41,12 +41,12 @@ def check_real_time(context: UpdateContext, flow: ResolvedFlow, sources: Iterabl
     for source in sources:
         option = next((_OF_BATCHES[key] for key in source.options if key in _OF_BATCHES), None)
         if option is not None:
-            raise _refusal(flow, f'its source has the option "{option}", which is about batches')
+            raise _refusal(flow, f'its source has the option "{option}", which applies only to batches')
         partitions += count_partitions(context.session, flow, source)
     master = str(context.session.sparkContext.master)
     cores = cores_of(master)
     if master.startswith("local") and partitions > cores:
-        reason = f"its topics have {partitions} partitions, each of which needs a core, and there are {cores}"
+        reason = f"its topics have {partitions} partitions, and each needs a core, but there are only {cores}"
         raise _refusal(flow, reason)
 
 

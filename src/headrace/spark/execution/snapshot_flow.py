@@ -1,8 +1,7 @@
-"""Takes the snapshots of one flow, one after another, until there is none."""
+"""A flow that compares snapshots: each becomes one commit, one after the other, until there is none."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 from pyspark.sql import DataFrame
@@ -16,13 +15,13 @@ from headrace.model.names import QualifiedName
 from headrace.model.schema import Schema
 from headrace.model.type_changes import schema_change
 from headrace.runtime.ports import Canceled, Completed, Failed, Growth, Report
-from headrace.spark.cdc.snapshot_writer import SnapshotWriter
 from headrace.spark.delta.conform import conform
+from headrace.spark.execution.hooks import Hooks
 from headrace.spark.preparation.prepare import Preparation
 from headrace.spark.queries.snapshots import Snapshot, asked, check_order, version_of_update
 from headrace.spark.session.clone import on_clone
 from headrace.spark.session.scoped_confs import with_confs
-from headrace.spark.tables.table_writer import TableWriter
+from headrace.spark.tables.writer_factory import WriterFactory
 from headrace.spark.update.context import UpdateContext
 from headrace.storage.flow_record import FlowRecord, write_record
 
@@ -36,32 +35,36 @@ class SnapshotFlowExecution:
         context: what the flows of the update share.
         preparation: prepares inputs.
         flow: compares snapshots.
-        target: where they go.
-        comparing: what the target merges with.
-        work_group: by which the work can be interrupted.
-        stopping: whether the flow should end early.
+        attempt: its number within the update, from 1.
+        hooks: reports to the attempt.
     """
 
     def __init__(
-        self,
-        context: UpdateContext,
-        preparation: Preparation,
-        flow: ResolvedFlow,
-        target: TableWriter,
-        comparing: SnapshotWriter,
-        work_group: str,
-        stopping: Callable[[], bool],
+        self, context: UpdateContext, preparation: Preparation, flow: ResolvedFlow, attempt: int, hooks: Hooks
     ) -> None:
         self._context = context
         self._preparation = preparation
         self._flow = flow
-        self._target = target
-        self._comparing = comparing
-        self._work_group = work_group
-        self._stopping = stopping
+        self._hooks = hooks
+        self._work_group = context.work_group(flow.name)
+        self._target, self._comparing = WriterFactory(context, attempt).comparing(flow, context.state.progress_of(flow))
 
-    def run(self, record: FlowRecord, inputs: dict[str, TableVersion]) -> Report:
-        """Take what there is; *inputs* are the versions of the tables that are read."""
+    @property
+    def progressed(self) -> bool:
+        """Whether a snapshot was written."""
+        return self._target.batches > 0
+
+    def run(self) -> Report:
+        """Write the snapshots that there are; raises whatever made it fail."""
+        with self._preparation.loading:
+            inputs = self._preparation.register_inputs(self._flow)
+        self._hooks.started()
+        report = self._written(self._context.state.progress_of(self._flow), inputs)
+        if self.progressed:
+            self._hooks.compact()
+        return report
+
+    def _written(self, record: FlowRecord, inputs: dict[str, TableVersion]) -> Report:
         context, flow = self._context, self._flow
         began_at = context.now()
         record = self._counted(record)
@@ -77,7 +80,7 @@ class SnapshotFlowExecution:
             before = snapshot.version
             if not self._flow.asks:
                 break
-            if self._stopping():
+            if self._hooks.is_stopping():
                 return Canceled(flow.name)
         table = table_state(context.table_path(flow.target))
         done = replace(
@@ -145,7 +148,7 @@ class SnapshotFlowExecution:
         gone = [name for name in self._feed.shape.keys if name.casefold() not in known]
         if gone:
             flow, names = self._flow, ", ".join(f'"{name}"' for name in gone)
-            reason = f"{names} is no column of the snapshot"
+            reason = f"the snapshot has no column {names}"
             raise PipelineError(
                 "CDC.BAD_ARGUMENT", location=flow.flow.location, flow=flow.name, argument="keys", reason=reason
             )

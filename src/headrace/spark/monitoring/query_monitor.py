@@ -27,7 +27,7 @@ class QueryMonitor:
         query: what runs.
         look: called at each look, about twice a second.
         current: called once, when a first batch is done or the query waits for input.
-        patience_s: how long the running batch may still take once the query should end early, None before that.
+        stop_timeout_s: how long the running batch may still take once the query should end early, None before that.
         drains_behind: end it once a batch behind this one has brought nothing new; None: never.
         now: seconds.
     """
@@ -38,14 +38,14 @@ class QueryMonitor:
         *,
         look: Callable[[], None],
         current: Callable[[], None],
-        patience_s: Callable[[], float | None],
+        stop_timeout_s: Callable[[], float | None],
         now: Callable[[], float],
         drains_behind: int | None = None,
     ) -> None:
         self._query = query
         self._look = look
         self._current = current
-        self._patience_s = patience_s
+        self._stop_timeout_s = stop_timeout_s
         self._now = now
         self._drains_behind = drains_behind
         self._said_current = False
@@ -72,13 +72,13 @@ class QueryMonitor:
             if self._drains_behind is not None and self._is_drained(self._drains_behind):
                 self._query.stop()
                 return End.DRAINED
-            patience_s = self._patience_s()
-            if patience_s is None:
+            stop_timeout_s = self._stop_timeout_s()
+            if stop_timeout_s is None:
                 continue
             if self._deadline is None:
-                self._deadline, self._last_batch = self._now() + patience_s, self._batch()
+                self._deadline, self._last_batch = self._now() + stop_timeout_s, self._batch()
             between_batches = self._between_batches()
-            if between_batches or patience_s == 0 or self._now() >= self._deadline:
+            if between_batches or stop_timeout_s == 0 or self._now() >= self._deadline:
                 self._query.stop()
                 return End.BETWEEN_BATCHES if between_batches else End.WITHIN_BATCH
         return End.BY_ITSELF

@@ -54,7 +54,7 @@ class UpdateContext:
     # For flows that merge into one table.
     turns: Mapping[QualifiedName, TableLock]
     # How long a running batch may take once the update is told to stop.
-    grace_s: float = 10.0
+    stop_timeout_s: float = 10.0
     # How many batches of views run at a time.
     max_parallel_flows: int = 4
 

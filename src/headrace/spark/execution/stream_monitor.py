@@ -1,0 +1,164 @@
+"""Follows a running stream: counts its commits, reports, compacts, and records where it ended."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from pyspark.sql.streaming.query import StreamingQuery
+
+from headrace.checkpoints.offsets import read_progress
+from headrace.graph.resolved import ResolvedFlow
+from headrace.model.datasets import Kind
+from headrace.model.triggers import Trigger, TriggerKind
+from headrace.runtime.failpoints import Failpoint
+from headrace.runtime.ports import Canceled, Completed, Report
+from headrace.spark.execution.hooks import Hooks
+from headrace.spark.execution.stream_reports import StreamReports
+from headrace.spark.monitoring.query_monitor import End, QueryMonitor
+from headrace.spark.sinks.progress_counter import ProgressCounter
+from headrace.spark.tables.commit_counter import CommitCounter
+from headrace.spark.tables.compaction import COMPACT_ABOVE_FILES
+from headrace.spark.update.batch_writer import Calls, Counter
+from headrace.spark.update.context import UpdateContext
+from headrace.storage.change_detection import goes_by_clock
+from headrace.storage.flow_record import FlowRecord, write_record
+
+# How often the progress of counting is stored while a query runs.
+_STORE_EVERY_S = 60.0
+
+
+class StreamMonitor:
+    """Follows one running query.
+
+    Args:
+        context: what the flows of the update share.
+        flow: whose query it is.
+        query: the query.
+        record: the flow's record when the query started.
+        target: what takes its batches; None if Spark writes them itself.
+        trigger: when the query looks for new input.
+        reports: what it reports.
+        hooks: reports to the attempt.
+    """
+
+    def __init__(
+        self,
+        context: UpdateContext,
+        flow: ResolvedFlow,
+        query: StreamingQuery,
+        record: FlowRecord,
+        target: Calls | None,
+        trigger: Trigger,
+        reports: StreamReports,
+        hooks: Hooks,
+    ) -> None:
+        self._context = context
+        self._flow = flow
+        self._query = query
+        self._record = record
+        self._target = target
+        self._trigger = trigger
+        self._reports = reports
+        self._hooks = hooks
+        self._counter = _counter(context, flow, record, query) if target is None else None
+        self._stored_at = context.now()
+        self._compacted_at = 0
+        # Whether a batch was finished before the query failed.
+        self.progressed = False
+
+    def until_end(self, began_at: float, *, repeated: int) -> Report:
+        """Count what the query commits until it ends, and record where it ended.
+
+        Args:
+            began_at: when the attempt began, in seconds since 1970.
+            repeated: the batch that is computed once more, -1 for none.
+
+        Raises:
+            Exception: whatever made the query fail.
+        """
+        context, flow, record = self._context, self._flow, self._record
+        target, counter = self._target, self._counter
+        ends = goes_by_clock(flow) and not self._trigger.kind.goes_on
+        watch = QueryMonitor(
+            self._query,
+            look=self._look,
+            current=self._hooks.current,
+            stop_timeout_s=self._stop_timeout_s,
+            now=context.now,
+            drains_behind=repeated if ends else None,
+        )
+        try:
+            end = watch.until_end()
+        except Exception as error:
+            self.progressed = self._batches() > 0
+            if counter is not None:
+                counter.count()
+            if target is not None and target.error is not None:
+                raise target.error from error
+            raise
+        self._reports.report(last=True)
+        counted_version = record.counted_version
+        checkpoint = context.state.checkpoint(flow, record.epoch)
+        if counter is not None:
+            context.at(Failpoint.WRITTEN)
+            counter.count()
+            context.at(Failpoint.COUNTED)
+            counted_version = counter.counted_version
+        if end is End.WITHIN_BATCH and self._trigger.kind is not TriggerKind.REAL_TIME:
+            return Canceled(flow.name)
+        done = replace(
+            record,
+            fingerprint=flow.analysis.fingerprint,
+            sources=tuple(source.digest for source in flow.analysis.sources),
+            started_at=began_at,
+            counted_version=counted_version,
+            running=end is End.WITHIN_BATCH or (end is End.DRAINED and is_unfinished(checkpoint)),
+            made_with=flow.made_with,
+            left=context.state.stores(flow).left(),
+        )
+        context.fence()
+        write_record(context.state.record_file(flow), done)
+        if self._batches():
+            self._hooks.compact()
+        # A stream without end has done all that it should whenever it is stopped; another may have left input unread.
+        whole = end in (End.BY_ITSELF, End.DRAINED) or self._trigger.kind.goes_on
+        return Completed(flow.name) if whole else Canceled(flow.name)
+
+    def _stop_timeout_s(self) -> float | None:
+        """None in real time until the query is to end: what it sends meanwhile comes again."""
+        timeout_s = self._hooks.stop_timeout_s()
+        return timeout_s if timeout_s is None or self._trigger.kind is not TriggerKind.REAL_TIME else 0.0
+
+    def _look(self) -> None:
+        """Report and count; now and then compact, and store how far was counted, for a crash after weeks."""
+        self._reports.report()
+        done = self._batches()
+        if done - self._compacted_at >= COMPACT_ABOVE_FILES:
+            self._compacted_at = done
+            self._hooks.compact()
+        if self._counter is None:
+            return
+        self._counter.count()
+        counted_version = self._counter.counted_version
+        if counted_version > self._record.counted_version and self._context.now() - self._stored_at > _STORE_EVERY_S:
+            self._record = replace(self._record, counted_version=counted_version)
+            self._context.fence()
+            write_record(self._context.state.record_file(self._flow), self._record)
+            self._stored_at = self._context.now()
+
+    def _batches(self) -> int:
+        counted = 0 if self._counter is None else self._counter.batches
+        return counted + (0 if self._target is None else self._target.batches)
+
+
+def is_unfinished(checkpoint: Path) -> bool:
+    """Whether the batch that a query goes on with is one that was begun before."""
+    progress = read_progress(checkpoint)
+    return progress is not None and not progress.completed
+
+
+def _counter(context: UpdateContext, flow: ResolvedFlow, record: FlowRecord, query: StreamingQuery) -> Counter:
+    if context.graph.by_name[flow.target].kind is Kind.SINK:
+        return ProgressCounter(context, flow, record.epoch, query)
+    return CommitCounter(context, flow, record.epoch, str(query.id), record.counted_version, query)
