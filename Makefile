@@ -15,7 +15,7 @@ export PATH := $(BIN):$(PATH)
 # Without it Spark asks the network for the name of this machine, which may not have one.
 export SPARK_LOCAL_IP ?= 127.0.0.1
 
-.PHONY: help setup demo test test-all check unit bench campaign conformance golden docs jar lock clean
+.PHONY: help setup demo test test-all check unit bench campaign conformance golden docs pictures jar lock clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 16
@@ -64,6 +64,9 @@ conformance: $(READY) ## run the code examples of documents; DOCS=folder, ARGS="
 
 golden: $(READY) ## rewrite the expected texts of the tests; read the diff before you commit
 	@HEADRACE_GOLDEN=rewrite $(BIN)/pytest $(ARGS)
+
+pictures: $(READY) ## draw the pictures of the README again, from a run of the example
+	@$(BIN)/python tools/pictures.py
 
 docs: $(READY) ## rewrite the reference pages that are made from the program
 	@$(BIN)/python tools/docs.py

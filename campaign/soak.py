@@ -171,17 +171,22 @@ def read_samples(file: Path) -> list[Sample]:
 _HEAD = """\
 # A long run
 
-Written by `make campaign ARGS="--only soak --minutes N --feed-every S --publish"` (defaults: 120 minutes, 1 second).
-One continuous update of three flows: files into a table, a table with rules and quarantine, and an aggregation with a
-watermark. A file of 200 rows comes every {every_s} s, and the flows have the same trigger interval. The heap is what a
-forced collection leaves; memory is what the system counts for the process. A measure is flat when the last quarter of
-the run has at most 10 % more than the second one, or, of threads and files, up to 5 more.
+This page shows whether a continuous update grows while it runs for hours: its memory, threads, open files, and CPU time per
+batch. To repeat the run and rewrite this page (defaults: 120 minutes, 1 second):
 
-Threads are in pools with bounds. Spark has two of up to 100 threads for its blocks, which end after a minute without
-work. delta-rs, which reads and writes tables in the Python process, starts a thread for each commit after the last
-checkpoint of a table that it opens, and ends it after 10 seconds without work. A running update opens the event log
-every 25 appends, which is also how often that has a checkpoint, and each table every 256 batches, to count its small
-files; tables have a checkpoint every 100 commits.
+    make campaign ARGS="--only soak --minutes N --feed-every S --publish"
+
+One continuous update has three flows: files into a table, a table with expectations and quarantine, and an aggregation with
+a watermark. A file of 200 rows comes every {every_s} s, and the flows have the same trigger interval. *Heap* is what a forced
+garbage collection leaves. *Java mb* and *python mb* are the memory that the operating system counts for the process. A
+measure is flat if its median in the last quarter of the run is at most 10 % above that of the second quarter. For threads
+and files, an increase of up to 5 is flat too.
+
+Thread pools are bounded. Spark has two pools of up to 100 threads for its blocks; these threads end after a minute without
+work. delta-rs, which reads and writes tables in the Python process, starts one thread for each commit after the last
+checkpoint of a table that it opens. It ends these threads after 10 seconds without work. A running update opens the event
+log every 25 appends, which is also how often the log gets a checkpoint. It opens each table every 256 batches, to count the
+small files. Tables get a checkpoint every 100 commits.
 
 This run took **{minutes} minutes** on a machine of {cores} cores, which other work shared.{caveat}
 """
@@ -190,7 +195,7 @@ Between checkpoints and between compactions of the tables, heap and CPU time ris
 quarters may be at different places of that rise.\
 """
 _CURVE = """\
-The curve:
+Samples over time:
 """
 
 
