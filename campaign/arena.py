@@ -23,7 +23,7 @@ from headrace.plan.backfills import Backfill
 from headrace.plan.steps import Plan
 from headrace.project.lease_holders import LeaseTerms
 from headrace.project.open import Project
-from headrace.project.test_harness import TestHarness
+from headrace.project.test_harness import Harness
 from headrace.runtime.failpoints import Failpoint, Failpoints, walk_past
 from headrace.settings.discover import find_settings
 from headrace.settings.load import load_settings
@@ -190,7 +190,7 @@ class Arena:
     def _project(self, folder: Path, at: Failpoints, host: str | None, terms: LeaseTerms) -> Project:
         environ = {**self.environ, "HEADRACE_HOST": host} if host else self.environ
         settings = load_settings(find_settings(folder), environ=environ)
-        return Project(settings, environ, TestHarness(at=at, terms=terms))
+        return Project(settings, environ, Harness(at=at, terms=terms))
 
 
 def forget(folder: Path) -> None:

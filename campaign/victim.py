@@ -20,7 +20,7 @@ from campaign.strike import Who, strike
 from headrace.cli.main import call
 from headrace.project.lease_holders import LeaseTerms, read_holder
 from headrace.project.open import Project
-from headrace.project.test_harness import TestHarness
+from headrace.project.test_harness import Harness
 from headrace.runtime.failpoints import Failpoint
 from headrace.settings.discover import find_settings
 from headrace.settings.load import load_settings
@@ -88,9 +88,9 @@ def main() -> int:
             (folder / "struck").touch()
             strike(order.who, signal.Signals[order.signal], os.getpid(), holder.jvm.pid)
 
-    rehearsal = TestHarness(terms=order.terms)
+    rehearsal = Harness(terms=order.terms)
     if order.at is not None:
-        rehearsal = TestHarness(at=Trap(order.at, order.delay_ms / 1000, hit), terms=order.terms)
+        rehearsal = Harness(at=Trap(order.at, order.delay_ms / 1000, hit), terms=order.terms)
     project = Project(load_settings(find_settings(folder), environ=os.environ), os.environ, rehearsal)
     project.plan()
     (folder / "ready").touch()

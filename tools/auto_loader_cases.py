@@ -1,4 +1,4 @@
-"""The reference page of Auto Loader's cases, made from the data that a test runs: tests/cases/auto_loader."""
+"""The reference page of Auto Loader's cases, generated from the data that a test runs: tests/cases/auto_loader."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _ORDER = ("inference", "hints", "evolution", "rescue")
 _INTRODUCTION = """\
 # Auto Loader: cases
 
-What becomes of files, case by case. A test runs each of these as it stands here
-(`tests/unit/autoloader/test_cases.py`); the page is made from the same data. Columns that come from no file
-(`_rescued_data`) are shown in a row where they hold something.
+What Auto Loader does with files, as examples. Each shows the options, the files, and the columns and rows that result.
+A test runs each of them exactly as shown (`tests/unit/autoloader/test_cases.py`): this page is generated from the same
+data. `_rescued_data` is shown only if it has a value.
 """
 
 
@@ -48,7 +48,7 @@ def _told(step: Mapping[str, Any], options: Mapping[str, str]) -> Iterator[str]:
     if "rows" in step:
         yield _block([json.dumps(_plain(row), ensure_ascii=False) for row in step["rows"]])
     if "stops_at" in step:
-        yield f"Stops, with the new fields {', '.join(f'`{name}`' for name in step['stops_at'])}.\n"
+        yield f"Stops, because of the new fields {', '.join(f'`{name}`' for name in step['stops_at'])}.\n"
     if "fails" in step:
         yield f"Fails: `{step['fails']}`\n"
 

@@ -10,7 +10,8 @@ from headrace.settings.keys import Treatment
 _INTRODUCTION = """\
 # Auto Loader
 
-Files of a folder as a stream, each exactly once, with a schema that is inferred and grows:
+Reads the files of a folder as a stream. Each file is read exactly once. The schema is inferred, and evolves when new fields
+appear:
 
     @dp.table
     def bronze():
@@ -20,191 +21,252 @@ Files of a folder as a stream, each exactly once, with a schema that is inferred
             .load("/data/landing")
         )
 
-In SQL: `SELECT * FROM STREAM read_files('/data/landing', format => 'json')`, which infers types unless it is told
-otherwise, or the older `cloud_files('/data/landing', 'json', map(...))`; without `STREAM` it reads what is there, once.
+In SQL:
 
-It works in the files of a pipeline, where the schema's versions and the ledger of the files seen lie beside the flow's
-checkpoints, and in scripts with a session of `headrace.spark_session()`, where `cloudFiles.schemaLocation` says where;
-without it, the ledgers of a script are below `~/.local/state/headrace`, or below `$XDG_STATE_HOME/headrace`.
-Names and defaults are the vendor's. Formats: {formats}.
+    CREATE STREAMING TABLE bronze AS
+    SELECT * FROM STREAM read_files('/data/landing', format => 'json')
 
-## Which files
+`read_files` infers types by default. The older `cloud_files('/data/landing', 'json', map(...))` works too. Without `STREAM`,
+both read the files that exist, once.
 
-- A path may have wildcards and alternatives (`/data/{{a,b}}/*.json`); what it means is read at every depth. Files and
-  folders whose names begin with `.` or `_` are left out, `_x=1` is not.
-- A file is known by its path: it is read once, and an old time of change does not hide one that came late. With
-  `cloudFiles.allowOverwrites` one with another size or time is another file, and is read again, whole.
-- A file is taken once it is stable: its size and time have been the same for a second, and no process of this machine has
-  it open for writing (one that was not changed for ten minutes is taken all the same). A triggered update waits for it,
-  half a minute at most; then it is for the next one. An empty file has not been written yet.
-- A batch reads the file that was found. One that has another size or time once it was read, because it grew or was
-  replaced meanwhile, ends the batch with `AUTO_LOADER.FILE_CHANGED`, and nothing of it is written; the next try takes the
-  file as it is then. Whether writers on other machines are done, or on a file system of a server (NFS, SMB), cannot be
-  seen: those that pause for longer than a second should write under a name with `_` in front, and rename.
-- A file that changes after it was read is not read again, unless `cloudFiles.allowOverwrites` says so, and the update warns
-  of it (`AUTO_LOADER.FILES_CHANGED_LATER`): files of this machine are compared for an hour after they were found, and once
-  a day.
-- A look costs what changed: a folder whose own time is what it was is not listed again. Everything is listed once a day
-  all the same (`cloudFiles.backfillInterval`), for file systems that keep no such times.
-- A triggered update reads exactly what was there when it began.
-- Links are followed, and a folder that several paths lead to is read under one of them: where it was read before, else
-  where it is itself, else where its name comes first. Named pipes, sockets and devices are no files.
-- A folder that cannot be listed, or whose files cannot be looked at, ends the flow with `AUTO_LOADER.UNREADABLE`, which
-  names it. What the disk or the mount does not tell is not taken for gone.
+Option names and defaults are the vendor's. Formats: {formats}.
 
-## Where files lie
+Auto Loader works in two places:
 
-| path | how new files are found | tried |
+| where | schema versions and ledger |
+|---|---|
+| pipeline files | next to the flow's checkpoints |
+| scripts with a session of `headrace.spark_session()` | in `cloudFiles.schemaLocation`. Without it, the ledger is in `$XDG_STATE_HOME/headrace`, by default `~/.local/state/headrace` |
+
+## Which files are read
+
+- A path can have wildcards and alternatives (`/data/{{a,b}}/*.json`). Files are read from all subfolders. Files and folders
+  whose names begin with `.` or `_` are ignored, but `_x=1` is not.
+- A file is identified by its path and read once. A file that arrives late is read too, even if its modification time is old.
+  With `cloudFiles.allowOverwrites`, a file whose size or time changes is read again as a whole.
+- A file is read once it is stable: its size and time have not changed for a second, and no process of this machine has it
+  open for writing. A file that has not changed for ten minutes is read even if it is open. A triggered update waits up to 30
+  seconds for such files, and leaves the rest to the next update. An empty file counts as not yet written for 24 hours.
+- If the size or time of a file changes after it was found, and until it is read to the end, the batch fails with
+  `AUTO_LOADER.FILE_CHANGED` and writes nothing. The retry reads the file as it is then.
+- Headrace cannot see whether a writer on another machine, or on a network file system (NFS, SMB), has finished. A writer
+  that may pause for longer than a second must write under a name that begins with `_`, and then rename the file.
+- A file that changes after it was read is not read again, unless you set `cloudFiles.allowOverwrites`. The update warns
+  about it (`AUTO_LOADER.FILES_CHANGED_LATER`). Files on this machine are compared for an hour after they were found, and
+  once a day.
+- Polling cost is proportional to the number of changed folders: a folder whose own time has not changed is not listed again.
+  Because some file systems do not keep these times, everything is listed once a day (`cloudFiles.backfillInterval`).
+- A triggered update reads exactly the files that exist when it begins.
+- Links are followed. If several paths lead to a folder, it is read under one of them: the path under which it was read
+  before, otherwise its real path if that is in the source, otherwise the first path in alphabetical order. Named pipes,
+  sockets and devices are ignored.
+- If a folder cannot be listed, or its files cannot be examined, the flow fails with `AUTO_LOADER.UNREADABLE`, which names
+  the folder. Files that the disk or mount cannot show are never treated as deleted.
+
+## Storage
+
+| path | how new files are found | tested |
 |---|---|---|
-| `/data`, `file:/data` | by the times of folders; with `cloudFiles.useNotifications` the kernel tells (inotify), and all folders are asked once a minute | every test |
-| `s3://bucket/in`, `s3a://`, `s3n://` | by a listing, once a batch and every five seconds at most; with `cloudFiles.useNotifications` and `cloudFiles.queueUrl` by a queue of SQS, and a listing every `cloudFiles.backfillInterval` | against moto's server |
-| `gs://`, `abfs://`, `abfss://`, `hdfs://` | by a listing | not tried: pyarrow reads them in the same way |
+| `/data`, `file:/data` | by the modification times of folders. With `cloudFiles.useNotifications`, by kernel notifications (inotify), and by checking all folders once a minute | in every test |
+| `s3://bucket/in`, `s3a://`, `s3n://` | by listing, once a batch and at most every five seconds. With `cloudFiles.useNotifications` and `cloudFiles.queueUrl`, from an SQS queue, and by listing every `cloudFiles.backfillInterval` | against moto's server |
+| `gs://`, `abfs://`, `abfss://`, `hdfs://` | by listing | not tested: pyarrow reads them in the same way |
 
-- Credentials, the region and an address of S3 that is not Amazon's come from the environment (`AWS_PROFILE`,
-  `AWS_ACCESS_KEY_ID`, `AWS_REGION`, `AWS_ENDPOINT_URL` and so on), on the workers too; they are no options of a stream.
-- The queue is yours: let the bucket notify it of `s3:ObjectCreated:*`, itself, through SNS or through EventBridge. A
-  message is deleted once the ledger has its object; one that is no notification stays, for the queue's own rule about
-  such. Queues need `pip install "headrace[aws]"`.
-  Two streams need two queues: each takes away what it does not read. A key with nothing between two slashes is not read.
-- An empty object has not been written yet. On `hdfs://` and Azure's stores, whose files grow, one is read when it was
-  not changed for a second: have writers that take longer write under a name with `_` in front, and rename.
-- Schemas and ledgers lie on a local disk, whatever is read.
-- A path that is called otherwise elsewhere is mapped by the setting `paths`, or in a script by the conf `headrace.paths`
-  as JSON: `paths: {{"dbfs:/": /data/dbfs, "/mnt/raw": "s3://raw"}}`. It holds for `load`, `read_files`,
+- Credentials, the region and the endpoint of other S3 services come from the environment (`AWS_PROFILE`,
+  `AWS_ACCESS_KEY_ID`, `AWS_REGION`, `AWS_ENDPOINT_URL` and so on), on the workers too. They are not stream options.
+- You create the queue. Let the bucket send `s3:ObjectCreated:*` to it, directly, through SNS or through EventBridge. A
+  message is deleted after its object is in the ledger. A message that is not a notification stays, and the queue's own
+  policy applies to it. Queues need `pip install "headrace[aws]"`.
+- Two streams need two queues, because a stream also deletes the notifications of objects that it does not read. Keys with
+  two slashes in a row are not read.
+- An empty object counts as not yet written. On `hdfs://` and Azure, where files grow, a file is read when it has not changed
+  for a second. A writer that may pause for longer must write under a name that begins with `_`, and then rename the file.
+- Schemas and ledgers are always on a local disk.
+- If a path has another name here, map it with the setting `paths`, or in a script with the conf `headrace.paths` as JSON:
+  `paths: {{"dbfs:/": /data/dbfs, "/mnt/raw": "s3://raw"}}`. The mapping applies to `load`, `read_files`,
   `cloudFiles.schemaLocation`, `cloudFiles.cleanSource.moveDestination` and `badRecordsPath`.
-- Of S3, moving and deleting with `cloudFiles.cleanSource` may leave an empty object that stands for the folder.
+- Moving and deleting files on S3 with `cloudFiles.cleanSource` can leave an empty object in place of a folder.
 
-## What is remembered
+## The ledger
 
-The ledger is a file of SQLite. Its id is in the stream's offset: a checkpoint that is deleted begins with a ledger of its
-own. Before a stream reads, the two are compared. Where they do not belong together, the flow fails by name, and the
-others run:
+The ledger is an SQLite file that lists the files already seen. The stream's offset contains the ledger's ID, so after you
+delete a checkpoint, the stream starts a new ledger. Before a stream reads, Headrace compares the ledger with the checkpoint.
+If they do not belong together, the flow fails with one of these errors, and other flows run:
 
 | ledger | error |
 |---|---|
 | missing | `AUTO_LOADER.LEDGER_MISSING` |
-| empty, cut off, damaged, or another kind of file | `AUTO_LOADER.LEDGER_DAMAGED` |
+| empty, truncated, damaged, or another kind of file | `AUTO_LOADER.LEDGER_DAMAGED` |
 | a copy of another stream's ledger | `AUTO_LOADER.LEDGER_OF_ANOTHER` |
 | older than the checkpoint | `AUTO_LOADER.LEDGER_OLDER` |
-| newer than the checkpoint: more is in the target than the checkpoint has planned | `AUTO_LOADER.LEDGER_NEWER` |
-| held by another process, or on a full disk | `AUTO_LOADER.LEDGER_FAILS`, and the flow is tried again |
+| newer than the checkpoint: the target has more than the checkpoint has planned | `AUTO_LOADER.LEDGER_NEWER` |
+| locked by another process, or on a full disk | `AUTO_LOADER.LEDGER_FAILS`, and the flow is retried |
 
-Put back the ledger that belongs to the checkpoint, or begin with a new one: `headrace run --reset-checkpoint FLOW=latest`
-passes over the files that are there, `FLOW=timestamp:T` over those that were changed before T, `FLOW=earliest` reads them
-all. The table keeps its rows.
+Put back the ledger that belongs to the checkpoint, or start a new one with `headrace run --reset-checkpoint FLOW=POSITION`.
+The table keeps its rows.
 
-A project that is moved or copied with its storage and its landing folder goes on where it was: the ledger's files get
-their new paths. Where the path in the code leads to another folder, its files are new ones; if they are plainly those that
-were read, by name, size and time, the flow fails with `AUTO_LOADER.SOURCE_MOVED`.
+| position | which existing files are read |
+|---|---|
+| `latest` | none |
+| `timestamp:T` | those that changed at T or later |
+| `earliest` | all |
 
-To copy a ledger, copy its `.ledger` file between two updates: at the end of each batch it has everything, and a file with
-`-wal` beside it is not needed. A copy that is made while a batch is planned may be older than the checkpoint, which is
-then said.
+You can move or copy a project together with its storage and its landing folder. The ledger then updates the paths of its
+files. If the path in the code leads to another folder, its files are new. But if they match files that were already read, by
+name, size and time, the flow fails with `AUTO_LOADER.SOURCE_MOVED`.
 
-`headrace files NAME` shows each file that was seen for a table and what became of it, and then how many are not read yet.
-How many files and bytes a flow has found and not read is in the event log, as `backlog_files` and `backlog_bytes` of
-`flow_progress` with `source_metrics` for each path, when it changes, every 10 seconds at most; `headrace status` says the
-newest of that, and `--output json` has it under `backlog`. Only what was found counts: a triggered update finds what is
-there at its start.
+To copy a ledger, copy its `.ledger` file between two updates. At the end of each batch it is complete, and you do not need
+the `-wal` file next to it. A copy made while a batch is being planned may be older than the checkpoint
+(`AUTO_LOADER.LEDGER_OLDER`).
 
-## Which columns
+`headrace files NAME` shows each file that was seen for a table and its state, and how many files are not read yet.
 
-- Without a schema it is inferred from the newest files (1,000 of them and 1 GiB at most) and kept in
-  `_schemas/0` below the schema location; the vendor's own versions there are read too. JSON, CSV and XML columns are texts
-  unless `cloudFiles.inferColumnTypes` is on; Avro and Parquet bring their types, and of several the widest counts. ORC is
-  not inferred, as with the vendor: give the schema, or the columns as hints.
-- `cloudFiles.schemaHints` gives types for columns and for places inside of them: `user.born DATE, tags.element INT`,
-  `prices.value DECIMAL(10,2)`. Hints that come later make a new version.
-- Folders named `key=value` give columns.
-- `_metadata` is there when the function, or the script, that reads names it, and is no column of `*`; in SQL it is one
-  where the query names it. `input_file_name()`, `input_file_block_start()` and `input_file_block_length()` say what its
-  fields say, in the function that reads the files and in SQL with `read_files`; elsewhere, and in SQL whose `*` would
-  have a column more that counts (`SELECT DISTINCT *`, `UNION`), they are refused: there, select `_metadata.file_path`
-  under a name. In a script, what `expr` is given as text is refused when the stream is started; in the function of a
-  `foreachBatch`, and in a batch of a script, such a text says nothing: select the field before.
+The backlog is what a flow has found and not yet read. The latest numbers are in `headrace status`, and with `--output json`
+under `backlog`. The event log has them as `backlog_files` and `backlog_bytes` of `flow_progress`, with `source_metrics` for
+each path. They are written when they change, at most every 10 seconds. Only files that were found count, and a triggered
+update finds files only when it starts.
 
-`cloudFiles.schemaEvolutionMode` says what a field does that the schema lacks:
+## Columns
+
+- Without a schema, the columns are inferred from the newest files (at most 1,000 files and 1 GiB). They are stored in
+  `_schemas/0` under the schema location. Versions that the vendor stored there are read too.
+- JSON, CSV and XML columns are strings unless `cloudFiles.inferColumnTypes` is on. Avro and Parquet files bring their types.
+  If files have several types for a column, the widest one is used. ORC schemas are not inferred, as with the vendor: give
+  the schema, or list the columns as hints.
+- `cloudFiles.schemaHints` sets types for columns and for nested fields: `user.born DATE, tags.element INT`,
+  `prices.value DECIMAL(10,2)`. Hints that you add later create a new schema version.
+- Folders named `key=value` become columns.
+- `_metadata` is available if the function or script that reads the files names it. It is not part of `*`. In SQL, it is part
+  of `*` if the query names it.
+- `input_file_name()`, `input_file_block_start()` and `input_file_block_length()` return fields of `_metadata`, in the
+  function that reads the files, and in SQL with `read_files`. They are refused elsewhere, and in SQL where the extra column
+  of `*` would change the result (`SELECT DISTINCT *`, `UNION`). Select `_metadata.file_path` under a name there.
+- In a script, such a function inside a string of `expr` is refused when the stream starts. In a `foreachBatch` function, and
+  in a batch query, it returns an empty value. Select the field before.
+
+`cloudFiles.schemaEvolutionMode` sets what happens to a field that the schema does not have:
 
 | mode | new field | value of another type |
 |---|---|---|
-| `addNewColumns`, the default where a schema is inferred | a new version of the schema has it, behind the others; the flow goes on with it in the same update, and reads the same files | NULL, and rescued |
-| `addNewColumnsWithTypeWidening` | the same | where a wider type holds both, as Delta's type widening has it, a new version of the schema has that; else NULL, and rescued |
+| `addNewColumns`, the default if the schema is inferred | A new schema version has it, as the last column. The flow continues with that version in the same update, and reads the same files again | NULL, and rescued |
+| `addNewColumnsWithTypeWidening` | the same | If a wider type can hold both (Delta's type widening), a new schema version has that type. Otherwise NULL, and rescued |
 | `rescue` | rescued | NULL, and rescued |
-| `failOnNewColumns` | the flow fails until hints name it, or the file is gone | NULL, and rescued |
-| `none`, the default where a schema is given | left out; rescued where `rescuedDataColumn` is set | NULL; rescued where it is set |
+| `failOnNewColumns` | The flow fails until hints name the field, or the file is removed | NULL, and rescued |
+| `none`, the default if a schema is given | ignored. Rescued if `rescuedDataColumn` is set | NULL. Rescued if `rescuedDataColumn` is set |
 
-In a script a new field ends the query once, with `UNKNOWN_FIELD_EXCEPTION.NEW_FIELDS_IN_RECORD_WITH_FILE_PATH`, after the
-new version was stored: whoever starts it again gets the new schema and the same files. What no schema can grow by is
-rescued: an empty object, a field of a column whose whole type is hinted, one that is in some records no object, a column
-of Parquet that Spark has no type for. A full refresh of the flow's table has the schema inferred anew, as a version of its own; where nothing can be inferred, where
-`cloudFiles.schemaLocation` was given, and where a view is what reads the files, the newest version stays.
+In a script, a new field ends the query once, with `UNKNOWN_FIELD_EXCEPTION.NEW_FIELDS_IN_RECORD_WITH_FILE_PATH`, after the
+new schema version is stored. Start the query again to continue with the new schema and the same files.
 
-## Names of fields
+Some fields cannot be added to a schema, and are rescued:
 
-A field may have nearly any name. A table whose columns have a space, or one of `,;{{}}()=`, a tab or a line end in their names needs
-Delta's column mapping: a new table gets it, and one that is there gets `delta.columnMapping.mode = name` when the first such
-field comes, without a row being written again. [storage.md](storage.md) says which readers do not know it. A table with
-`delta.columnMapping.mode: none` among its properties stays as it is, and such fields are rescued.
+- an empty object
+- a field of a column whose whole type comes from a hint
+- a field that is an object in some records and something else in others
+- a Parquet column that Spark has no type for
 
-Rescued are also fields whose names are nothing, have NUL in them, at which other readers end a name, or are not UTF-8, and of
-names in one object that differ in case alone all but the first. Of a name that is repeated in an object the last value counts, and the
-others are rescued. What nests deeper than 31 objects in one another is text in JSON and XML, and rescued in Avro and
-Parquet: other readers of Delta do not open tables that are deeper than 41.
+A full refresh of the flow's table infers the schema again, as a new version. The newest version stays if there is nothing to
+infer from, if `cloudFiles.schemaLocation` is set, or if a view reads the files.
 
-## What does not fit
+## Field names
 
-`_rescued_data` holds, as JSON, what a row has and the schema has no place for: unknown fields, values of another type,
-names of another case; and the file's path as `_file_path`. Numbers stand there as they were written. A record that cannot
-be read at all is there too, under `_corrupt_record`, unless the schema has a column of that name. Of an array or a map of
-JSON in which a value does not fit, the others stay, with NULL in its place, and an array is rescued whole; Spark's own
-reader makes it NULL. A rule sets such rows aside: `@dp.expect_or_quarantine("clean", "_rescued_data IS NULL")`. A field of
-the files that is itself called `_rescued_data` is rescued; one called `_metadata` goes before the column of that name.
-What `key=value` folders say is rescued for each row of the file where it fits no column: a value that is none of its
-column's type, a key that the columns lack, the outer ones of a key that is repeated.
+A field can have almost any name. If a column's name contains a space, one of `,;{{}}()=`, a tab or a line break, its table
+needs Delta's column mapping. A new table gets it. An existing table gets `delta.columnMapping.mode = name` when the first
+such field arrives, without rewriting any rows. [storage.md](storage.md) lists the readers that do not support it. If a table
+has `delta.columnMapping.mode: none` in its properties, it is not changed, and such fields are rescued.
 
-A line of JSON may hold several records, one behind the other or in arrays, with or without commas between them: each is a
-row. What follows them and is none is a record that cannot be read. With `multiLine` the same holds for a file.
+These fields are rescued too:
 
-A record of CSV whose value in quotes goes on over line ends is read whole with `multiLine`. Without it each of its lines is
-a row, as in Spark, and is marked as one that could not be read (`_corrupt_record`).
+- fields whose names are empty, contain NUL, which ends a name for other readers, or are not UTF-8
+- of the names in one object that differ only in case, all but the first
+- of a name that is repeated in an object, all but the last
 
-A record that is longer than `headrace.maxRecordBytes` (64 MB) is not read. Its row has `_record_too_long`: where it begins
-in the unpacked file, how many bytes it has, and the first of them. Where no column has what is rescued, the batch ends with
-an error that names the file. A file that unpacks into more than `headrace.maxExpansion` (1000) times its bytes, once that is
-more than `headrace.maxRecordBytes`, counts as corrupt. So does a file of Avro with a block that is larger than
-`headrace.maxRecordBytes`, or that claims another number of records than it holds.
+Objects nested more than 31 levels deep become strings in JSON and XML, and are rescued in Avro and Parquet. Other Delta
+readers cannot open tables deeper than 41 levels.
 
-`mode` is for records that cannot be read: `PERMISSIVE` keeps them so, `DROPMALFORMED` leaves them out, `FAILFAST` ends the
-batch. Where there is no column for what is rescued, a value that does not fit makes its record one that cannot be read.
-With `badRecordsPath` such records are no rows: they are lines of JSON with `path`, `record` and `reason` in
-`<badRecordsPath>/<time>/bad_records`, where the time is that of the reader's start; a file that is gone, or cannot be read at
-all, is noted in `bad_files` beside it, and left out.
+## Rescued data
 
-With `badRecordsPath` or `ignoreCorruptFiles` a file is left out for what is in it: it cannot be decompressed, or is no file
-of its format, or ends too early. A store that does not answer, or does not give the file, says nothing of that: the batch
-fails, and the same files are read when it is run again.
+`_rescued_data` contains, as JSON, everything in a row that the schema has no place for: unknown fields, values of another
+type, names with different case. It also has the file's path, as `_file_path`. Numbers are kept as they were written. To
+quarantine such rows, use `@dp.expect_or_quarantine("clean", "_rescued_data IS NULL")`.
 
-Each of this, case by case, is in [auto-loader-cases.md](auto-loader-cases.md).
+- A record that cannot be read at all is rescued under `_corrupt_record`, unless the schema has a column with that name.
+- If a value in a JSON array or map does not fit, it becomes NULL, and the other values stay. If it is in an array, the whole
+  array is rescued. Spark's own reader makes the whole array or map NULL.
+- A field of the files named `_rescued_data` is rescued. A field named `_metadata` replaces the column of that name.
+- Values of `key=value` folders are rescued for every row of the file if they do not fit: values that do not fit the column's
+  type, keys that are not in the columns, and if a key is repeated, its outer values.
+
+A line of JSON can contain several records, one after the other or in arrays, with or without commas between them. Each one
+is a row. Text after them that is not a record is a record that cannot be read. With `multiLine`, this applies to a whole
+file.
+
+A quoted CSV value can contain line breaks. With `multiLine`, such a record is read as a whole. Without it, each line is a
+row, as in Spark, and is marked as one that cannot be read (`_corrupt_record`).
+
+A record longer than `headrace.maxRecordBytes` (64 MB) is not read. Its row has `_record_too_long` in the rescued data: where
+the record begins in the decompressed file, how many bytes it has, and its first bytes. Without a column for rescued data,
+the batch fails with an error that names the file.
+
+These files count as corrupt:
+
+- a file that decompresses to more than `headrace.maxExpansion` (1000) times its size, once that is more than
+  `headrace.maxRecordBytes`
+- an Avro file with a block larger than `headrace.maxRecordBytes`
+- an Avro file whose blocks claim another number of records than they contain
+
+The option `mode` sets what happens to records that cannot be read. Without a column for rescued data, a record with a value
+that does not fit counts as one of them.
+
+| `mode` | what happens |
+|---|---|
+| `PERMISSIVE` | the record is kept and rescued |
+| `DROPMALFORMED` | the record is dropped |
+| `FAILFAST` | the batch fails |
+
+With `badRecordsPath`, records that cannot be read do not become rows. They are JSON lines with `path`, `record` and `reason`
+in `<badRecordsPath>/<time>/bad_records`, where `<time>` is when the reader started. A file that is missing, or cannot be
+read at all, is listed in `bad_files` in the same folder, and skipped.
+
+With `badRecordsPath` or `ignoreCorruptFiles`, a file is skipped if its content is bad: it cannot be decompressed, is not in
+its format, or ends too early. If the store does not answer or does not return the file, the batch fails instead, and the
+next run reads the same files.
+
+[auto-loader-cases.md](auto-loader-cases.md) shows each of these as an example.
 
 ## Formats
 
-- **Avro.** Types as Spark has them: a union of several is a struct of `member0`, `member1`; `date`, `decimal`,
-  `timestamp-millis`, `timestamp-micros` and the local ones are read as such, other logical types as what they are stored
-  as. Codecs: null, deflate, snappy, zstandard, bzip2, xz. A record that holds itself is refused. `avroSchema` says what the
-  columns are; aliases of its fields, their defaults but null, and defaults of its enums are refused, and so is a reader's
-  schema beside it. Fields that come into it later make a new version of the schema; a type that it changes, and a field
-  that it no longer has, stay as they were stored.
-- **ORC.** Columns by their names. A `timestamp` of ORC, which has no zone, is in the reader's `timeZone` where the column is
-  TIMESTAMP, and as it is where it is TIMESTAMP_NTZ. A time before 1677-09-21 or after 2262-04-11 ends
-  the batch with `AUTO_LOADER.FILE_COLUMN`; columns that are not read are not looked at.
-- **XML.** `rowTag` names the elements that are rows; what is around them does not matter, and a row that is broken does not
-  hide the next one. Attributes get `_` in front, repeated elements are arrays, text beside attributes or elements is
-  `_VALUE`. Elements nest 200 deep at most. Entities are the five of XML and numbers; none of a document type is read, so that
-  no file is opened and nothing multiplies. Where elements are repeated and the schema has one value, the last one counts
-  and the others are rescued.
-- **Patterns.** `dateFormat`, `timestampFormat` and `timestampNTZFormat` are Spark's patterns with the letters `y u M L d D H
-  h K k m s S a X x Z VV`, text in quotes and optional parts in brackets; other letters are refused by name. A column that is
-  read by a pattern is read row by row, which is slower.
+**Avro**
+
+- Types are those of Spark. A union of several types is a struct of `member0`, `member1`.
+- `date`, `decimal`, `timestamp-millis`, `timestamp-micros` and the local ones keep their types. Other logical types are read
+  as their underlying type.
+- Codecs: null, deflate, snappy, zstandard, bzip2, xz.
+- Recursive records are refused.
+- `avroSchema` sets the columns. Aliases of its fields, defaults other than null, defaults of its enums, and a reader's
+  schema in addition are refused. Fields that you add to it later create a new schema version. If you change a type or remove
+  a field, the stored schema stays as it is.
+
+**ORC**
+
+- Columns are matched by name.
+- An ORC `timestamp` has no time zone. It is in the reader's `timeZone` if the column is TIMESTAMP, and unchanged if the
+  column is TIMESTAMP_NTZ.
+- A time before 1677-09-21 or after 2262-04-11 fails the batch with `AUTO_LOADER.FILE_COLUMN`. Columns that are not read are
+  not checked.
+
+**XML**
+
+- `rowTag` names the elements that are rows. Everything around them is ignored. A malformed row does not hide the next one.
+- Attributes get the prefix `_`. Repeated elements are arrays. Text next to attributes or elements is `_VALUE`.
+- If elements are repeated and the schema has a single value, the last one is used and the others are rescued.
+- Elements can nest at most 200 levels deep.
+- Only the five predefined entities and character references are supported. Entities of a document type are not read, so no
+  file is opened and no entity expands.
+
+**Patterns**
+
+- `dateFormat`, `timestampFormat` and `timestampNTZFormat` take Spark's patterns with the letters
+  `y u M L d D H h K k m s S a X x Z VV`, quoted text, and optional parts in brackets. Other letters are refused by name.
+- A column with a pattern is read row by row, which is slower.
 
 ## Options
 """

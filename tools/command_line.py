@@ -1,4 +1,4 @@
-"""The reference page of the command line, made from the verbs themselves."""
+"""The reference page of the command line, generated from the commands."""
 
 from __future__ import annotations
 
@@ -17,19 +17,28 @@ from headrace.cli.main import _app
 _INTRODUCTION = """\
 # The command line
 
-    headrace [OPTIONS] VERB [OPTIONS]
+    headrace [OPTIONS] COMMAND [OPTIONS]
 
-`headrace VERB --help` prints what stands here about a verb.
+For example, create a project, check it, and run it:
 
-The result goes to stdout. With `--output json` it is one JSON document, and everything else goes to stderr; an error is
-then `{"error": the first, "problems": [all of them]}`. Colours and the live display are for terminals alone.
+    headrace init orders
+    headrace --project orders plan
+    headrace --project orders run
+
+`headrace COMMAND --help` prints the section of this page about a command.
+
+The result goes to stdout. With `--output json`, stdout has one JSON document, and all other output goes to stderr. An
+error is then `{"error": FIRST, "problems": [ALL]}`. Colors and the live display appear only on a terminal.
 """
 _EXIT_CODES = {
-    DONE: "done; also an update that had nothing to do",
-    FAILED: "the update or the query failed; `status` gives it too when the last update failed",
-    WRONG: "the project, its settings or the command line is wrong; nothing was written",
+    DONE: "success, also if there was nothing to do",
+    FAILED: "the update or the query failed. `status` also exits with it if the last update failed",
+    WRONG: "the project, its settings or the command line is wrong. Nothing was written",
     LEASED: "another update of the pipeline is running",
-    INTERRUPTED: "interrupted by SIGINT or SIGTERM; what had committed stays, and the next update goes on from there",
+    INTERRUPTED: (
+        "interrupted by SIGINT, or by SIGTERM unless the update is continuous. Committed data is kept, and the next "
+        "update continues from there"
+    ),
 }
 
 
@@ -72,12 +81,12 @@ class Parameter:
 def command_line_page() -> str:
     """docs/reference/command-line.md as it must be."""
     app = _app()
-    parts = [_INTRODUCTION, "## Options of every verb\n", "They may stand before or behind the verb.\n"]
+    parts = [_INTRODUCTION, "## Global options\n", "Write them before or after the command.\n"]
     parts.append(_table(app.registered_callback.callback if app.registered_callback else None))
     for words, verb in _verbs(app, ""):
         parts += [f"## {words}\n", f"    {_usage(words, verb)}\n", f"{inspect.getdoc(verb)}\n", _table(verb)]
     codes = "".join(f"| {code} | {meaning} |\n" for code, meaning in _EXIT_CODES.items())
-    parts += ["## Exit codes\n", f"| code | means |\n| --- | --- |\n{codes}"]
+    parts += ["## Exit codes\n", f"| code | meaning |\n| --- | --- |\n{codes}"]
     return "\n".join(part for part in parts if part)
 
 

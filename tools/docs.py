@@ -1,4 +1,4 @@
-"""Writes the reference pages that are made from the program: `make docs`. A house test compares them."""
+"""Write the reference pages that are generated from the code: `make docs`. A house test compares them."""
 
 from __future__ import annotations
 
@@ -25,15 +25,17 @@ DOCS = Path(__file__).resolve().parent.parent / "docs"
 _ERRORS = """\
 # Errors
 
-Every problem has a code, a message, a place where there is one, and a hint. On a terminal:
+Every error has a code, a message and a hint, and a location if it comes from a file. On a terminal it looks like this:
 
     error[CODE]: the message
       --> transformations/orders.py:42
       detail: more about this case
       hint: what to do
 
-With `--output json` it is `{"code", "message", "detail", "hint", "location", "params"}`. `headrace explain CODE` prints
-what stands here. Names in braces are the error's parameters.
+`headrace explain CODE` prints the section of this page about a code.
+
+With `--output json`, an error is an object with `code`, `message`, `detail`, `hint`, `location` and `params`. Names in
+braces on this page are parameters of the error.
 """
 
 

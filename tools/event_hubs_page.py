@@ -8,9 +8,10 @@ from option_tables import options_of
 _BEFORE = """\
 # Event Hubs
 
-`format("eventhubs")` as in programs for the vendor's connector, which has no build for Scala 2.13. It reads over the
-Kafka surface of the service (Standard tier and above), with Spark's own Kafka source and its exactly-once; the settings
-say `connectors: [kafka]`.
+Reads an event hub as a stream, with the options and columns of the vendor's connector. Name the Kafka connector in the
+settings:
+
+    connectors: [kafka]
 
 ```python
 @dp.table
@@ -19,9 +20,14 @@ def telemetry():
     return spark.readStream.format("eventhubs").option("eventhubs.connectionString", connection).load()
 ```
 
-The connection string is that of the hub, with `EntityPath`, not encrypted (`EventHubsUtils.encrypt` is a class of the
-vendor's). It is in no checkpoint, event, plan or error. What [Kafka](kafka.md) says of failures, lost offsets and lag
-holds here too. All of this was run against a Kafka broker with TLS and SASL PLAIN, not against the service itself.
+The vendor's connector has no build for Scala 2.13. Headrace uses Spark's Kafka source instead, on the Kafka endpoint of the
+service (Standard tier and above), with the same exactly-once guarantee. It was tested against a Kafka broker with TLS and
+SASL PLAIN, not against the service itself.
+
+Use the connection string of the event hub, which contains `EntityPath`. It must not be encrypted: `EventHubsUtils.encrypt`
+is a class of the vendor's connector. The string appears in no checkpoint, event, plan or error.
+
+Failures, lost offsets and lag work as described for [Kafka](kafka.md).
 
 ## Columns
 
@@ -29,31 +35,41 @@ holds here too. All of this was run against a Kafka broker with TLS and SASL PLA
 |---|---|---|
 | `body` | binary | the event |
 | `partition` | string | |
-| `offset` | string | the event's position. The Kafka surface has one, which is the sequence number; the vendor's connector gives bytes here |
-| `sequenceNumber` | bigint | the same, as a number |
+| `offset` | string | the event's sequence number, which is its offset on the Kafka endpoint; the vendor's connector returns a byte offset |
+| `sequenceNumber` | bigint | the sequence number as a number |
 | `enqueuedTime` | timestamp | |
-| `publisher` | string | always NULL: the Kafka surface does not tell it |
+| `publisher` | string | always NULL: the Kafka endpoint does not provide it |
 | `partitionKey` | string | the key |
-| `properties` | map<string, string> | the headers, as text; the last one of a name counts. What a sender by AMQP has set arrives in AMQP's encoding |
+| `properties` | map<string, string> | the headers, as strings. If a header is repeated, the last value is used. Properties that a sender sets over AMQP arrive in AMQP encoding |
 | `systemProperties` | map<string, string> | always empty |
 
 ## Options
 
-Every other `kafka.*` option goes to Kafka's client, before what is made of the connection string: `kafka.bootstrap.servers`
-names other servers, such as private ones or a broker of a test, `kafka.ssl.truststore.location` its authority. Any other
-name that is not listed is an error that names the nearest; names are matched whatever their case.
+Other `kafka.*` options are passed to the Kafka client, and override what Headrace derives from the connection string. For
+example, `kafka.bootstrap.servers` names other servers, such as a private endpoint or a test broker, and
+`kafka.ssl.truststore.location` names the certificate authority for them. Any other option that is not listed is an error,
+which suggests the nearest name. Option names are case-insensitive.
 """
 
 _AFTER = """\
-A position is `{"offset": "-1", "seqNo": -1, "enqueuedTime": null, "isInclusive": true}` with exactly one of `offset` (`"-1"`
-for the start and `"@latest"` for the end), `seqNo`, and `enqueuedTime` (`"2026-01-01T00:00:00Z"`) in use. Keys of
-`startingPositions` are JSON too: `{"ehName": "telemetry", "partitionId": 0}`. Spark's source takes times or sequence
-numbers, so the two are not mixed. A batch ends before the event of its number, whatever `isInclusive` says, as with the
-vendor's connector. An offset in bytes is refused: it has no meaning there. Positions of partitions, and a `seqNo`, ask the
-hub how many partitions it has whenever the query is called.
+A position looks like `{"offset": "-1", "seqNo": -1, "enqueuedTime": null, "isInclusive": true}`. Set exactly one of these:
 
-Events are kept for days, and a full refresh reads what is left: keep what you cannot read again in a table of its own.
-Writing to a hub is not there yet.
+| field | value | when not used |
+|---|---|---|
+| `offset` | `"-1"` for the start, `"@latest"` for the end. A byte offset is refused, because Kafka has none | `null` |
+| `seqNo` | a sequence number | `-1` |
+| `enqueuedTime` | a time, such as `"2026-01-01T00:00:00Z"` | `null` |
+
+- The keys of `startingPositions` are JSON too: `{"ehName": "telemetry", "partitionId": 0}`.
+- Do not mix times and sequence numbers: Spark's Kafka source takes one or the other.
+- A batch that ends at a `seqNo` ends before that event, whatever `isInclusive` says. The vendor's connector does the same.
+- With a `seqNo`, or positions for single partitions, Headrace asks the hub for its number of partitions each time the query
+  is called.
+
+Event Hubs keeps events for days, and a full refresh reads only those that are left. Store events that you cannot read again
+in a table of their own.
+
+Writing to an event hub is not supported.
 """
 
 

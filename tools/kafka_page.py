@@ -8,9 +8,11 @@ from option_tables import options_of
 _BEFORE = """\
 # Kafka
 
-Topics as streams, each record in the table once. Spark's own source reads them; the settings name its connector:
+Reads Kafka topics as streams. Each record is in the table exactly once. Name the connector in the settings:
 
     connectors: [kafka]
+
+Then read with Spark's own Kafka source:
 
 ```python
 @dp.table
@@ -24,58 +26,76 @@ def orders_raw():
     )
 ```
 
-A pipeline that reads topics, or Avro, and does not name the connector is told which line to add
-(`CONNECTOR.NOT_NAMED`); a script says `spark_session(connectors=["kafka"])`.
-
-The columns are `key`, `value` (bytes), `topic`, `partition`, `offset`, `timestamp`, `timestampType`, and with
-`includeHeaders` also `headers`.
-
-In SQL, with the same options; `bootstrapServers` is `kafka.bootstrap.servers`, and names with dots stand in backticks.
-Values are literals, so a login belongs into Python, where `dbutils` has the secret:
+In SQL:
 
 ```sql
 CREATE STREAMING TABLE orders_raw AS
 SELECT * FROM STREAM read_kafka(bootstrapServers => 'broker-1:9092', subscribe => 'orders', startingOffsets => 'earliest')
 ```
 
+The SQL function takes the same options. `bootstrapServers` is short for `kafka.bootstrap.servers`. Put names with dots
+in backticks. Values must be literals, so read topics that need a login in Python, where `dbutils` provides the secret.
+
+A script names the connector with `spark_session(connectors=["kafka"])`. If a pipeline reads topics or Avro without the
+connector, the error `CONNECTOR.NOT_NAMED` gives the line to add.
+
+The columns are `key`, `value` (bytes), `topic`, `partition`, `offset`, `timestamp`, `timestampType`, and with
+`includeHeaders` also `headers`.
+
 ## Options
 
-Every other `kafka.*` option goes to Kafka's client as it is. Any other name that is not listed is an error that names the
-nearest; names are matched whatever their case.
+Other `kafka.*` options are passed to the Kafka client unchanged. Any other option that is not listed is an error, which
+suggests the nearest name. Option names are case-insensitive.
 """
 
 _AFTER = """\
-A time is milliseconds since 1970, as Spark takes it, or readable: `2026-01-01T00:00:00Z`, `2026-01-01 01:00:00+01:00`,
-`2026-01-01`. One that says no zone is in the session's, which is UTC unless it is set. Where a stream begins counts for
-its first start alone; from then on its checkpoint says where it goes on.
+Write a time as milliseconds since 1970, as Spark does, or in a readable form: `2026-01-01T00:00:00Z`,
+`2026-01-01 01:00:00+01:00`, `2026-01-01`. A time without a zone is in the session's time zone, UTC by default.
 
-## What happens when
+The starting options apply only to the first start of a stream. After that, the stream continues from its checkpoint.
 
-| | |
+## Failures and lost offsets
+
+| event | what happens |
 |---|---|
-| partitions are added | they are read from their beginning, with the next batch |
-| the broker goes away | the stream waits for it; a batch that fails meanwhile is tried again. An update that cannot reach it when a flow starts says `KAFKA.UNREACHABLE` after 15 seconds, or after `kafka.default.api.timeout.ms` if that is less, and tries again; other flows do not wait |
-| offsets were removed by retention before they were read | `KAFKA.DATA_LOSS` names topic, partition and how many, before anything is written, and the three ways on |
-| the same with `failOnDataLoss` `false` | the flow goes on with what is left; a warning `KAFKA.OFFSETS_LOST` for each partition says how many were lost |
-| the topic is gone | `KAFKA.NO_TOPIC` |
-| `assign` names a partition that is not there | `KAFKA.NO_PARTITION` names it, and those that are |
-| a topic was deleted and made anew under its name | `KAFKA.DATA_LOSS`, unless it has more offsets by then than were read: nothing tells the two apart then |
-| login, certificate or rights are wrong | `KAFKA.CREDENTIALS`, `KAFKA.CERTIFICATE`, `KAFKA.NOT_ALLOWED`, at once and without another try |
+| partitions are added | They are read from their beginning, starting with the next batch |
+| the broker is unavailable while a stream runs | The stream waits for it. A batch that fails in the meantime is retried |
+| the broker is unavailable when a flow starts | `KAFKA.UNREACHABLE` after 15 seconds, or after `kafka.default.api.timeout.ms` if that is shorter. The flow is retried, and other flows do not wait for it |
+| retention removed offsets before they were read | `KAFKA.DATA_LOSS`, before anything is written. It names the topic, the partition and the number of offsets, and gives three ways to continue |
+| the same, with `failOnDataLoss` set to `false` | The flow continues with the records that are left. For each partition, the warning `KAFKA.OFFSETS_LOST` says how many offsets were lost |
+| the topic does not exist | `KAFKA.NO_TOPIC` |
+| `assign` names a partition that does not exist | `KAFKA.NO_PARTITION`, with its name and the partitions that do exist |
+| a topic was deleted and created again under the same name | `KAFKA.DATA_LOSS`. It is not detected if the new topic already has more offsets than were read from the old one |
+| the login, the certificate or the permissions are wrong | `KAFKA.CREDENTIALS`, `KAFKA.CERTIFICATE` or `KAFKA.NOT_ALLOWED`, at once and without a retry |
 
-Losses are looked for when a flow starts, when it fails because of its topics, and, with `failOnDataLoss` `false`, behind
-each batch that has read fewer records than its offsets are: the broker is asked for the first offset that it has left.
-Offsets of a compacted topic, or of transactions, that hold no record are told apart from lost ones only where the broker
-still has them. Where several partitions have lost offsets in one batch that lacks fewer, each warning says "at most".
+Headrace checks for lost offsets when a flow starts, and when it fails because of its topics. With `failOnDataLoss` set to
+`false`, it also checks after each batch that read fewer records than its offset range contains: it asks the broker for the
+first offset that is left.
 
-Results that a watermark has closed and no batch has written yet are written by computing the last batch once more; when
-the broker no longer has its records, they wait for the next input.
+Transactions and topic compaction leave offsets without records. Headrace can tell these from lost offsets only while
+the broker still has them. If several partitions lost offsets in one batch, and together more than the batch lacks records,
+each warning says "at most".
 
-`headrace status` says which partitions were not read to their ends, and `--output json` has them all under `lag`: the next
-`offset` to read, the `newest` one, how many it is `behind`. The newest one is what the broker had when the last batch
-was planned, so that of an update that has ended is as old as the update. The event log has the same as `backlog_records` and `source_metrics` of `flow_progress`, when it changes,
-every 10 seconds at most.
+To emit results that the watermark has closed but no batch has written, Headrace computes the last batch again. If the broker
+no longer has its records, these results are written with the next input.
 
-Credentials belong into a secret:
+## Lag
+
+`headrace status` shows the partitions that were not read to their end. `headrace status --output json` lists all partitions
+under `lag`:
+
+| field | what it is |
+|---|---|
+| `offset` | the next offset to read |
+| `newest` | the newest offset that the broker had when the last batch was planned. After an update has ended, this number is as old as the update |
+| `behind` | how many offsets the flow is behind |
+
+The event log has the same numbers as `backlog_records` and `source_metrics` of `flow_progress`. They are written when they
+change, at most every 10 seconds.
+
+## Credentials
+
+Keep credentials in a secret:
 
 ```python
 password = dbutils.secrets.get("kafka", "password")
@@ -91,8 +111,8 @@ spark.readStream.format("kafka").options(
 )
 ```
 
-None of the options is in checkpoints, events, plans or errors of Headrace; what Kafka's own client says in an error is
-left out.
+Headrace writes none of the options to checkpoints, events, plans or errors, and leaves the Kafka client's own text out of
+errors.
 
 ## Payloads
 
@@ -103,10 +123,12 @@ orders = spark.readStream.table("orders_raw")
 orders.select(F.from_json(F.col("value").cast("string"), "id BIGINT, price DECIMAL(10,2)").alias("order"), "timestamp")
 ```
 
-Avro of one known schema, with `connectors: [kafka, avro]`: Spark's `from_avro(column, schema)`. The vendor's form of it with
-`subject` and `schemaRegistryAddress` is `from_confluent`; it is refused with that (`CONFLUENT.VENDORS_FUNCTION`).
+Avro with one known schema: set `connectors: [kafka, avro]`, and use Spark's `from_avro(column, schema)`. The vendor's form
+of this function, with `subject` and `schemaRegistryAddress`, is refused with `CONFLUENT.VENDORS_FUNCTION`. Use `from_confluent`
+instead.
 
-Avro in the wire format of Confluent's registry, with `pip install 'headrace[registry]'` wherever Spark's workers run:
+Avro in the wire format of Confluent Schema Registry: run `pip install 'headrace[registry]'` on Spark's workers too, and
+use `from_confluent`:
 
 ```python
 from headrace import from_confluent
@@ -120,21 +142,31 @@ def orders():
     return records.select(decoded.alias("decoded"), "value").select("decoded.value.*", "decoded.error", "value")
 ```
 
-- The columns are those of the subject's latest schema when the update resolves the query (or of `version=3`), so a field
-  that is added to the schema is a new column of the table in the next update. Each record is read with the schema that it was written
-  with, fetched once by its id, and resolved as Avro says: defaults for fields it lacks, fields that are gone left out.
-- `on_error`: `fail` (the default) ends the flow with `CONFLUENT.PAYLOAD`; `null` gives NULL; `tell` gives `value` and
-  `error`. Bytes without the zero byte and the id, ids that the registry does not know, damaged records and records that
-  do not fit are such errors. A registry that does not answer is none: it fails the flow, which is tried again. It has 10
-  seconds for each of two tries, unless the settings say `timeout` and `max.retries`.
-- The registry may be a dictionary with the settings of Confluent's client, such as `basic.auth.user.info`. They travel to
-  the workers with the query, and are in no plan and no error.
-- `date`, `timestamp-millis`, `timestamp-micros`, their local forms and `decimal` have their types; other logical types, and
-  decimals of more than 38 digits, are read as what they stand on. References to other subjects are followed. Refused by name: records that hold themselves, unions of several types
-  (but `int` with `long` and `float` with `double`), JSON Schema and Protobuf.
+`on_error` says what happens to a payload that cannot be read: it does not begin with the zero byte and a schema id, the
+registry does not know the id, the record is damaged, or it does not fit the schema.
 
-Rows are read in Python, over Arrow: Spark's own `from_avro` takes one writer's schema for a whole column, and a
-topic holds many.
+| `on_error` | what happens |
+|---|---|
+| `fail` (default) | The flow fails with `CONFLUENT.PAYLOAD` |
+| `null` | The result is NULL |
+| `tell` | The result is a struct of `value` and `error` |
+
+- The columns are those of the subject's latest schema, or of the version that you set, as in `version=3`. It is read when
+  the update resolves the query, so a field that is added to it becomes a column of the table in the next update.
+- Each record is decoded with the schema that it was written with. Headrace fetches each schema once, by its id. Avro's
+  resolution rules apply: fields that a record lacks get their defaults, and removed fields are left out.
+- If the registry does not answer, the flow fails, whatever `on_error` says, and is retried. The client makes two attempts of
+  10 seconds each, unless you set `timeout` and `max.retries`.
+- Instead of the registry's address you can pass a dictionary with settings of Confluent's client, such as
+  `basic.auth.user.info`. Spark sends them to the workers with the query. They appear in no plan and no error.
+- `date`, `timestamp-millis`, `timestamp-micros`, their local forms and `decimal` keep their types. Other logical types, and
+  decimals of more than 38 digits, are read as their underlying type.
+- References to other subjects are followed.
+- Recursive records and unions of several types are refused, except `int` with `long` and `float` with `double`. So are JSON
+  Schema and Protobuf. The error names what is refused.
+
+Payloads are decoded in Python, over Arrow. Spark's own `from_avro` takes one writer schema for a whole column, and a topic
+holds records of many.
 """
 
 

@@ -1,4 +1,4 @@
-"""The reference page of the rules, made from the rules themselves."""
+"""The reference page of the lint rules, generated from the rules."""
 
 from __future__ import annotations
 
@@ -8,52 +8,77 @@ from headrace.lint.rules import Rule
 _INTRODUCTION = """\
 # What `headrace lint` finds
 
+Lint finds code that cannot work on open-source Spark, and code that works differently than it seems. It reads Python, SQL
+and notebooks, and runs nothing:
+
+    headrace lint
+    headrace lint transformations/orders.py notebooks/
+
     headrace lint [FILES] [--format text|json|sarif] [--select RULES] [--ignore RULES]
 
-It reads Python, SQL and notebooks, and runs nothing. An **error** cannot work on open-source Spark; a **warning** is a
-trap: it runs, and does something else than it seems to. Each comes with the reason and the replacement. FILES are files
-or folders; inside a project they are its transformations where none is named. It exits with 0 when nothing was found, 1
-with findings, and 2 when a file cannot be read.
+FILES are files or folders. Inside a project, the default is its transformations. Each finding has a reason and a
+replacement. `headrace explain RULE` prints the text of a rule from this page.
 
-A rule speaks where the text shows enough to be sure, and is quiet otherwise: what a name stands for is followed through
-assignments, chains, functions of the same file and the cells of a notebook, not through other files. A name that is
-bound nowhere is what notebooks use it for (`spark`, `F`, `streaming_df`). Of a notebook with a cell that is no Python
-the others are looked at. SQL is looked at in `.sql` files, in cells and in strings of `spark.sql`, `expr`, `filter`,
-`where` and `selectExpr`. Secrets in the text are shown as asterisks. The examples of all rules but the last are run by
-the tests, the first to see it fail or go wrong, the second to see it work.
+| severity | meaning |
+| --- | --- |
+| **error** | It cannot work on open-source Spark |
+| **warning** | It runs, but does something else than it seems to |
 
-## Keep a rule quiet
+| exit code | meaning |
+| --- | --- |
+| 0 | No findings |
+| 1 | Findings |
+| 2 | A file cannot be read |
 
-A comment on the line of the finding, or on the first line of its statement:
+| option | what it does |
+| --- | --- |
+| `--select A,B` | Checks these rules only |
+| `--ignore A,B` | Checks all other rules |
+| `--format sarif` | Writes SARIF 2.1.0 for code hosts and editors, with paths relative to the working directory |
+| `--format json` | Writes one document with `findings`. Each has `rule`, `severity`, `message`, `why`, `instead`, `file`, `line`, `column`, `end_line`, `end_column`, and in notebooks `cell` |
+
+## What lint can see
+
+- Lint reports a finding only if the text shows enough to be sure.
+- It follows a name through assignments, method chains, functions of the same file and the cells of a notebook, but not into
+  other files.
+- A name that is not assigned anywhere has the meaning that it usually has in notebooks (`spark`, `F`, `streaming_df`).
+- If a cell of a notebook is not valid Python, lint still checks the other cells.
+- It checks SQL in `.sql` files, in cells, and in strings passed to `spark.sql`, `expr`, `filter`, `where` and `selectExpr`.
+- It replaces secrets in the text with asterisks.
+
+Tests run the examples of all rules except the last: the first example must fail or go wrong, the second must work.
+
+## Suppress a rule
+
+Add a comment to the line of the finding, or to the first line of its statement:
 
 ```python
 names = files.select(F.input_file_name())  # headrace: ignore[input-file-name]
 ```
 
-Several ids with commas, in brackets right behind the word; without brackets, every rule. In SQL the comment begins with
-`--`, also within a string that is handed to Spark, where a comment behind the closing quotes counts too. For a whole
-file, on any line of it: `# headrace: ignore-file[input-file-name]`. A comment that keeps nothing quiet, or is written
-another way, is itself found ([unused-suppression](#unused-suppression)). `--select A,B` looks for these rules alone,
-`--ignore A,B` for all others. `headrace explain RULE` prints what stands here.
+| comment | what it suppresses |
+| --- | --- |
+| `# headrace: ignore[rule-a,rule-b]` | These rules. The brackets follow the word directly |
+| `# headrace: ignore` | All rules |
+| `# headrace: ignore-file[rule-a]` | This rule in the whole file, on any line |
 
-## In an editor and in CI
-
-`--format sarif` writes SARIF 2.1.0, with paths relative to the working directory, for code hosts and editors; `--format
-json` writes one document with `findings`, each with `rule`, `severity`, `message`, `why`, `instead`, `file`, `line`,
-`column`, `end_line`, `end_column`, and `cell` in notebooks.
+In SQL, the comment begins with `--`. This also works inside a SQL string in Python. There, a comment after the closing
+quotes works too. A comment that suppresses nothing, or is misspelled, is a finding
+([unused-suppression](#unused-suppression)).
 """
 
 
 def lint_reference() -> str:
     """docs/reference/lint.md as it must be."""
     rows = [f"| [{rule.id}](#{rule.id}) | {rule.severity.value} | {rule.title} |\n" for rule in RULES]
-    table = f"| rule | severity | what is found |\n| --- | --- | --- |\n{''.join(rows)}"
-    return "\n".join((_INTRODUCTION, "## The rules\n", table, *(_section(rule) for rule in RULES)))
+    table = f"| rule | severity | what it finds |\n| --- | --- | --- |\n{''.join(rows)}"
+    return "\n".join((_INTRODUCTION, "## Rules\n", table, *(_section(rule) for rule in RULES)))
 
 
 def _section(rule: Rule) -> str:
     return (
         f"## {rule.id}\n\n{rule.title}. **{rule.severity.value.capitalize()}.** {rule.why}\n\n"
-        f"**Instead:** `{rule.instead}`\n\n**Quiet:** {rule.quiet}\n\n"
+        f"**Fix:** `{rule.instead}`\n\n**Exceptions:** {rule.quiet}\n\n"
         f"Fails:\n\n```python\n{rule.failing}\n```\n\nWorks:\n\n```python\n{rule.passing}\n```\n"
     )

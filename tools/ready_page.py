@@ -1,4 +1,4 @@
-"""The reference page of the ready session, made from its tables."""
+"""The reference page of the notebook session, made from its tables."""
 
 from __future__ import annotations
 
@@ -7,72 +7,107 @@ from collections.abc import Iterable, Sequence
 from headrace.settings.vendor_confs import FIXED, VENDOR_CONFS, VENDOR_PROPERTIES, Effect, VendorConf
 
 _HEAD = """\
-# The ready session
+# Notebook session
 
-What `headrace exec` and `headrace.spark_session()` have besides what Spark and Delta have. How to use it is in
-[Run scripts and notebooks as they are](../how-to/existing-scripts.md); what is patched for it, in
+Scripts and notebooks written for the vendor's sessions run here without changes:
+
+    headrace exec script.py
+
+A program that you start yourself gets the same session from `spark_session`:
+
+```python
+from headrace import spark_session
+
+spark = spark_session(connectors=["kafka"])
+```
+
+This page lists what the session adds to Spark and Delta. For a guide, see
+[Run scripts and notebooks as they are](../how-to/existing-scripts.md). For the changes to PySpark, see
 [What is patched, and why](patches.md).
 
 ## Names and places
 
-- `schema.table`, `catalog.schema.table`, `spark_catalog.schema.table` and `hive_metastore.schema.table` are taken wherever
-  a table is named: by readers and writers, `spark.sql`, `spark.catalog` and `DeltaTable`. The last two spellings, and that
-  with the project's own catalog, mean the same table as the first; another catalog has tables of its own.
-- A schema comes into being when something is written to it. A catalog is there once one of its schemas is; `USE CATALOG`,
-  `SET CATALOG` and `USE SCHEMA` say what shorter names mean.
-- Tables are below `tables` of the storage, and are found there in the next run, whoever made them. Views, and tables that
-  are not Delta or lie elsewhere, are there until the session ends.
-- In a project, tables that the pipeline writes can be read, and not be written (`SCRIPT.PIPELINES_TABLE`).
-- Statements of pipelines, such as `CREATE STREAMING TABLE`, are refused (`SCRIPT.PIPELINE_STATEMENT`).
+- You can name a table `schema.table`, `catalog.schema.table`, `spark_catalog.schema.table` or
+  `hive_metastore.schema.table`, in readers and writers, `spark.sql`, `spark.catalog` and `DeltaTable`. The last two, and
+  names with the project's own catalog, are the same table as `schema.table`. Any other catalog has its own tables.
+- A schema is created by the first write to it. A catalog exists as soon as one of its schemas does. `USE CATALOG`,
+  `SET CATALOG` and `USE SCHEMA` set what shorter names mean.
+- Tables are stored under `tables` in the storage. Later runs find them there, whoever created them. Views exist until the
+  session ends. So do tables that are not Delta tables, or are stored elsewhere.
+- In a project, scripts can read the pipeline's tables, but not write to them (`SCRIPT.PIPELINES_TABLE`).
+- Pipeline statements such as `CREATE STREAMING TABLE` are refused (`SCRIPT.PIPELINE_STATEMENT`).
 
-| path begins with | stands for |
+| path begins with | means |
 | --- | --- |
 | `dbfs:/`, `/dbfs/` | `dbfs/` in the storage |
 | `/mnt/` | `dbfs/mnt/` in the storage |
-| what `paths` of the project's settings, or `--path BEGIN=PLACE`, say | what they say; they go before the others |
-| anything else | itself |
+| an entry of `paths` in the project's settings, or of `--path BEGIN=PLACE` | its replacement. These entries override the two above |
+| anything else | the path itself |
 
-It is the same for readers, writers, checkpoints, `cloudFiles`, paths in `spark.sql`, `DeltaTable` and `dbutils.fs`.
+This applies to readers, writers, checkpoints, `cloudFiles`, paths in `spark.sql`, `DeltaTable` and `dbutils.fs`.
 
 ## Streams
 
-- `writeStream.table(name)` is `toTable(name)`; `.start()` behind it does nothing.
-- A stream without `checkpointLocation` keeps its progress in `checkpoints/_scripts/<script>/<name>` of the storage; the
-  name is that of `queryName`, otherwise of the table, path, topic or function that it writes to. A second stream of the
-  same name that another line starts has `~2` behind it. Where one line starts several, as in a loop, those that read or do
-  something else, or run at once, have `.2` and so on; in the next run each finds its own by what it reads and does, and where
-  that cannot be told, it is refused (`SCRIPT.CHECKPOINT_IN_DOUBT`). A checkpoint whose stream has read or written
-  something else is not taken over (`SCRIPT.CHECKPOINT_OF_ANOTHER`). `<script>` is its path from where the storage lies, so
-  that scripts of one name in two folders keep apart. Sinks that show rows (console, memory) have none.
-- `spark.sql.streaming.checkpointLocation` names the folder of such checkpoints: those of a query with a `queryName` are in
-  `<name>` there, as Spark has them, others in `<script>/<name>`.
-- A stream of files without a schema has that of the files that are there when it starts
-  (`spark.sql.streaming.schemaInference`); `cloudFiles` keeps the schema that it has found.
-- A stream into Delta that names neither a table nor a path writes to `unnamed/<script>/` of the storage, which is told.
-- `spark.sql.streaming.maxRetries` and `retryIntervalMs`: a stream that fails with an error that may pass is started again,
-  so often in a row; a function of `foreachBatch` gets the batch once more then. What a function raises passes when its class
-  says that a server was away or another commit came between (`OSError`, `TimeoutError`, `ConcurrentAppendException`); a
-  `KeyError` does not. To the script it is one query, for `spark.streams.awaitAnyTermination()` too.
-- `system.streaming.queries` (id, run_id, name, status, exception) and `system.streaming.query_progress` (query_id, run_id,
-  query_name, batch_id, timestamp, input_rows, input_rows_per_second, processed_rows_per_second, batch_duration_ms) are the
-  streams that the script has started.
-- `spark.streams.addListener` takes any object with some of a listener's methods.
+- `writeStream.table(name)` is `toTable(name)`. A `.start()` after it does nothing.
+- `spark.streams.addListener` accepts any object that has some of a listener's methods.
+- A stream of files without a schema uses the schema of the files that exist when it starts
+  (`spark.sql.streaming.schemaInference`). `cloudFiles` keeps the schema that it has found.
+- A stream into Delta with neither a table nor a path writes to `unnamed/<script>/` in the storage, and prints that.
+- `cache()` of a stream does nothing, and prints that.
 
-## Settings of the vendor's
+### Checkpoints
 
-Settings that Spark or Delta know are theirs. Of the others:
+A stream without `checkpointLocation` keeps its checkpoint in `checkpoints/_scripts/<script>/<name>` of the storage, so the
+next run continues from it.
+
+| part | what it is |
+| --- | --- |
+| `<script>` | the script's path, relative to the folder of the storage. Scripts of the same name in two folders have separate checkpoints |
+| `<name>` | the `queryName`, or else the table, path, topic or function that the stream writes to |
+| `~2` after the name | another stream of the same name, started by another line |
+| `.2`, `.3` ... after the name | further streams, started by the same line, for example in a loop: they read or do something else, or run at the same time |
+
+In the next run, each of these streams finds its own checkpoint by what it reads and does. If Headrace cannot tell which one
+it is, the stream is refused (`SCRIPT.CHECKPOINT_IN_DOUBT`). A checkpoint that belongs to a stream with another source or
+target is refused too (`SCRIPT.CHECKPOINT_OF_ANOTHER`). Sinks that show rows (console, memory) have no checkpoint.
+
+If you set `spark.sql.streaming.checkpointLocation`, the checkpoints are in that folder: in `<name>` for a query with a
+`queryName`, as in Spark, and in `<script>/<name>` for others.
+
+### Retries
+
+Set `spark.sql.streaming.maxRetries` and `spark.sql.streaming.retryIntervalMs` to restart a stream after a temporary failure.
+`maxRetries` limits the restarts in a row. After a restart, a `foreachBatch` function receives its batch again.
+
+An exception in your function counts as temporary if its class says that a server was unavailable or that another commit
+conflicted: `OSError`, `TimeoutError`, `ConcurrentAppendException`. A `KeyError` is not temporary. For the script, the query
+stays the same one, also in `spark.streams.awaitAnyTermination()`.
+
+### System tables
+
+These list the streams that the script has started:
+
+| table | columns |
+| --- | --- |
+| `system.streaming.queries` | `id`, `run_id`, `name`, `status`, `exception` |
+| `system.streaming.query_progress` | `query_id`, `run_id`, `query_name`, `batch_id`, `timestamp`, `input_rows`, `input_rows_per_second`, `processed_rows_per_second`, `batch_duration_ms` |
+
+## The vendor's settings
+
+Settings of Spark and Delta work as usual. These belong to the vendor only:
 
 """
 _FIXED = """\
 
-Settings that Spark reads when a session starts (`spark.executor.*`, `spark.driver.*`, `spark.serializer` and so on) are taken
-from the text of a script where they are literals, in a builder or in `spark.conf.set`. Where they are not, or come too late,
-this is said once, and nothing is raised. These are decided already:
+Spark reads some settings only when a session starts, such as `spark.executor.*`, `spark.driver.*` and `spark.serializer`. If
+they are literals in a builder or in `spark.conf.set`, Headrace takes them from the text of the script. Otherwise, or if they
+come too late, you are told once and the script continues. You cannot change these:
 
 """
 _PROPERTIES = """\
 
-Properties of tables that Delta refuses, because only the vendor's knows them, are taken in `spark.sql` and said once:
+Delta refuses some table properties that only the vendor's Delta knows. `spark.sql` accepts them without effect and reports
+them once:
 
 """
 _DBUTILS = """\
@@ -82,21 +117,23 @@ _DBUTILS = """\
 | name | what it does |
 | --- | --- |
 | `dbutils.secrets` | `get`, `getBytes`, `list`, `listScopes`, as [in a pipeline](../how-to/profiles-and-secrets.md) |
-| `dbutils.widgets` | `text`, `dropdown`, `combobox`, `multiselect`, `get`, `getAll`, `getArgument`, `remove`, `removeAll`; values are those of `--widget NAME=VALUE` or of the variable `HEADRACE_WIDGET_<NAME>`, otherwise the defaults |
-| `dbutils.fs` | `ls`, `head`, `put`, `mkdirs`, `cp`, `mv`, `rm`, on local disks; `mount` and its like are refused: `--path` says what a mount stands for |
-| `dbutils.notebook` | `run` in a namespace of its own, without a time limit; `exit` |
-| `dbutils.library` | `restartPython`, which has nothing to do |
-| `display` | of a frame up to 1000 rows, of a stream each batch that has rows; a stream that is displayed begins anew in each run |
-| `displayHTML` | the text without its marks |
+| `dbutils.widgets` | `text`, `dropdown`, `combobox`, `multiselect`, `get`, `getAll`, `getArgument`, `remove`, `removeAll`. Set values with `--widget NAME=VALUE` or the variable `HEADRACE_WIDGET_<NAME>`; otherwise the defaults apply |
+| `dbutils.fs` | `ls`, `head`, `put`, `mkdirs`, `cp`, `mv`, `rm`, on local disks. `mount` and similar functions are refused: use `--path` to map a mount |
+| `dbutils.notebook` | `run`, in a namespace of its own and without a time limit; `exit` |
+| `dbutils.library` | `restartPython`, which does nothing |
+| `display` | prints up to 1000 rows of a DataFrame. For a stream, it prints each batch that has rows, and starts from the beginning in each run |
+| `displayHTML` | prints the text without HTML tags |
 
-Everything else of `dbutils` is refused by name (`UNSUPPORTED.DBUTILS`). In notebooks `%md`, `%sql`, `%python`, `%run` and
-`%pip install` work, the last one as a comparison with what is installed; `_sqldf` is the result of the last `%sql`.
+Everything else in `dbutils` is refused by name (`UNSUPPORTED.DBUTILS`).
 
-## What a Python session does not have
+In notebooks, `%md`, `%sql`, `%python`, `%run` and `%pip install` work. `%pip install` only compares the packages with those
+that are installed. `_sqldf` is the result of the last `%sql`.
 
-`groupByKey(...).mapGroupsWithState(...)` is Scala's (`SCRIPT.NOT_IN_PYTHON`). Spark itself refuses, as the vendor does,
-`cache()` of a stream, continuous triggers into Delta, and
-`dropDuplicatesWithinWatermark` without a watermark.
+## What Python does not have
+
+- `groupByKey(...).mapGroupsWithState(...)` exists only in Scala (`SCRIPT.NOT_IN_PYTHON`).
+- Spark itself refuses continuous triggers into Delta, and `dropDuplicatesWithinWatermark` without a watermark, as the vendor
+  does.
 """
 
 

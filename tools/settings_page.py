@@ -10,20 +10,59 @@ from headrace.settings.keys import KEYS, Key, Treatment
 _INTRODUCTION = """\
 # Settings
 
-A project's settings are in `pipeline.yml` (or `pipeline.yaml`, `pipeline.json`), otherwise in `spark-pipeline.yml` (or
-`spark-pipeline.yaml`). The file is looked for in the working directory and then in each folder above it.
+The settings of a project are in `pipeline.yml`. The shortest file that works:
 
-- Every key is in one of three lists: used, accepted without effect, refused. A key that is in none of them is an error.
-- Values mean what YAML 1.2 says: only `true` and `false` are booleans. A value of null is the same as no value.
-- Texts below `configuration` and `spark_conf` may be written as numbers or booleans; they become texts.
-- In JSON, `//` comments and a comma before a closing bracket are allowed.
-- `schema`, `target` and `database` are one setting; two of them with different values are an error.
-- `${secret:scope/key}`, `{{secrets/scope/key}}` and `${env:NAME}` in `configuration` and `spark_conf` are replaced when
-  an update starts, and their values are never printed.
-- A profile is chosen with `--profile`, else `HEADRACE_PROFILE`, else the setting `profile`. A key marked with * may
-  also stand in a profile.
-- Keys that begin with `pipelines.` are in [a table of their own](#keys-that-begin-with-pipelines); others are refused.
-- In the tables, `[]` stands for each item of a list and `*` between dots for any name.
+```yaml
+name: flights
+```
+
+A file with a development profile:
+
+```yaml
+name: flights
+schema: ops
+connectors: [kafka]
+configuration:
+  headrace.failing_rows: quarantine
+profiles:
+  dev:
+    development: true
+    schema_prefix: dev_
+```
+
+Headrace looks in the working directory first, then in each parent directory. In each of them, it looks for `pipeline.yml`,
+`pipeline.yaml` or `pipeline.json`, and if there is none, for `spark-pipeline.yml` or `spark-pipeline.yaml`.
+
+- Every key is used, accepted without effect, or refused. The tables below list all of them. An unknown key is an error.
+- Values follow YAML 1.2: only `true` and `false` are booleans. A null value is the same as no value.
+- Under `configuration` and `spark_conf`, all values are strings. You can write them as numbers or booleans.
+- JSON files can have `//` comments and a comma before a closing bracket.
+- `schema`, `target` and `database` are the same setting. If two of them have different values, that is an error.
+- In `configuration` and `spark_conf`, `${secret:scope/key}`, `{{secrets/scope/key}}` and `${env:NAME}` are replaced when an
+  update starts. Their values are never printed.
+- `--profile` selects a profile. If it is not given, the variable `HEADRACE_PROFILE` does, and then the setting `profile`.
+  A profile can contain the keys marked with *.
+- Keys that begin with `pipelines.` have [their own table](#keys-that-begin-with-pipelines). Any other such key is an error.
+- In the tables, `[]` stands for each item of a list, and `*` between dots for any name.
+"""
+
+
+_CONFIGURATION = """\
+## Configuration
+
+Under `configuration`, these keys set the defaults of all flows and tables. A flow or table that sets its own value keeps it.
+
+| key | default | what it is |
+| --- | --- | --- |
+| `pipelines.maxFlowRetryAttempts` | | the vendor's name of `max_flow_retries`, which overrides it |
+| `pipelines.trigger.interval` | by dataset | how often flows of a continuous update [check for new input](../how-to/run-continuously.md#set-the-trigger) |
+| `pipelines.cdc.tombstoneGCThresholdInSeconds` | `172800` | how long change data capture retains tombstones and other change events |
+| `pipelines.applyChanges.tombstoneGCFrequencyInSeconds` | `3600` | how often a continuous update removes those that are older |
+| `headrace.cdc.on_tie` | `resolve` | what happens to change events with the same key and sequence: `resolve`, `fail` or `quarantine` |
+| `headrace.failing_rows` | `fail` | what happens to [rows that fail](../how-to/failed-records.md): `fail` or `quarantine` |
+| `headrace.failing_rows.share` | `0.01` | the share of a flow's rows that may be quarantined before the flow fails |
+| `headrace.failing_batches` | `fail` | what happens to batches that fail as a whole: `fail` or `quarantine` |
+| `headrace.static_inputs` | `newest` | which rows streams are [joined with](../how-to/time-and-state.md#join-a-stream-with-tables-and-files): `newest`, `start`, or an interval at which folders of files are listed again |
 """
 
 
@@ -36,21 +75,22 @@ def settings_reference() -> str:
         _INTRODUCTION,
         "## Used\n",
         used,
+        _CONFIGURATION,
         "## Accepted without effect\n",
-        "Each of them that a file holds is mentioned once in every update.\n",
+        "If the file contains one of these keys, every update reports it once.\n",
         accepted,
         "## Refused\n",
-        "A refused key may stand with a value that asks for nothing: null, `false`, or empty.\n",
+        "A refused key is allowed if its value is null, `false` or empty.\n",
         refused,
         "## Keys that begin with pipelines.\n",
-        "Case does not matter. A key that is not here, or stands in another place, is an error.\n",
+        "These keys are case-insensitive. An unknown key, or a key in another place, is an error.\n",
         _pipeline_keys(),
     )
     return "\n".join(sections)
 
 
 def _pipeline_keys() -> str:
-    rows = [("key", "where", "without effect because"), ("---",) * 3]
+    rows = [("key", "where", "why it has no effect"), ("---",) * 3]
     rows += [
         (f"`{key.name}`", "; ".join(place.value for place in key.places), key.without_effect or "")
         for key in PIPELINE_KEYS

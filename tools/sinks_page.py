@@ -1,4 +1,4 @@
-"""The reference page of sinks, made from the tables of their options."""
+"""The reference page of sinks, generated from the tables of their options."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from option_tables import options_of
 _BEFORE = """\
 # Sinks
 
-A sink is a place outside of the pipeline that flows deliver rows to. It is declared once, and any number of flows have it
-as their target:
+A sink delivers rows to a system outside the pipeline: Kafka, a database, an HTTP server, files, a Delta table or a function.
+Declare it once, and make it the target of one or more flows:
 
 ```python
 dp.create_sink(
@@ -31,33 +31,34 @@ def high_amounts():
     )
 ```
 
-What is delivered stays delivered: a full refresh of a sink reads what its flows read from the start, delivers all of it
-again, and takes nothing back. `plan` says so before. Nothing in the pipeline can read a sink. Rules are declared on the
-table or view that a sink's flow reads.
+No flow of the pipeline can read a sink. Declare expectations on the table or view that the sink's flow reads.
 
-What a flow has delivered is known by the flow and its target: a flow that gets another target, or another name that the
-setting `renames` does not tell, begins anew there. What stands for several targets is called `<flow>_targets`, which is
-what `--full-refresh` takes; a target that joins them gets what comes from then on, and one that leaves gets no more.
+A full refresh of a sink reads the sources of its flows from the start and delivers everything again. It deletes nothing from
+the sink. `headrace plan` warns about this.
+
+Progress is stored for each pair of flow and target. A flow with a new target, or with a new name that is not in the setting
+`renames`, starts from the beginning. A list of several targets is one target named `<flow>_targets`; use this name with
+`--full-refresh`. A sink that you add to the list gets new rows only. A sink that you remove gets no more rows.
 
 ## Flows
 
-| | |
+| flow | what it delivers |
 |---|---|
-| `@dp.append_flow(target="alerts")` | each new row once. An aggregation needs a watermark, and a group is delivered when it is complete |
-| `@dp.append_flow(target=["lake", "alerts", "hook"])` | to several sinks, from one reading and one computation. One that fails does not make the others take a batch again: the flow fails, a warning `SINK.BEHIND` says who has the batch and who has not, and the next try delivers it to those alone that lack it |
-| `@dp.append_flow(target="alerts", once=True)` | what the query, a batch, has now: once, and again by a full refresh |
-| `@dp.update_flow(target="alerts")` | in each batch the rows that have changed, such as the new values of groups; not into Delta and files, where rows are only added |
+| `@dp.append_flow(target="alerts")` | Each new row, once. An aggregation needs a watermark; a group is delivered when it is complete |
+| `@dp.append_flow(target=["lake", "alerts", "hook"])` | Each new row to several sinks. The source is read once and the query computed once. If one sink fails, the flow fails, the warning `SINK.BEHIND` lists which sinks have the batch, and the retry delivers it only to the others |
+| `@dp.append_flow(target="alerts", once=True)` | The result of a batch query, once. A full refresh delivers it again |
+| `@dp.update_flow(target="alerts")` | The rows that changed in each batch, such as new values of groups. Not for Delta and files, because these are append-only |
 
 ## What happens to a batch that comes again
 
-After a crash the newest batch of a flow may come again, with the same rows and the same number. One that is noted as
-delivered does not go to the sink again; what is left is the moment between the delivery and the note. **Exactly once** is
-said of sinks that store the note in the same step as the rows.
+After a crash, the last batch of a flow can come again, with the same rows and the same number. A batch that is recorded as
+delivered is not delivered again. A repeat is possible only if the crash comes after the delivery and before the record.
+**Exactly-once** sinks store the record in the same transaction as the rows, so they get no repeats.
 
 {promises}
 
-A function of your own (`@dp.foreach_batch_sink`) gets each batch with its number, and is called again with a batch that
-was not recorded as done:
+A function of your own (`@dp.foreach_batch_sink`) gets each batch with its number. If a batch is not recorded as
+done, the function is called again with it:
 
 ```python
 from headrace.delivery import append_once, upsert
@@ -69,69 +70,80 @@ def crm(df, batch_id):
     upsert(df, batch_id, "/data/lake/customers", keys=["customer_id"], sequence_by="updated_at")
 ```
 
-`headrace.delivery` has `append_once`, `upsert`, `merge_into` and `deliver_to_all`, and for places that are down `retry` and
-`deliver_or_keep`. They keep track in Delta's own
-transactions, or in a small file, under the id of the streaming query, so that no table of processed batches has to be
-written by hand. They work in the `foreachBatch` of a plain script too.
+`headrace.delivery` has `append_once`, `upsert`, `merge_into` and `deliver_to_all`, and `retry` and `deliver_or_keep` for
+systems that may be down. They record batches in the transactions of Delta, or in a small file, under the ID of the streaming
+query. You do not need a table of processed batches. They also work in the `foreachBatch` of a plain script.
 
-Kafka's producers have no transactions in Spark: a batch that breaks off is in the topic in part, and comes again whole.
-Whoever reads the topic finds in the headers of each record `headrace-batch` (pipeline, flow, epoch and number),
-`headrace-attempt`, a number that grows with each try, and `headrace-row`. Of one batch, the records with the greatest
-attempt are complete. On a cluster Spark may try a single task again within an attempt; then of equal `headrace-row` one
-counts, as long as the task gives its rows in the same order, which after a shuffle it need not.
+Spark's Kafka producers have no transactions. If a batch is interrupted, the topic has a part of it, and the whole batch
+comes again. Each record has headers that let consumers find the repeats:
+
+| header | content |
+|---|---|
+| `headrace-batch` | pipeline, flow, epoch and batch number |
+| `headrace-attempt` | a number that grows with each attempt |
+| `headrace-row` | the row in the batch |
+
+The records with the greatest attempt of a batch are complete. Ignore the others. On a cluster, Spark can retry a single
+task within an attempt. Then keep one record for each `headrace-row`. This works only if the task returns its rows in the
+same order again, which is not guaranteed after a shuffle.
 
 ## Data sources of your own
 
-A data source in Python (`pyspark.sql.datasource.DataSource` with a `streamWriter`) is a sink once a file of the pipeline
-has registered it; so is any other format that Spark writes as a stream:
+A Python data source (`pyspark.sql.datasource.DataSource` with a `streamWriter`) becomes a sink when a file of the pipeline
+registers it. The same holds for any other format that Spark can write as a stream:
 
 ```python
 spark.dataSource.register(MySource)
 dp.create_sink("out", "my_source", {{"place": "..."}})
 ```
 
-Spark tells its writer to commit with the number of the batch; what becomes of a batch that comes again is the writer's
-affair, and nothing is noted beside it.
+Spark passes the batch number to the writer's commit. The writer must handle repeated batches: Headrace keeps no record of
+them for such sinks.
 
 # Options
 
-Names of options are matched whatever their case, and an unknown one is an error that names the nearest. Values that may be
-secret, such as `password`, come from `dbutils.secrets.get(...)` or the settings, and are in no event, plan or error.
+Option names are case-insensitive. An unknown option is an error that suggests the nearest name. Get secret values,
+such as `password`, from `dbutils.secrets.get(...)` or the settings. They do not appear in events, plans or errors.
 """
 
 _AFTER = {
     "kafka": """\
-Rows have a column `value` (text or bytes), and perhaps `key`, `headers`, `topic` and `partition`; others are passed over
-where records have headers of ours. The settings name the connector: `connectors: [kafka]`. Any other `kafka.*` option goes
-to Kafka's client as it is, which is how Event Hubs is reached: as a Kafka cluster.
+Rows have a column `value` (text or bytes), and optionally `key`, `headers`, `topic` and `partition`. With `deliveryHeaders`,
+other columns are ignored. Add the connector to the settings: `connectors: [kafka]`. Any other `kafka.*` option is passed to
+the Kafka client unchanged. To deliver to Event Hubs, use its Kafka endpoint.
 """,
     "jdbc": """\
-The rows of a batch are put beside the table by Spark's tasks, and taken over in one transaction, which also notes the batch
-in the table of commits. Columns go by their names; those that the rows lack get the table's defaults. A table that is not
-there is made, with a primary key where `keys` are given. Structs, arrays and maps are JSON. Tried with PostgreSQL, and
-with SQLite, whose times have no zone and are those of UTC; SQLAlchemy and the database's driver are installed with
-`pip install headrace[database]` and the driver's own package.
+Spark's tasks write the rows of a batch into a staging table. One transaction then moves them to the target table and
+records the batch in the commit table. Columns are matched by name; a column that the rows lack gets the table's default.
+If the table does not exist, Headrace creates it, with a primary key if `keys` is set. Structs, arrays and maps are stored
+as JSON. Tested with PostgreSQL and SQLite. SQLite's times have no time zone and are in UTC. Install SQLAlchemy with
+`pip install headrace[database]`, and the package of the database's driver.
 """,
     "http": """\
-What the server answers decides: 2xx is success; 408, 425, 429, 500, 502, 503, 504, a timeout and a broken connection are
-tried again, after a wait that doubles and has chance in it, or the longer one that `Retry-After` asks for, as long as
-`retryBudget` allows; then the flow fails, and is tried again as flows are, or the batch waits (`fallback`). 400, 413, 415 and
-422 are about the rows, and a request of several is cut in two until the row is found that is refused; anything else stops
-the flow at once. After ten failures in a row nobody is asked for five seconds. With `keys`, another `concurrency` cuts a batch into other requests, which have other keys.
-`header.NAME` options are headers of each
-request. Install the client with `pip install headrace[http]`.
+The server's answer decides what happens:
+
+| answer | effect |
+|---|---|
+| 2xx | The rows are delivered |
+| 408, 425, 429, 500, 502, 503, 504, a timeout, a broken connection | The request is retried until `maxAttempts` or `retryBudget` is used up. The delay is random and doubles; a longer `Retry-After` wins. Then the flow fails and is retried like other flows, or the batch goes to the spill queue (`fallback`) |
+| 400, 413, 415, 422 | The server refuses the rows. A request with several rows is split in two until the refused row is found |
+| anything else | The flow fails at once |
+
+After ten failures in a row, no requests are sent for five seconds. If you set `keys`, do not change `concurrency` while a
+batch may come again: the batch would be split into other requests, with other idempotency keys. Options named
+`header.NAME` set headers of every request. Install the client with `pip install headrace[http]`.
 """,
     "delta": """\
-The table is made by the first batch. `tableName` is a table in the storage, `tables/<schema>/<name>`, which is none of the
-pipeline's datasets: no refresh clears it.
+The first batch creates the table. `tableName` is a table in the storage, at `tables/<schema>/<name>`, that is not a
+dataset of the pipeline. No refresh clears it.
 """,
 }
 _FILES = """\
-A batch is written into a folder `_headrace` below the path, which readers pass over. Its files are listed in a journal, and
-then get their names; after a crash the moves in the journal are made, and nothing is computed again. Whoever reads the
-folder sees whole files, each batch's once. `writer.NAME` options go to Spark's writer, such as `writer.header` or
-`writer.compression`. On a local disk and on HDFS a move is one step; on object stores, where it is a copy, this was not
-tried.
+Headrace writes a batch into a folder `_headrace` below the path, which readers ignore. It lists the files in a journal,
+then moves them to their final names. After a crash, the next update completes the moves from the journal and computes
+nothing again. Readers see only complete files, and each batch once. Options named `writer.NAME` are passed to Spark's
+writer, such as `writer.header` or `writer.compression`. On a local disk and on HDFS, a move is atomic. On object stores,
+a move is a copy; this is not tested.
 """
 
 
@@ -145,7 +157,7 @@ def sinks_reference() -> str:
 
 
 def _promises() -> str:
-    lines = ["| format | a batch is delivered | a repeat is told |", "|---|---|---|"]
+    lines = ["| format | delivery | how a repeat is recognized |", "|---|---|---|"]
     files = ", ".join(f"`{name}`" for name in FILES)
     seen = set[str]()
     for found in FORMATS.values():

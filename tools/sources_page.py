@@ -1,4 +1,4 @@
-"""The reference page of the sources of this package, made from their tables of options."""
+"""The reference page of the sources of this package, generated from their tables of options."""
 
 from __future__ import annotations
 
@@ -8,58 +8,80 @@ from option_tables import options_of
 _INTRODUCTION = """\
 # Sources
 
-What a query reads with `spark.readStream.format(...)`, in the files of a pipeline and in scripts with a session of
-`headrace.spark_session()`. Files have [a page of their own](auto-loader.md).
+The formats that `spark.readStream.format(...)` reads, in the files of a pipeline and in scripts that use
+`headrace.spark_session()`:
+
+```python
+@dp.table
+def clicks():
+    return spark.readStream.format("kinesis").options(streamName="clicks", region="eu-west-1").load()
+```
 
 | format | reads | needs |
 | --- | --- | --- |
-| `synthetic` | events that are made on the spot | |
+| `synthetic` | generated events | |
 | `jdbc_incremental` | new rows of a database | `pip install 'headrace[database]'`, and the database's driver, such as `pg8000` |
 | `kinesis` | Amazon Kinesis | `pip install 'headrace[aws]'` |
 | `kafka`, `read_kafka` | [Kafka](kafka.md) | `connectors: [kafka]` in the settings |
-| `eventhubs` | [Event Hubs](event-hubs.md) | the same |
+| `eventhubs` | [Event Hubs](event-hubs.md) | `connectors: [kafka]` in the settings |
+| `cloudFiles`, `read_files` | files, with [Auto Loader](auto-loader.md) | |
 | `delta`, or `spark.readStream.table` | Delta tables | |
 | `rate`, `rate-micro-batch`, `json`, `csv`, `parquet`, `orc`, `text`, `xml`, `socket` | as in Spark | |
 
-Names of options are matched whatever their case. An option that is not listed is an error that names the nearest one.
-What is secret is in no offset, plan, event or error; [profiles and secrets](../how-to/profiles-and-secrets.md) says how
-it comes into a pipeline.
+Option names are case-insensitive. An option that is not listed is an error, which suggests the nearest name. Secret values
+do not appear in offsets, plans, events or errors. See [profiles and secrets](../how-to/profiles-and-secrets.md).
 
-## When a source is away
+## Unavailable sources
 
-A database that is down when an update begins, a table or folder that is gone, a store that does not answer, a folder
-without a file to infer a schema from: the flow that reads it fails with that, what reads from its table is skipped, and
-all others run. `headrace plan` says so before; `headrace validate`, which has to look at everything, takes it for a
-problem. Another flow into the same table goes on where the table is there, and is skipped where it would have to be made
-or cleared without the columns and rows of the one that fails. Once the source is back, the next update goes on where the
-last one stopped.
+A source is unavailable if its database is down when an update begins, its table or folder does not exist, its store does not
+answer, or its folder has no file to infer a schema from. Then:
 
-A persisted view whose source is away fails too, or is skipped; its stored definition stays as it is. No table is cleared
-while a source of it is away, or of a stream that has read it: a full refresh that asks for that says what is away, and
-clears nothing else either. `headrace preview` computes no dataset without the rows of a flow whose source is away.
+| what | effect |
+| --- | --- |
+| flow that reads the source | It fails |
+| flow that reads the table of that flow | It is skipped |
+| other flow into the same table | It runs if the table exists. If the table must be created or cleared first, it is skipped, because the columns and rows of the failed flow would be missing |
+| all other flows | They run |
+| persisted view | It fails or is skipped. Its stored definition does not change |
+| full refresh | It is refused if a selected table, or a stream that has read one, needs the source. The error names the source, and nothing is cleared |
+| `headrace preview` | It computes no dataset that needs rows of the failed flow |
+| `headrace plan` | It shows all this before the update |
+| `headrace validate` | It reports an error |
 
-What a flow meets while it runs is tried again first, if it may pass. So is a database that is away at the start where the
-columns are given (`.schema(...)`); otherwise nobody knows them, and its flow fails at once, in a continuous update until
-that is started anew.
+When the source is available again, the next update continues from the last progress.
+
+If a source fails while a flow runs, the flow is retried if the error may pass. A database that is down at the start is
+retried too, if you give its columns with `.schema(...)`. Without them the columns are unknown, so the flow fails at once.
+In a continuous update, it stays failed until you restart the update.
 """
 
 _SYNTHETIC = """
 ## Synthetic events
 
+Generates test data, without a server:
+
     spark.readStream.format("synthetic").options(rowsPerSecond=100, skew=1.1, lateShare=0.05).load()
 
-Columns, unless a schema is given: `{columns}`. Row n follows from the options and n alone: the same rows come whatever
-the batches are, and a batch that is made again is the same. Another column has no influence on the others.
+The columns, unless you give a schema, are:
 
-- `event_id`, `event_time`, `key` and `event_type` mean what they say where they have their types; any other column of a
-  schema is random values of its type. Every type but VARIANT and intervals has some.
-- `event_time` is `startTime` and `eventInterval` for each row; it is not the clock's.
-- A duplicate is an exact copy of one of the 1,000 rows before it, which may be a duplicate itself.
-- A triggered update takes what is there. With `numRows` that is everything, at once and whatever the rate, in batches of
-  `rowsPerBatch`; the rate is for updates that go on. Without an end it is what the rate has given since the stream's
-  first start, at which the rows of one second are there: after a night, those of a night. With `rowsPerBatch` alone it is
-  one batch.
+    {columns}
+
+Row n depends only on the options and on n. Batch sizes do not change it, and a repeated batch has the same rows. Adding a
+column does not change the others.
+
+- `event_id`, `event_time`, `key` and `event_type` have their meaning if they have a suitable type. Any other column of a
+  schema has random values of its type. All types except VARIANT and intervals are supported.
+- `event_time` is `startTime` plus `eventInterval` for each row. It does not follow the clock.
+- A duplicate is an exact copy of one of the 1,000 rows before it, which may itself be a duplicate.
 - `spark.read.format("synthetic")` reads all of `numRows` at once.
+
+How many rows a triggered update reads depends on the options:
+
+| options | rows |
+| --- | --- |
+| `numRows` | All rows at once, in batches of `rowsPerBatch`. `rowsPerSecond` is only used in continuous updates |
+| `rowsPerSecond` without `numRows` | The rows since the first start of the stream, plus one second of rows. After a night, those of the whole night |
+| `rowsPerBatch` alone | One batch |
 """
 
 _JDBC = """
@@ -73,33 +95,40 @@ _JDBC = """
         cursorColumn="changed_at",
     ).load()
 
-A batch is the rows whose `cursorColumn` lies behind the last position and up to a new one; both are in the offset, so
-that a batch that is made again has the same rows, and a restart loses and repeats none, **as long as rows up to a
-position that was read are not changed, and none are added there.** Three things follow:
+A batch is the rows whose `cursorColumn` is greater than the last position and not greater than the new one. Both positions
+are in the offset. So a repeated batch has the same rows, and a restart neither loses nor duplicates rows, **if no rows are
+added or changed up to a position that was already read.** This has consequences:
 
-- Rows of equal `cursorColumn` are told apart by `tieBreakColumn`, which has to grow among them too. Without one, a batch
-  takes all rows of its last value, and rows of that value that come later are not read.
-- A transaction gives a row its number or time before it commits. If one with a smaller value commits later than one that
-  was read, its rows are not read. `settleDelay` reads up to the position that was newest so long ago: choose it longer
-  than the longest transaction that writes. A triggered update waits for as long.
-- There is no option to look back over rows that were read, because which of them were would have to be kept for each.
-  Where no delay is long enough, read the whole window each time instead: a materialized view over
-  `spark.read.format("jdbc_incremental")` has what is there, late rows too.
-- Deleted rows are not noticed; a changed row is read again if the change moves it on along `cursorColumn`. Rows whose
-  `cursorColumn` or tie-break is NULL are not read.
+- Rows with equal `cursorColumn` are ordered by `tieBreakColumn`, whose values must also grow. Without it, a batch
+  reads all rows that have its last value, and misses rows with that value that are inserted later.
+- A transaction gives a row its number or time before it commits. If a row with a smaller value commits after a greater value
+  was read, the row is missed. `settleDelay` reads only up to the position that was newest that long ago. Set
+  it longer than your longest write transaction. A triggered update waits that long.
+- No option reads rows again for a period of overlap: Headrace would have to store which of them it has read. If no delay is
+  long enough, use a materialized view over `spark.read.format("jdbc_incremental")`. It reads all rows each time, also
+  late ones.
+- Deleted rows are not detected. A changed row is read again only if its `cursorColumn` grows. Rows whose `cursorColumn` or
+  tie-break is NULL are not read.
 
-PostgreSQL and SQLite were run. In a URL for `pg8000`, `sslmode` and `sslrootcert` mean what they mean to PostgreSQL; other
-parameters are those of the driver. URLs of `jdbc:mysql` and `jdbc:mariadb` are translated, and any other database can be
-given as a URL of SQLAlchemy with its driver installed; they were not run. `spark.read.format("jdbc_incremental")` reads
-everything that is there from `startingPosition` on.
+Tested with PostgreSQL and SQLite. In a URL for `pg8000`, `sslmode` and `sslrootcert` work as in PostgreSQL; other
+parameters are those of the driver. `jdbc:mysql` and `jdbc:mariadb` URLs are translated. For any other database, install its
+driver and give a SQLAlchemy URL. These databases are not tested. `spark.read.format("jdbc_incremental")` reads all rows from
+`startingPosition` on.
 
-Columns are those of the database, or those of `.schema(...)`, which chooses some and gives them other types. The order of
-rows stays the database's own, also when `cursorColumn` is read as something else or not at all. Its values have to be
-finite: `infinity` and `NaN` end the flow. Types
-follow Spark's own source: `numeric` without sizes is `DECIMAL(38,18)`; times without a zone are taken in the session's,
-unless `preferTimestampNTZ` is on; arrays are arrays; JSON, UUID, times of day, intervals and what else Spark lacks is
-text as the database writes it. A value that does not fit ends the flow and names its column. The types of a `query` are
-known with PostgreSQL; other databases need `.schema(...)`.
+The columns are those of the database. `.schema(...)` selects some of them and changes their types. The types follow Spark's
+own JDBC source:
+
+| type in the database | type in Spark |
+| --- | --- |
+| `numeric` without precision | `DECIMAL(38,18)` |
+| times without a zone | times in the session's zone; unchanged with `preferTimestampNTZ` |
+| arrays | arrays |
+| JSON, UUID, times of day, intervals, and other types that Spark lacks | text, as the database writes it |
+
+- Rows are ordered by the database, even if you read `cursorColumn` with another type or not at all. Its values must
+  be finite: `infinity` and `NaN` fail the flow.
+- A value that does not fit its type fails the flow. The error names the column.
+- The types of a `query` are known for PostgreSQL. Other databases need `.schema(...)`.
 """
 
 _KINESIS = """
@@ -107,65 +136,66 @@ _KINESIS = """
 
     spark.readStream.format("kinesis").options(streamName="clicks", region="eu-west-1", initialPosition="earliest").load()
 
-In SQL it is `STREAM read_kinesis(streamName => 'clicks', region => 'eu-west-1')`, with the same options.
+In SQL: `STREAM read_kinesis(streamName => 'clicks', region => 'eu-west-1')`, with the same options. Options and defaults are
+those of Databricks. The columns are:
 
-Options and defaults are the vendor's. Columns: `{columns}`.
+    {columns}
 
-- An offset is a sequence number in each shard: each record once, over restarts too. Shards that were split or merged are
-  read to their end before those that they became, in batches before theirs.
-- `latest` is the time of the first start, so that what arrives while a first batch fails is read by the next try.
-- A batch takes `maxFetchRate` times `maxFetchDuration` of each shard, and then what the last request gave. A triggered
-  update reads what had arrived when it began.
-- `spark.read.format("kinesis")` reads everything that is there; `latest` has no meaning for it.
-- Records that the service no longer keeps are noticed when a whole shard is gone (`KINESIS.SHARD_GONE`); within a shard
-  the service goes on at the oldest record without saying so.
-- Records that the Kinesis Producer Library has put together are not taken apart: `data` is then what its protocol
-  (`KPL Aggregated Record Format`) says, to be read in a function of one's own.
-- A service that is busy is asked again within a request, then by the flow's retries (`KINESIS.BUSY`). All readers of a
-  shard share its five requests and 2 MB a second.
-- A table's checkpoint does not fit a stream that was deleted and made anew under the same name.
-- Without keys, the environment's own credentials are used. They need `ListShards`, `GetShardIterator` and `GetRecords`.
-- Tested against moto's server, with its resharding corrected to what the service's API reference says; not against the
-  service itself.
+- Each record is read once, also after a restart. The offset holds a sequence number for each shard. After shards are
+  split or merged, the parent shards are read to the end first; their children follow in later batches.
+- `latest` means the time of the first start. If the first batch fails, the retry also reads what arrived in between.
+- A batch reads up to `maxFetchRate` times `maxFetchDuration` from each shard, plus the rest of the last response. A
+  triggered update reads the records that had arrived when it began.
+- `spark.read.format("kinesis")` reads all available records; `latest` has no effect there.
+- Expired records are detected only if a whole shard is gone (`KINESIS.SHARD_GONE`). Within a shard, the service
+  continues with the oldest record and reports nothing.
+- Records that the Kinesis Producer Library has aggregated are not split. `data` then holds the
+  `KPL Aggregated Record Format`. Decode it with a function of your own.
+- If the service throttles a request, the request is retried, then the flow (`KINESIS.BUSY`). All readers of a shard share
+  its five requests and 2 MB per second.
+- If you delete a stream and create another one with the same name, the checkpoint no longer fits.
+- Without keys, the credentials of the environment are used. They need `ListShards`, `GetShardIterator` and `GetRecords`.
+- Tested with moto's server, with its resharding corrected according to the API reference. Not tested with the service
+  itself.
 """
 
 _DELTA = """
 ## Delta tables
 
-`spark.readStream.table("name")` reads a table of the pipeline, `spark.readStream.format("delta").load(path)` another
-one. These options of Delta work, and are tested in pipelines:
+`spark.readStream.table("name")` reads a table of the pipeline. `spark.readStream.format("delta").load(path)` reads any other
+Delta table. These options of Delta work, and are tested in pipelines:
 
 | option | what it does |
 | --- | --- |
-| `startingVersion`, `startingTimestamp` | where a new stream begins; without them, with all rows that the table holds |
-| `maxFilesPerTrigger`, `maxBytesPerTrigger` | how much a batch takes |
-| `ignoreDeletes` | commits that remove whole partitions are passed over |
-| `skipChangeCommits` | commits that remove or change rows are passed over, and what they add too |
-| `ignoreChanges` | files that were written anew are read again: unchanged rows of theirs come twice |
-| `readChangeFeed` | each change is a row, with `_change_type`, `_commit_version` and `_commit_timestamp` |
-| `schemaTrackingLocation` | the stream follows renamed and dropped columns; a folder for this flow alone, to be deleted with a full refresh |
+| `startingVersion`, `startingTimestamp` | Where a new stream starts. Default: with all rows of the table |
+| `maxFilesPerTrigger`, `maxBytesPerTrigger` | Size limit of a batch |
+| `ignoreDeletes` | Skip commits that delete whole partitions |
+| `skipChangeCommits` | Skip commits that delete or change rows, including the rows that they add |
+| `ignoreChanges` | Read rewritten files again. Unchanged rows in them are duplicated |
+| `readChangeFeed` | Return each change as a row, with `_change_type`, `_commit_version` and `_commit_timestamp` |
+| `schemaTrackingLocation` | Follow renamed and dropped columns. Give each flow its own folder, and delete it when you do a full refresh |
 
-`excludeRegex`, `failOnDataLoss`, `ignoreFileDeletion`, `streamingSourceTrackingId`, the three `allowSourceColumn...`, and of
-batches `versionAsOf`, `timestampAsOf`, `endingVersion` and `endingTimestamp`, go to Delta as they are, as does what begins
-with `fs.`, `delta.` or `spark.`. Another option of `format("delta")` is refused with the nearest name, because Delta would
-pass over it, and so is the vendor's `withEventTimeOrder`.
+`excludeRegex`, `failOnDataLoss`, `ignoreFileDeletion`, `streamingSourceTrackingId` and the three `allowSourceColumn...`
+options are passed to Delta unchanged. So are `versionAsOf`, `timestampAsOf`, `endingVersion` and `endingTimestamp` of
+batch reads, and options that begin with `fs.`, `delta.` or `spark.`. Delta ignores unknown options, so Headrace refuses
+them, and suggests the nearest name. Databricks' `withEventTimeOrder` is refused too.
 
-A stream takes rows that are added. When rows of its source are deleted, updated, merged or overwritten, the flow fails
-with `FLOW.INPUT_CHANGED`, which names table, version and operation and lists the ways on. When columns were renamed or
-dropped it is `FLOW.INPUT_SCHEMA_CHANGED`. Columns that are added come with the next update.
+A stream reads appended rows. If rows of its source are deleted, updated, merged or overwritten, the flow fails with
+`FLOW.INPUT_CHANGED`. The error names the table, version and operation, and lists what you can do. If columns were renamed
+or dropped, the error is `FLOW.INPUT_SCHEMA_CHANGED`. Added columns appear with the next update.
 """
 
 _SPARK = """
-## Spark's own
+## Spark's own sources
 
-`rate`, `rate-micro-batch`, plain files and `socket` work as Spark documents them.
+`rate`, `rate-micro-batch`, plain files and `socket` work as in Spark.
 
-- A triggered update takes from `rate` what its clock has made since the stream's first start, and from
-  `rate-micro-batch` one batch.
-- `socket` is for trying things out, in a continuous update: it keeps nothing, so that what it sends is lost when a batch
-  fails and while no update runs. A triggered update connects, and ends before it has read a line. An update after another
-  one may wait for lines without end, unless it drops the flow's progress: `headrace run --continuous --reset-checkpoint
-  FLOW`. Every update says so (`FLOW.FORGETFUL_SOURCE`).
+- From `rate`, a triggered update reads the rows since the first start of the stream. From `rate-micro-batch`, it reads one
+  batch.
+- `socket` is for experiments in a continuous update. It stores nothing, so data is lost if a batch fails and
+  while no update runs. A triggered update ends before it has read a line. A second update may wait forever for lines.
+  To avoid this, drop the flow's progress: `headrace run --continuous --reset-checkpoint FLOW`. Every update warns about this
+  (`FLOW.FORGETFUL_SOURCE`).
 """
 
 

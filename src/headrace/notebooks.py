@@ -129,13 +129,13 @@ def _from_json(text: str, name: str) -> Iterator[Cell]:
         document = json.loads(text)
         form = document["nbformat"]
     except (ValueError, KeyError, TypeError) as error:
-        reason = f"it is no JSON: {error}" if isinstance(error, ValueError) else "it has no nbformat"
+        reason = f"it is not JSON: {error}" if isinstance(error, ValueError) else "it has no nbformat"
         raise PipelineError("NOTEBOOK.UNREADABLE", location=Location(name), file=name, reason=reason) from error
     if not isinstance(form, int) or form < 4:
         raise PipelineError("NOTEBOOK.OLD_FORMAT", location=Location(name), file=name, form=form)
     cells = document.get("cells")
     if form > 4 or not isinstance(cells, list):
-        reason = f"its nbformat is {form}, and 4 is read" if form > 4 else "it has no list of cells"
+        reason = f"its nbformat is {form}, but only 4 is supported" if form > 4 else "it has no list of cells"
         raise PipelineError("NOTEBOOK.UNREADABLE", location=Location(name), file=name, reason=reason)
     language = _language(document.get("metadata") or {}, name)
     for number, cell in enumerate(cells, start=1):

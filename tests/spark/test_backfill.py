@@ -115,7 +115,7 @@ def test_a_load_that_died_is_finished_by_the_next_one(tables, points):
     tables.run("copy")
 
     warned = [row["message"] for row in tables.project.events().events() if row["event_type"] == "warning"]
-    assert sum("finishes a backfill that was broken off" in message for message in warned) == len(points)
+    assert sum("finishes an interrupted backfill" in message for message in warned) == len(points)
 
     assert ids(tables) == [2, 4, 6]
     assert len(tables.rows("copy_quarantine")) == 2
@@ -147,7 +147,7 @@ def test_a_load_that_died_can_be_given_up_before_its_rows_are_there_and_a_refres
     tables.run(full_refresh=["twin"])
 
     assert ids(tables, "twin") == [-1, 2, 3, 4, 5, 6]
-    with pytest.raises(PipelineError, match="no backfill"):
+    with pytest.raises(PipelineError, match="no interrupted backfill"):
         tables.project.backfill(Backfill("twin", abandon=True))
 
 

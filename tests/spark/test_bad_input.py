@@ -83,7 +83,7 @@ def test_unknown_selection_is_told_with_the_nearest_name_and_nothing_is_written(
 
     assert code == WRONG
     assert text.splitlines() == [
-        'error[SELECTION.UNKNOWN]: selection names "bronse", which is not a table of the pipeline',
+        'error[SELECTION.UNKNOWN]: selected table "bronse" is not in the pipeline',
         '  hint: Did you mean "bronze"?',
     ]
     assert listing(project) == before

@@ -144,7 +144,7 @@ def test_events_that_tie_are_resolved_or_refused_or_set_aside_and_counted(projec
     assert (result.flow("failing").state, rows(result, "failing")) == (FlowState.FAILED, [])
     assert (result.error, result.outcome.error["detail"]) == (
         "CDC.TIED",
-        "In batch 0: {1} at 2, {2} at 3. None of such events follows the other, and headrace.cdc.on_tie is fail.",
+        "In batch 0: {1} at 2, {2} at 3. The order of these events is undefined, and headrace.cdc.on_tie is fail.",
     )
     paths = {batch.flow: batch.merge_path.value for batch in said if getattr(batch, "merge_path", None)}
     assert paths["shown"] == "the newest event of a key decides"

@@ -10,7 +10,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from headrace import Project
 from headrace.model.outcome import UpdateState
-from headrace.project.test_harness import TestHarness
+from headrace.project.test_harness import Harness
 from headrace.testing import Crashed, Failpoint
 
 pytestmark = pytest.mark.spark
@@ -130,7 +130,7 @@ def test_what_somebody_else_writes_while_a_batch_is_computed_is_part_of_what_it_
             row = pa.table({"id": pa.array([1], pa.int32()), "city": ["Rome"], "__START_AT": start, "__END_AT": end})
             write_deltalake(table, row, mode="append")
 
-    outcome = Project(pipeline.settings, os.environ, TestHarness(write_first)).run()
+    outcome = Project(pipeline.settings, os.environ, Harness(write_first)).run()
 
     assert outcome.state is UpdateState.COMPLETED
     assert len(writes) == 3

@@ -310,7 +310,7 @@ def test_a_full_refresh_knows_what_waits_for_its_new_name_and_says_it_before_it_
     warned = [row["message"] for row in pipeline.project.events().events() if row["event_type"] == "warning"]
     result = pipeline.restart().run(full_refresh=["raw", "clean"])
 
-    assert 'dataset "bronze" is renamed to "raw" with all that it has' in warned
+    assert 'dataset "bronze" is renamed to "raw" and keeps its data and state' in warned
     assert (ids(result.rows("raw")), ids(result.rows("clean")), pipeline.plan().renames) == ([-1, 1], [-1, 1], ())
 
 

@@ -186,13 +186,13 @@ def test_messages_that_say_nothing_that_can_be_done_are_set_aside_as_they_were(f
 
     read = {beside["op"]: broken for beside, broken in aside if "cdc.unreadable" not in broken}
     unread = {beside["value"]: beside["error"] for beside, broken in aside if "cdc.unreadable" in broken}
-    no_row = "it is no JSON whose values have the types of the row's columns"
+    no_row = "it is not JSON with values of the column types"
     assert read == {"t": ["cdc.null_key", "cdc.truncate"], "u": ["cdc.unavailable_value"]}
     assert unread == {
         DAMAGED: no_row,
         "no JSON at all": no_row,
-        json.dumps(FLATTENED): "it is no change event: it has no operation that is known",
-        json.dumps(UNBORN): 'column "born" holds no date that can be read',
+        json.dumps(FLATTENED): "it is not a change event: its operation is missing or unknown",
+        json.dumps(UNBORN): 'column "born" has no readable date value',
     }
 
 

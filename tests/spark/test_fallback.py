@@ -73,7 +73,7 @@ def test_batches_wait_while_a_server_is_down_and_reach_it_in_their_order_when_it
 
     assert (away.state, away.flow("deliver").counts.rows_written) == (UpdateState.COMPLETED, 8)
     assert warnings(events) == ["SINK.DOWN"]
-    assert "2 batches wait for its sink" in plan
+    assert "2 batches in the spill queue" in plan
     assert ids(server.taken) == [*range(10, 22)]
     assert (back.flow("deliver").counts.rows_written, warnings(later)) == (4, ["SINK.CAUGHT_UP"])
     assert idle.states["deliver"] is FlowState.UP_TO_DATE

@@ -276,7 +276,7 @@ def test_a_partition_that_is_assigned_and_not_there_is_named_with_those_that_are
     error = failed.outcome.error
     assert (error["code"], failed.flow("read").attempts) == ("KAFKA.NO_PARTITION", 1)
     assert f'no partition 2 of "{topic}", 7 of "{topic}"' in error["message"]
-    assert f'There are 0 of "{topic}", 1 of "{topic}"' in error["detail"]
+    assert f'Existing partitions: 0 of "{topic}", 1 of "{topic}"' in error["detail"]
     assert sound.state is UpdateState.COMPLETED
     assert values(pipeline) == ["b"]
 

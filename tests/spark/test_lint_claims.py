@@ -186,7 +186,7 @@ FIXED = [
         (
             "missing-path",
             'import headrace\nspark.readStream.format("cloudFiles").load()',
-            "path of Auto Loader is None",
+            "path for Auto Loader: None",
         ),
         ("missing-schema", 'spark.readStream.csv("{folder}/rows")', "Schema must be specified"),
         ("missing-schema", 'spark.readStream.format("parquet").load("{folder}/rows")', "Schema must be specified"),

@@ -43,7 +43,7 @@ def test_a_dataset_does_not_take_the_place_of_a_table_of_others(project, headrac
             return spark.range(1)
         """)
 
-    with pytest.raises((PipelineError, Problems), match="no pipeline has made"):
+    with pytest.raises((PipelineError, Problems), match="no pipeline created"):
         pipeline.run()
 
     assert headrace_session.table("lookup").count() == 3

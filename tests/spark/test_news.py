@@ -52,7 +52,7 @@ def test_a_view_counts_as_a_part_of_what_reads_it(project, tmp_path):
     file.write_text(file.read_text().replace("id > 0", "id > 1"))
     changed = pipeline.run("reader")
 
-    assert before["reads_outside"].startswith("recomputed each time")
+    assert before["reads_outside"].startswith("full recompute")
     assert before["reader"] == "inputs, code and settings are unchanged"
     assert changed.rows("reader") == rows(2)
 
@@ -90,10 +90,10 @@ def test_a_view_over_a_delta_table_outside_is_computed_again_when_that_has_other
     write_deltalake(place, ids)
 
     assert same["newest"] == "inputs, code and settings are unchanged"
-    assert same["first"].startswith("recomputed each time")
+    assert same["first"].startswith("full recompute")
     assert more["newest"] == f'"{place}" changed'
     assert rows_read == 4
-    assert reasons()["newest"] == f'"{place}" is another table'
+    assert reasons()["newest"] == f'"{place}" was replaced'
 
 
 STREAM = """

@@ -126,5 +126,5 @@ def test_a_socket_is_read_while_a_continuous_update_goes_on_and_each_update_says
         warned(other, triggered.outcome.update_id),
         warned(pipeline, update.result.outcome.update_id),
     )
-    assert f"socket 127.0.0.1:{lines}, which keeps nothing" in at_once
-    assert ("before it has read a line" in at_once, "before it has read a line" in going_on) == (True, False)
+    assert f"socket 127.0.0.1:{lines}, which cannot be read again" in at_once
+    assert ("before it reads a line" in at_once, "before it reads a line" in going_on) == (True, False)

@@ -90,7 +90,7 @@ def test_rows_that_no_source_has_any_more_are_cleared_only_when_they_are_given_u
         chain.run(full_refresh=["bronze", "silver"])
 
     assert codes(found) == ["PLAN.DATA_LOSS", "PLAN.DATA_LOSS"]
-    assert "1 of 2 files that were read is gone" in found.value.errors[0].detail
+    assert "1 of 2 files that were read is missing" in found.value.errors[0].detail
     assert found.value.errors[0].hint.endswith("add --accept-data-loss to the command.")
     assert ids(chain.rows("bronze")) == [-2, -1, 1, 2]
     # Alone, the second table can read the first one again, which still has all rows.
@@ -111,7 +111,7 @@ def test_a_table_that_lost_rows_cannot_give_them_to_its_reader_again(chain):
     with pytest.raises(Problems) as found:
         chain.plan(full_refresh=("silver",))
 
-    assert "lost rows itself" in found.value.errors[0].detail
+    assert "was cleared and lost rows" in found.value.errors[0].detail
 
 
 def test_an_interrupted_full_refresh_asks_nothing_again(chain):
@@ -200,7 +200,7 @@ def test_rows_of_a_file_that_was_written_anew_are_not_cleared_unasked(chain):
     with pytest.raises(Problems) as found:
         chain.run(full_refresh_all=True)
 
-    assert "1 of 2 files that were read is changed since" in found.value.errors[0].detail
+    assert "1 of 2 files that were read is different now" in found.value.errors[0].detail
 
 
 @pytest.mark.long(
@@ -221,7 +221,7 @@ def test_a_stream_that_passes_over_changes_is_known_by_its_options(project):
     with pytest.raises(Problems) as found:
         pipeline.run(full_refresh=["target"])
 
-    assert "its log begins at version 1" in found.value.errors[0].detail
+    assert "its log starts at version 1" in found.value.errors[0].detail
 
 
 @pytest.mark.long(
@@ -234,9 +234,9 @@ def test_the_plan_says_that_a_reader_cannot_go_on_without_being_cleared_too(chai
     plan = chain.plan(full_refresh=("bronze",))
     chain.run(full_refresh=["bronze"])
 
-    said = "it cannot go on without headrace run --full-refresh silver"
+    said = "to continue, run: headrace run --full-refresh silver"
     assert plan.step_for("silver").reason == f'not selected; reads "bronze", cleared by this update; {said}'
-    assert chain.plan().step_for("silver").reason == f'"bronze" is another table than the one it has read; {said}'
+    assert chain.plan().step_for("silver").reason == f'"bronze" was replaced since its last run; {said}'
 
 
 def test_a_source_that_only_its_reader_knows_counts_as_one_that_cannot_be_read_again(project):
@@ -302,7 +302,7 @@ def test_a_start_that_the_log_does_not_have_is_refused_with_the_range(calm):
             calm.plan(reset_checkpoint=(f"target={start}",))
         details.append(found.value.errors[0].detail)
 
-    assert details[0] == "Its log has version 0 to 3, which is the next one."
+    assert details[0] == "Its log has version 0 to 3 (the next one)."
     assert details[1].startswith("Its log has 20")
 
 
@@ -311,8 +311,8 @@ def test_the_plan_says_what_a_reset_reads_again(calm):
 
     step = plan.step_for("target")
     assert step.describe().splitlines() == [
-        "start      target: its progress is dropped, it starts at version:1; the table keeps its rows",
-        '             reads table "source": version 1 and what comes after it',
+        "start      target: checkpoint reset: starts at version:1, the table keeps its rows",
+        '             reads table "source": version 1 and later',
     ]
     assert plan.to_json()["flows"][-1]["restart"]["start"] == "version:1"
 

@@ -107,17 +107,17 @@ def test_records_that_are_gone_are_not_passed_over(project, kafka):
 PARTS = "transform(split(value, ','), part -> part / 100)"
 # What is changed in the query of each table, its records, and why these are not read again.
 REFUSED = {
-    "without_offsets": (('"topic", "partition", "offset", "CAST', '"CAST'), ["900"], "do not have the columns"),
+    "without_offsets": (('"topic", "partition", "offset", "CAST', '"CAST'), ["900"], "lack topic, partition or offset"),
     "exploded": (
         ('"topic", "partition"', '"explode(array(1, 2)) AS n", "topic", "partition"'),
         ["900"],
-        "several rows of a record",
+        "several rows per record",
     ),
-    "repeated": (("", ""), ["900", "900"], "more than once"),
+    "repeated": (("", ""), ["900", "900"], "are duplicates"),
     "of_parts": (
         ("CAST(value AS STRING) / 10000", f"explode({PARTS})"),
         ["900,50", "70"],
-        "other rows of 1 of the records are in the table",
+        "the table already has other rows from 1 of the records",
     ),
 }
 

@@ -354,4 +354,4 @@ def test_a_number_of_samples_that_is_none_fails_the_flow_by_name(project):
     result = project(SAMPLED.format(name="numbers", most="all", more="")).run()
 
     assert result.outcome.error["code"] == "ROWS.BAD_CONF"
-    assert '"all" is no whole number' in result.outcome.error["detail"]
+    assert '"all" is not a whole number' in result.outcome.error["detail"]

@@ -151,7 +151,7 @@ def test_another_type_is_refused_with_both_schemas_before_anything_is_written(pi
     assert problem.detail.splitlines() == [
         '"day" is date in the table and boolean in the query.',
         "The table has: id int, at struct<x:int>, day date, hops array<struct<n:smallint>>",
-        "The query gives: id int, at struct<x:int>, day boolean, hops array<struct<n:smallint>>",
+        "The query returns: id int, at struct<x:int>, day boolean, hops array<struct<n:smallint>>",
     ]
     assert "headrace run --full-refresh bronze" in problem.hint
     assert "--accept-data-loss" in problem.hint

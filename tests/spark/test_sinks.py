@@ -213,7 +213,7 @@ def test_a_full_refresh_delivers_again_and_takes_nothing_back(project, tmp_path)
     pipeline.run(full_refresh=["out"])
 
     assert ids(rows_of_json(tmp_path / "out")) == [0, 0, 1, 1, 2, 2, 3, 3]
-    assert "delivered again" in plan.describe()
+    assert "delivers all rows again" in plan.describe()
 
 
 @pytest.mark.parametrize(

@@ -162,7 +162,7 @@ def test_a_folder_that_is_not_there_is_told_with_what_to_do_and_fails_its_own_fl
     outcome = pipeline.project.run()
 
     (error,) = found.value
-    assert error.hint.startswith("Correct the path, or make the folder")
+    assert error.hint.startswith("Correct the path, or create the folder")
     assert states(outcome) == {"prices": FlowState.FAILED, "apart": FlowState.COMPLETED}
     assert outcome.error["params"]["condition"] == "PATH_NOT_FOUND"
 

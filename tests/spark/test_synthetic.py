@@ -56,7 +56,7 @@ def test_an_option_that_is_wrong_is_a_problem_of_the_project_at_its_line(project
 
     first = raised.value.errors[0]
     assert (first.code, first.location.file) == ("SOURCE.OPTION_UNKNOWN", "transformations/project.py")
-    assert first.detail == "The nearest is duplicateShare."
+    assert first.detail == "Similar option: duplicateShare."
 
 
 def test_a_script_reads_its_own_columns_as_a_batch(headrace_session):

@@ -378,7 +378,7 @@ def test_rows_of_a_table_are_counted_with_those_that_a_batch_brings(project):
 
     result = pipeline.run()
 
-    assert '"orders" would have 4 rows' in result.outcome.error["message"]
+    assert 'would leave 4 rows in "orders"' in result.outcome.error["message"]
     assert ids(result.rows("orders")) == [1, 2, 3]
 
 

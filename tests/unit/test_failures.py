@@ -140,7 +140,7 @@ def test_a_time_limit_of_something_else_is_none_of_kafkas(flow):
 @pytest.mark.parametrize(
     ("raised", "code", "again"),
     [
-        (BadPayload("it is no record"), "CONFLUENT.PAYLOAD", False),
+        (BadPayload("it is not a record"), "CONFLUENT.PAYLOAD", False),
         (RegistryDown(OSError()), "CONFLUENT.UNREACHABLE", True),
     ],
 )

@@ -38,7 +38,7 @@ def test_every_path_is_on_the_page_of_storage():
 
 def test_every_patched_method_is_on_the_page_of_patches():
     # Read as text: the module needs pyspark, and this test no JVM.
-    source = (ROOT / "src" / "headrace" / "spark" / "patches.py").read_text(encoding="utf-8")
+    source = (ROOT / "src" / "headrace" / "spark" / "startup" / "patches.py").read_text(encoding="utf-8")
     listed = re.findall(r"_(?:ACTIONS|WRITES) = \((.*?)\)", source, re.DOTALL)
     patched = {name for names in listed for name in re.findall(r'"(\w+)"', names)}
     patched |= set(re.findall(r'_wrap\(\w+, "(\w+)"', source))

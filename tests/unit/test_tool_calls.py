@@ -44,7 +44,7 @@ def test_a_document_is_a_page_of_ours_or_the_reason_why_there_is_none():
     get = called("data-knowledge-base", "get_document")
 
     assert get("how-to", "backfill").startswith("# ")
-    assert "SCRIPT.NO_DOCUMENT" in get("pipeline", "streaming-tables") or "no document" in get("a", "b")
+    assert "SCRIPT.NO_DOCUMENT" in get("pipeline", "streaming-tables") or "does not exist" in get("a", "b")
     with pytest.raises(PipelineError) as raised:
         called("data-knowledge-base", "delete_document")
     assert raised.value.code == "SCRIPT.NO_TOOL"

@@ -94,7 +94,7 @@ def parse_struct(text: str) -> JsonType:
     named = parse_named_types(text)
     for entry in named:
         if len(entry.path) > 1:
-            raise InvalidDdl(f"{'.'.join(entry.path)} has a dot; a column with a dot in its name is put in backticks")
+            raise InvalidDdl(f"{'.'.join(entry.path)} has a dot; put a column name with a dot in backticks")
     return struct_of((entry.path[0], entry.type) for entry in named)
 
 
@@ -141,7 +141,7 @@ class _Reading:
             match = _TOKEN.match(text, at)
             if match is None:
                 at += len(text[at:]) - len(text[at:].lstrip())
-                raise InvalidDdl(f"{text[at]!r} at position {at + 1} belongs to no type")
+                raise InvalidDdl(f"{text[at]!r} at position {at + 1} is not part of a type")
             kind = str(match.lastgroup)
             self._pieces.append(_Piece(kind, match.group(kind), match.start(kind)))
             at = match.end()
@@ -206,7 +206,7 @@ class _Reading:
             self._needs_word("null")
         if self._word("comment"):
             if self.at_end or self._pieces[self._at].kind != "text":
-                raise self._unexpected("a text in quotes")
+                raise self._unexpected("a quoted string")
             self._at += 1
 
     def _struct(self) -> JsonType:
@@ -225,7 +225,7 @@ class _Reading:
         sizes = self._numbers(2) if not self.at_end and self._pieces[self._at].text == "(" else []
         precision, scale = (*sizes, *(_DEFAULT_PRECISION, 0)[len(sizes) :])
         if not (0 < precision <= _MAX_PRECISION and scale <= precision):
-            raise InvalidDdl(f"decimal({precision},{scale}) has more digits than {_MAX_PRECISION}, or than it holds")
+            raise InvalidDdl(f"decimal({precision},{scale}) needs 1 to {_MAX_PRECISION} digits and a scale within them")
         return f"decimal({precision},{scale})"
 
     def _numbers(self, most: int) -> list[int]:
@@ -254,6 +254,6 @@ class _Reading:
 
     def _unexpected(self, wanted: str) -> InvalidDdl:
         if self.at_end:
-            return InvalidDdl(f"{wanted} is missing at the end of {self._text.strip()!r}")
+            return InvalidDdl(f"expected {wanted} at the end of {self._text.strip()!r}")
         piece = self._pieces[self._at]
-        return InvalidDdl(f"{wanted} is expected where {piece.text!r} stands, at position {piece.start + 1}")
+        return InvalidDdl(f"expected {wanted} but found {piece.text!r} at position {piece.start + 1}")

@@ -100,7 +100,7 @@ def _alternatives(path: str) -> Iterator[str]:
                 return
         at += 1
     if depth:
-        raise InvalidGlob(f"a brace is open in {path!r}")
+        raise InvalidGlob(f"unclosed brace in {path!r}")
     yield path
 
 
@@ -118,7 +118,7 @@ def _level(glob: str) -> re.Pattern[str]:
         elif letter == "[":
             end = glob.find("]", at + 2)
             if end < 0:
-                raise InvalidGlob(f"a bracket is open in {glob!r}")
+                raise InvalidGlob(f"unclosed bracket in {glob!r}")
             inner = glob[at + 1 : end]
             negated = inner[0] in "^!"
             found += f"[{'^' if negated else ''}{re.escape(inner[negated:]).replace(chr(92) + '-', '-')}]"

@@ -58,7 +58,7 @@ class SqsQueue:
         try:
             import boto3  # noqa: PLC0415 - an extra
         except ImportError as error:
-            raise PipelineError("AUTO_LOADER.PACKAGE", what="queues of SQS", package="boto3") from error
+            raise PipelineError("AUTO_LOADER.PACKAGE", what="SQS queues", package="boto3") from error
         self._url = url
         self._client: Any = boto3.client("sqs", region_name=region or _region_of(url))
 

@@ -126,7 +126,7 @@ class _Reading:
     def _format_of(self, text: str) -> str:
         found = {known.casefold(): known for known in FORMATS}.get(text.casefold())
         if found is None:
-            self._problem("AUTO_LOADER.FORMAT", given=f'"{text}"' if text else "nothing", formats=", ".join(FORMATS))
+            self._problem("AUTO_LOADER.FORMAT", given=f'"{text}"' if text else "not set", formats=", ".join(FORMATS))
         return found or text.casefold()
 
     def _take(self, folded: str, name: str, text: str, *, strict: bool) -> None:
@@ -136,7 +136,7 @@ class _Reading:
         if option is None:
             if strict or folded.startswith("cloudfiles."):
                 close = nearest(name, [known.name for known in OPTIONS.values()])
-                self._problem("AUTO_LOADER.OPTION_UNKNOWN", option=name, near=close or "none of a similar name")
+                self._problem("AUTO_LOADER.OPTION_UNKNOWN", option=name, near=close or "none")
         elif option.treatment is Treatment.REFUSED:
             self._problem("AUTO_LOADER.OPTION_REFUSED", option=name, reason=option.about, instead=option.instead)
         elif option.formats and self._format not in option.formats:
@@ -157,7 +157,7 @@ class _Reading:
         if option.values and option.name != PREFIX + "format":
             chosen = {value.casefold(): value for value in option.values}.get(text.casefold())
             if chosen is None:
-                raise ValueError(f"it is one of {', '.join(option.values)}")
+                raise ValueError(f"use one of {', '.join(option.values)}")
             return chosen
         if option.name == PREFIX + "schemaHints":
             return parse_named_types(text)
@@ -178,16 +178,16 @@ class _Reading:
     def _plain(self, option: Option, text: str) -> Any:
         if option.kind is Kind.SWITCH:
             if text.casefold() not in _SWITCHES:
-                raise ValueError("it is true or false")
+                raise ValueError("use true or false")
             return text.casefold() if option.formats else _SWITCHES[text.casefold()]
         if option.kind is Kind.NUMBER:
             if not text.strip().isdecimal() or (not option.formats and int(text) == 0):
-                raise ValueError("it is a whole number above 0")
+                raise ValueError("use a whole number above 0")
             return text.strip() if option.formats else int(text)
         if option.kind is Kind.BYTES:
             match = _BYTES.fullmatch(text.strip())
             if match is None:
-                raise ValueError('it is a number of bytes, such as "10g"')
+                raise ValueError('use a number of bytes, such as "10g"')
             count = int(match.group(1)) * _POWERS[match.group(2).casefold()]
             return str(count) if option.formats else count
         if option.kind is Kind.INTERVAL:
@@ -201,30 +201,30 @@ class _Reading:
         try:
             since = moment(text, zone) - datetime(1970, 1, 1, tzinfo=UTC)
         except TypeMismatch as error:
-            raise ValueError('it is no time, such as "2026-01-31T12:00:00+02:00"') from error
+            raise ValueError('use a time, such as "2026-01-31T12:00:00+02:00"') from error
         return since // timedelta(microseconds=1) * 1000
 
     def _check_together(self) -> None:
         values = self._values
         if 0 < values.get(PREFIX + "maxFileAge", _LEAST_AGE_S) < _LEAST_AGE_S:
-            self._wrong(PREFIX + "maxFileAge", "files would be forgotten and read again; it is 14 days at least")
+            self._wrong(PREFIX + "maxFileAge", "use at least 14 days, or files would be forgotten and read again")
         action = values.get(PREFIX + "cleanSource", "OFF")
         retention_s = values.get(PREFIX + "cleanSource.retentionDuration")
         if action == "DELETE" and retention_s is not None and retention_s < _LEAST_RETENTION_S:
-            self._wrong(PREFIX + "cleanSource.retentionDuration", "with DELETE it is 7 days at least")
+            self._wrong(PREFIX + "cleanSource.retentionDuration", "with DELETE, use at least 7 days")
         self._check_format()
         if action == "MOVE" and not values.get(PREFIX + "cleanSource.moveDestination"):
             self._wrong(PREFIX + "cleanSource", "MOVE needs cloudFiles.cleanSource.moveDestination")
         if PREFIX + "queueUrl" in values and not values.get(PREFIX + "useNotifications"):
-            self._wrong(PREFIX + "queueUrl", "nothing is told by a queue without cloudFiles.useNotifications")
+            self._wrong(PREFIX + "queueUrl", "it needs cloudFiles.useNotifications")
 
     def _check_format(self) -> None:
         values = self._values
         mode = values.get(PREFIX + "schemaEvolutionMode")
         if self._format == "orc" and mode in ("addNewColumns", "addNewColumnsWithTypeWidening"):
-            self._wrong(PREFIX + "schemaEvolutionMode", "the schema of ORC is not inferred, and does not grow")
+            self._wrong(PREFIX + "schemaEvolutionMode", "ORC schemas are not inferred and cannot evolve")
         if self._format == "avro" and values.get("mode", "FAILFAST") != "FAILFAST":
-            self._wrong("mode", "where a record of Avro begins is not known when the one before cannot be read")
+            self._wrong("mode", "a corrupt Avro record hides where the next one starts")
         if self._format == "xml":
             self._check_xml()
         if self._format == "csv":
@@ -234,10 +234,10 @@ class _Reading:
                 named = next((name for name in _DIALECT if name in values), "sep")
                 self._wrong(named, str(error))
         if values.get("lineSep") == "":
-            self._wrong("lineSep", "every text is made of nothings")
+            self._wrong("lineSep", "it must not be empty")
         for name in (RECORD_OPTION, EXPANSION_OPTION):
             if values.get(name) == "0":
-                self._wrong(name, "it is a whole number above 0")
+                self._wrong(name, "use a whole number above 0")
 
     def _check_xml(self) -> None:
         values = self._values
@@ -247,9 +247,9 @@ class _Reading:
             values.get("valueTag", "_VALUE"),
         )
         if not re.fullmatch(r"[^\s<>/&'\"]+", tag):
-            self._wrong("rowTag", "it is the name of the elements that are rows, without brackets")
+            self._wrong("rowTag", "use the name of the row element, without brackets")
         if not text or text == prefix:
-            self._wrong("valueTag", "it is a name, and another than attributePrefix")
+            self._wrong("valueTag", "use a name that differs from attributePrefix")
 
     def _wrong(self, option: str, reason: str) -> None:
         self._problem(
@@ -299,7 +299,7 @@ _FIELDS: Mapping[str, str] = {
 
 def _check_zone(text: str) -> None:
     if not _is_zone(text):
-        raise ValueError("it is a zone such as Europe/Berlin, or an offset such as +02:00")
+        raise ValueError("use a zone such as Europe/Berlin, or an offset such as +02:00")
 
 
 def _is_zone(text: str) -> bool:
@@ -314,7 +314,7 @@ def _check_encoding(text: str) -> None:
     try:
         "".encode(text)
     except LookupError as error:
-        raise ValueError("there is no encoding of that name") from error
+        raise ValueError("unknown encoding") from error
 
 
 def _text(value: Any) -> str:

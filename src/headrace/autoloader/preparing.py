@@ -83,7 +83,7 @@ def prepare(
     single = options.format_options.get("singleVariantColumn")
     if single is not None:
         if schema is not None or options.hints:
-            reason = "the whole record is one column, and neither a schema nor hints say more of it"
+            reason = "the record is one column, so no schema or hints are allowed"
             raise PipelineError("AUTO_LOADER.OPTION_VALUE", option="singleVariantColumn", value=single, reason=reason)
         schema = struct_of([(single, "variant")])
     if schema is None:
@@ -144,11 +144,11 @@ def _check_notifications(options: LoaderOptions, path: str) -> None:
         return
     store, reason, option = root_of(path).partition(":")[0] or "file", "", "useNotifications"
     if store == "file" and options.queue_url:
-        reason, option = "files on a local disk are told by the kernel; a queue tells of objects of S3", "queueUrl"
+        reason, option = "the kernel reports local files; queues are only for S3", "queueUrl"
     elif store == "s3" and not options.queue_url:
-        reason = "nothing is made in your cloud account: name the queue of the bucket's notifications with queueUrl"
+        reason = "Headrace creates nothing in your cloud account: set queueUrl to the bucket's queue"
     elif store not in ("file", "s3"):
-        reason = f"{store} is listed; local disks and S3 can notify"
+        reason = f"{store} is always listed; only local disks and S3 support notifications"
     if reason:
         value = options.queue_url if option == "queueUrl" else "true"
         raise PipelineError("AUTO_LOADER.OPTION_VALUE", option=f"cloudFiles.{option}", value=value, reason=reason)
@@ -164,9 +164,9 @@ def _check_move(options: LoaderOptions, tree: Tree) -> None:
         return
     target, reason = whole_path(options.move_to), ""
     if f"{target}/".startswith(f"{tree.base.rstrip('/')}/"):
-        reason = "it lies in the folder that is read, where files would be found again"
+        reason = "it is inside the folder that is read, so files would be read again"
     elif root_of(target) != root_of(tree.base):
-        reason = "it is not in the store that is read, and files are moved within one"
+        reason = "it must be in the same store as the source"
     if reason:
         option = "cloudFiles.cleanSource.moveDestination"
         raise PipelineError("AUTO_LOADER.OPTION_VALUE", option=option, value=options.move_to, reason=reason)
@@ -291,12 +291,12 @@ def _check_fixed(plan: ReadPlan) -> None:
         return
     fields = plan.data["fields"]
     if plan.file_format == "text" and [field["type"] for field in fields] != ["string"]:
-        raise PipelineError("AUTO_LOADER.SCHEMA", reason="files of text have one column, of type string")
+        raise PipelineError("AUTO_LOADER.SCHEMA", reason="text files have one STRING column")
     known = {field["name"]: field["type"] for field in fixed["fields"]}
     other = next((field["name"] for field in fields if known.get(field["name"]) != field["type"]), None)
     if plan.file_format == "binaryFile" and other is not None:
         said = ", ".join(f"{name} {kind}" for name, kind in known.items())
-        raise PipelineError("AUTO_LOADER.SCHEMA", reason=f'"{other}" is none of {said}')
+        raise PipelineError("AUTO_LOADER.SCHEMA", reason=f'column "{other}" is not one of {said}')
 
 
 def _check_types(plan: ReadPlan) -> None:
@@ -304,6 +304,6 @@ def _check_types(plan: ReadPlan) -> None:
         try:
             arrow_schema({"type": "struct", "fields": [column]})
             if plan.file_format != "json" and _holds_variant(column["type"]):
-                raise NoArrowType("of JSON alone a VARIANT is made")  # noqa: TRY301 - the one place that names the column
+                raise NoArrowType("only JSON files support VARIANT")  # noqa: TRY301 - the one place that names the column
         except NoArrowType as error:
             raise PipelineError("AUTO_LOADER.TYPE", column=column["name"], reason=str(error)) from error

@@ -108,7 +108,7 @@ def _schema_of(text: str) -> JsonType:
         data, partitions = (json.loads(document.get(key) or '{"fields":[]}') for key in _PARTS)
         return {"type": "struct", "fields": data["fields"] + partitions["fields"]}
     if document["type"] != "struct":
-        raise ValueError("it holds a type that is no struct")
+        raise ValueError("its schema is not a struct")
     return document
 
 

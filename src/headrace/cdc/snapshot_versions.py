@@ -88,14 +88,14 @@ def is_later(version: Any, before: Any) -> bool:
         return bool(version > before)
     except TypeError as error:
         kinds = f"{type(version).__name__} and {type(before).__name__}"
-        raise NoVersion(f"{version!r} cannot be compared with {before!r}, the one before: {kinds}") from error
+        raise NoVersion(f"{version!r} cannot be compared with the previous version {before!r}: {kinds}") from error
 
 
 def _kind(version: Any) -> tuple[str, Callable[[Any], str], Callable[[str], Any]]:
     known = None if isinstance(version, bool) else _KINDS.get(type(version))
     if known is None:
         kinds = ", ".join(kind.__name__ for kind in _KINDS)
-        raise NoVersion(f"{version!r} is of type {type(version).__name__}, and may be {kinds}")
+        raise NoVersion(f"{version!r} has type {type(version).__name__}, but must be one of {kinds}")
     return known
 
 

@@ -88,7 +88,7 @@ def _torn(file: Path, headed: int = 1) -> str | None:
         if headed and not lines[0].startswith("v"):
             return "the first line is not a version"
         if not lines[headed:]:
-            return "only its first line is there"
+            return "it has only its first line"
         for line in lines[headed:]:
             if line not in ("-", ""):
                 json.loads(line)

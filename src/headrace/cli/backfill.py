@@ -18,14 +18,17 @@ _POSITION = "earliest|latest|version:N|timestamp:T"
 
 def backfill(
     context: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="FLOW", help="A flow that appends, or its table.")],
-    start: Annotated[str, typer.Option("--from", metavar=_POSITION, help="Where the range begins.")] = "earliest",
-    end: Annotated[str, typer.Option("--to", metavar=_POSITION, help="Where it ends; not part of it.")] = "latest",
-    again: Annotated[bool, typer.Option("--again", help="Load rows that were, or will be, read already.")] = False,  # noqa: FBT002 - an option of the command line
-    abandon: Annotated[bool, typer.Option("--abandon", help="Give up a backfill that was interrupted.")] = False,  # noqa: FBT002 - the same
+    name: Annotated[str, typer.Argument(metavar="FLOW", help="An append flow, or its table.")],
+    start: Annotated[str, typer.Option("--from", metavar=_POSITION, help="The start of the range.")] = "earliest",
+    end: Annotated[str, typer.Option("--to", metavar=_POSITION, help="The end of the range (exclusive).")] = "latest",
+    again: Annotated[bool, typer.Option("--again", help="Include rows that were or will be read.")] = False,  # noqa: FBT002 - an option of the command line
+    abandon: Annotated[bool, typer.Option("--abandon", help="Give up an interrupted backfill.")] = False,  # noqa: FBT002 - the same
     settings: Settings = None,
 ) -> None:
-    """Run a stream's query as a batch over a range, into its table, exactly once; a new stream begins behind it."""
+    """Run a stream's query as a batch over a range of its input.
+
+    Each row is written to the table exactly once. A new stream starts after the range.
+    """
     invocation = invocation_of(context)
     display = display_for(invocation, time.monotonic)
     project = invocation.open(configuration_of(settings))

@@ -13,14 +13,14 @@ from headrace.cli.printable import printable
 from headrace.cli.tables import text_table
 from headrace.storage.health import FlowHealth, shown, word_of
 
-app = typer.Typer(help="Progress and health of the flows' checkpoints.", no_args_is_help=False, add_completion=False)
+app = typer.Typer(help="List, verify and repair checkpoints.", no_args_is_help=False, add_completion=False)
 
 _COLUMNS = ("flow", "dataset", "epoch", "planned", "done", "in table", "state")
 
 
 @app.command("list")
 def list_checkpoints(context: typer.Context) -> None:
-    """List the flows: epoch, newest batches, and state."""
+    """List the flows with their epoch, newest batches and state."""
     invocation = invocation_of(context)
     flows = invocation.open().checkpoints()
     text = text_table(_COLUMNS, map(_row, flows)) if flows else "no flow has run yet"
@@ -29,7 +29,10 @@ def list_checkpoints(context: typer.Context) -> None:
 
 @app.command("verify")
 def verify_checkpoints(context: typer.Context) -> None:
-    """Check that checkpoints, records, tables and the event log agree; exits with 1 on a finding."""
+    """Check that checkpoints, tables and the event log agree.
+
+    Also checks the flow records. Exits with 1 if it finds a problem.
+    """
     invocation = invocation_of(context)
     flows = invocation.open().checkpoints()
     problems = [flow.problem for flow in flows if flow.problem is not None]
@@ -43,9 +46,9 @@ def verify_checkpoints(context: typer.Context) -> None:
 @app.command("repair")
 def repair_checkpoint(
     context: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="FLOW", help="A flow, or the dataset that it feeds.")],
+    name: Annotated[str, typer.Argument(metavar="FLOW", help="A flow, or the dataset that it writes to.")],
 ) -> None:
-    """Move damaged files away that the flow can do without; the next update runs the batch again."""
+    """Move away damaged files that the flow does not need. The next update runs the batch again."""
     invocation = invocation_of(context)
     moved = [str(file) for file in invocation.open().repair(name)]
     text = "\n".join(f"moved to {file}" for file in moved) or "nothing to repair"

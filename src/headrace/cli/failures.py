@@ -66,7 +66,7 @@ def report_defect(error: Exception, invocation: Invocation) -> int:
         _print_json([_internal(message, str(log))])
     else:
         error_console().print(
-            f"error[INTERNAL]: unexpected {message} (a defect of Headrace, please report it with {log})", markup=False
+            f"error[INTERNAL]: unexpected {message} (a bug in Headrace, please report it with {log})", markup=False
         )
     return FAILED
 
@@ -109,8 +109,8 @@ def _internal(message: str, log: str) -> dict[str, Any]:
     return {
         "code": "INTERNAL",
         "message": f"unexpected {message}",
-        "detail": f"The trace is in {log}.",
-        "hint": "This is a defect of Headrace, please report it with the log file.",
+        "detail": f"The stack trace is in {log}.",
+        "hint": "This is a bug in Headrace. Please report it with the log file.",
         "location": None,
         "params": {"log": log},
     }

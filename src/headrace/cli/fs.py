@@ -13,22 +13,22 @@ import typer
 from headrace.cli.invocation import Invocation, invocation_of
 from headrace.errors import PipelineError
 
-app = typer.Typer(help="Files by the paths that scripts name, such as dbfs:/data and /mnt/data.", no_args_is_help=True)
+app = typer.Typer(help="Work with files under script paths such as dbfs:/data.", no_args_is_help=True)
 
 # Of a path without a scheme that may be deleted with all that is in it.
 _FEWEST_PARTS = 3
 
-_Path = Annotated[str, typer.Argument(metavar="PATH", help="Such as dbfs:/data, /mnt/data or file:/tmp.")]
-_From = Annotated[str, typer.Argument(metavar="FROM", help="What to copy or move.")]
-_To = Annotated[str, typer.Argument(metavar="TO", help="Where to.")]
-_Recursive = Annotated[bool, typer.Option("-r", "--recursive", help="A folder with everything in it.")]
-_Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace a file that exists.")]
-_Long = Annotated[bool, typer.Option("-l", "--long", help="With sizes, and times in milliseconds since 1970.")]
+_Path = Annotated[str, typer.Argument(metavar="PATH", help="A path such as dbfs:/data, /mnt/data or file:/tmp.")]
+_From = Annotated[str, typer.Argument(metavar="FROM", help="The file or folder to copy or move.")]
+_To = Annotated[str, typer.Argument(metavar="TO", help="The destination path.")]
+_Recursive = Annotated[bool, typer.Option("-r", "--recursive", help="Include a folder's contents.")]
+_Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace an existing file.")]
+_Long = Annotated[bool, typer.Option("-l", "--long", help="Show sizes, and times in milliseconds since 1970.")]
 
 
 @app.command()
 def ls(context: typer.Context, path: _Path = "dbfs:/", long: _Long = False) -> None:  # noqa: FBT002 - an option
-    """List what is in a folder."""
+    """List a folder."""
     invocation = invocation_of(context)
     found = _files(invocation).ls(path)
     lines = (f"{item.size:>12} {item.modificationTime:>14} {item.name}" if long else str(item.name) for item in found)
@@ -37,7 +37,7 @@ def ls(context: typer.Context, path: _Path = "dbfs:/", long: _Long = False) -> N
 
 @app.command()
 def cat(context: typer.Context, path: _Path) -> None:
-    """Show the beginning of a file, up to 64 KiB."""
+    """Show the first 64 KiB of a file."""
     invocation = invocation_of(context)
     text = _files(invocation).head(path)
     invocation.described(text, {"path": path, "text": text})
@@ -45,8 +45,8 @@ def cat(context: typer.Context, path: _Path) -> None:
 
 @app.command()
 def mkdirs(context: typer.Context, path: _Path) -> None:
-    """Make a folder and those above it."""
-    _done(context, _files(invocation_of(context)).mkdirs(path), "made", path)
+    """Create a folder and its parents."""
+    _done(context, _files(invocation_of(context)).mkdirs(path), "created", path)
 
 
 @app.command()
@@ -57,7 +57,7 @@ def cp(
     recursive: _Recursive = False,  # noqa: FBT002 - an option
     overwrite: _Overwrite = False,  # noqa: FBT002 - an option
 ) -> None:
-    """Copy a file, or with -r a folder."""
+    """Copy a file, or a folder with -r."""
     files = _files(invocation_of(context))
     if not overwrite and files.has_file(to):
         raise PipelineError("SCRIPT.FILE_EXISTS", path=to)
@@ -66,13 +66,13 @@ def cp(
 
 @app.command()
 def mv(context: typer.Context, from_: _From, to: _To, recursive: _Recursive = False) -> None:  # noqa: FBT002 - an option
-    """Move a file, or with -r a folder."""
+    """Move a file, or a folder with -r."""
     _done(context, _files(invocation_of(context)).mv(from_, to, recursive), "moved to", to)
 
 
 @app.command()
 def rm(context: typer.Context, path: _Path, recursive: _Recursive = False) -> None:  # noqa: FBT002 - an option
-    """Delete a file, or with -r a folder."""
+    """Delete a file, or a folder with -r."""
     if recursive and path.startswith("/") and len(Path(path).parts) < _FEWEST_PARTS:
         # The vendor's command means its own file system by such a path, and a script here means this machine's.
         raise PipelineError("SCRIPT.TOO_MUCH", path=path)

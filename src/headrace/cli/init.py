@@ -28,15 +28,15 @@ _DATA_PROGRAM = "make_data.py"
 
 def init(
     context: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The new folder, and the pipeline's name.")],
-    template: Annotated[str, typer.Option("--template", metavar="T", help="What to begin with.")] = DEFAULT_TEMPLATE,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The name of the new folder and pipeline.")],
+    template: Annotated[str, typer.Option("--template", metavar="T", help="The project template.")] = DEFAULT_TEMPLATE,
 ) -> None:
-    """Make a new project that runs as it is, on data that is made with it."""
+    """Create a new project with sample data, ready to run."""
     invocation = invocation_of(context)
     base = invocation.place.directory or Path.cwd()
     made = make_project(base, name, template)
     value = {"project": str(base / name), "template": template, "files": made}
-    invocation.result(f"made {name} with {len(made)} files; try `cd {name} && headrace run`", value)
+    invocation.result(f"created {name} with {len(made)} files. Next: `cd {name} && headrace run`", value)
 
 
 def templates() -> tuple[str, ...]:

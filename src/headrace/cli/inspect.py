@@ -35,10 +35,10 @@ class GraphFormat(str, Enum):
 
 def graph(
     context: typer.Context,
-    form: Annotated[GraphFormat | None, typer.Option("--format", help="How to print it.")] = None,
+    form: Annotated[GraphFormat | None, typer.Option("--format", help="The output format.")] = None,
     settings: Settings = None,
 ) -> None:
-    """Show datasets, flows, and what reads what."""
+    """Show the datasets and flows, and what each flow reads."""
     invocation = invocation_of(context)
     if form is GraphFormat.JSON:
         invocation.output = Output.JSON
@@ -51,11 +51,11 @@ def graph(
 
 def sql(
     context: typer.Context,
-    query: Annotated[str, typer.Argument(metavar="QUERY", help="One statement.")],
-    write: Annotated[bool, typer.Option("--write", help="Allow a statement that changes something.")] = False,  # noqa: FBT002 - an option of the command line
-    private: Annotated[bool, typer.Option("--private", help="Show private tables too.")] = False,  # noqa: FBT002 - an option of the command line
+    query: Annotated[str, typer.Argument(metavar="QUERY", help="One SQL statement.")],
+    write: Annotated[bool, typer.Option("--write", help="Allow statements that change data.")] = False,  # noqa: FBT002 - an option of the command line
+    private: Annotated[bool, typer.Option("--private", help="Include private tables.")] = False,  # noqa: FBT002 - an option of the command line
 ) -> None:
-    """Ask the pipeline's tables with SELECT, WITH, DESCRIBE, SHOW or EXPLAIN."""
+    """Query the pipeline's tables. Allows SELECT, WITH, DESCRIBE, SHOW and EXPLAIN."""
     invocation = invocation_of(context)
     show_rows(invocation, invocation.open().sql(query, write=write, private=private))
 
@@ -63,10 +63,10 @@ def sql(
 def preview(
     context: typer.Context,
     name: Annotated[str, typer.Argument(metavar="NAME", help="A dataset of the pipeline.")],
-    rows: Annotated[int, typer.Option("--rows", min=1, help="How many rows at most.")] = 20,
+    rows: Annotated[int, typer.Option("--rows", min=1, help="The maximum number of rows.")] = 20,
     settings: Settings = None,
 ) -> None:
-    """Compute one dataset on real input and show some rows; nothing is written."""
+    """Compute one dataset on real input and show some rows. Writes nothing."""
     invocation = invocation_of(context)
     found = invocation.open(configuration_of(settings)).preview(name, rows)
     show_rows(invocation, found.rows)
@@ -76,9 +76,9 @@ def preview(
 
 def files(
     context: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A table that is fed with files.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A table that Auto Loader loads.")],
 ) -> None:
-    """Show the files that Auto Loader has seen for a table, and what became of each; starts no JVM."""
+    """Show the files that Auto Loader has seen for a table. Shows the state of each file. Starts no JVM."""
     invocation = invocation_of(context)
     project = invocation.open()
     show_rows(invocation, project.files(name))
@@ -88,14 +88,14 @@ def files(
 
 def lateness(
     context: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A table that rows are added to.")],
-    column: Annotated[str, typer.Argument(metavar="COLUMN", help="The column of their time.")],
-    commits: Annotated[int, typer.Option("--commits", min=2, help="How many of the last commits to look at.")] = 1000,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A table that flows append to.")],
+    column: Annotated[str, typer.Argument(metavar="COLUMN", help="The event time column.")],
+    commits: Annotated[int, typer.Option("--commits", min=2, help="How many of the latest commits to check.")] = 1000,
     passed_over: Annotated[
-        float, typer.Option("--share", min=0.0, max=1.0, help="Of the rows, what a watermark may pass over.")
+        float, typer.Option("--share", min=0.0, max=1.0, help="The share of rows that a watermark may drop.")
     ] = PASSED_OVER,
 ) -> None:
-    """Show how late the rows of a table came, and which watermark would wait for them; starts no JVM."""
+    """Show how late rows arrive and which watermark fits them. Starts no JVM."""
     invocation = invocation_of(context)
     found = invocation.open().lateness(name, column, commits=commits, passed_over=passed_over)
     invocation.described(found.describe(), found.to_json())
@@ -103,10 +103,10 @@ def lateness(
 
 def explain(
     context: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A dataset, the code of an error, or a rule of lint.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A dataset, an error code or a lint rule.")],
     settings: Settings = None,
 ) -> None:
-    """Explain a dataset, the code of an error (its meaning, cause and fix), or a rule of lint."""
+    """Explain a dataset, an error code or a lint rule. For an error code: its meaning, cause and fix."""
     invocation = invocation_of(context)
     condition = conditions().get(name.upper())
     if condition is not None:

@@ -14,18 +14,18 @@ from headrace.connectors.fetch import JarReport, jars_report
 from headrace.connectors.fetch import jars as fetch_jars
 from headrace.connectors.lock import connectors
 
-app = typer.Typer(help="The locked connector jars.", no_args_is_help=False, add_completion=False)
+app = typer.Typer(help="List and download the locked connector jars.", no_args_is_help=False, add_completion=False)
 
 
 @app.command("list")
 def list_jars(context: typer.Context) -> None:
-    """Show every locked jar, and what the cache holds of it; downloads nothing."""
+    """List the locked jars and their state in the cache. Downloads nothing."""
     _show(invocation_of(context), jars_report(environ=os.environ))
 
 
 @app.command("sync")
 def sync(context: typer.Context) -> None:
-    """Download the locked jars that the cache lacks, verify all of them, and store classes for faster starts."""
+    """Download missing jars and verify all locked jars. Also stores Java classes for faster starts."""
     invocation = invocation_of(context)
     fetch_jars(connectors(), environ=os.environ)
     # By name, so that the other verbs on jars start without Spark.

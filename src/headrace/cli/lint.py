@@ -28,17 +28,17 @@ def lint(
     context: typer.Context,
     files: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="FILES", help="Files and folders; in a project, by default, its transformations."),
+        typer.Argument(metavar="FILES", help="Files and folders. Default: the project's transformations."),
     ] = None,
-    form: Annotated[LintFormat | None, typer.Option("--format", help="How to print it.")] = None,
+    form: Annotated[LintFormat | None, typer.Option("--format", help="The output format.")] = None,
     select: Annotated[
-        list[str] | None, typer.Option("--select", metavar="RULES", help="Look for these rules alone; may be repeated.")
+        list[str] | None, typer.Option("--select", metavar="RULES", help="Check only these rules. Can be repeated.")
     ] = None,
     ignore: Annotated[
-        list[str] | None, typer.Option("--ignore", metavar="RULES", help="Look for all rules but these.")
+        list[str] | None, typer.Option("--ignore", metavar="RULES", help="Check all rules except these.")
     ] = None,
 ) -> int:
-    """Find what cannot work on open-source Spark, or is a trap, with the replacement; runs nothing."""
+    """Find code that fails or misbehaves on open-source Spark. Shows the replacement. Runs nothing."""
     invocation = invocation_of(context)
     if form is LintFormat.JSON:
         invocation.output = Output.JSON

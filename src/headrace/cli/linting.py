@@ -163,9 +163,9 @@ def _print(findings: Sequence[Finding], problems: Sequence[PipelineError], files
         console.print(_text(finding), end="\n\n")
     for problem in problems:
         show(problem)
-    count = f"{len(findings)} finding{'' if len(findings) == 1 else 's'}" if findings else "nothing found"
+    count = f"{len(findings)} finding{'' if len(findings) == 1 else 's'}" if findings else "no findings"
     unread = len({split_cell(problem.location.file)[0] for problem in problems if problem.location is not None})
-    rest = f", of which {unread} could not be read as a whole" if unread else ""
+    rest = f", {unread} of them only partly readable" if unread else ""
     invocation.say(f"{count} in {files} file{'' if files == 1 else 's'}{rest}")
 
 
@@ -192,16 +192,16 @@ def _text(finding: Finding) -> Text:
         f"{finding.rule.why}\n",
     )
     first, *rest = printable(finding.instead, keep="\n").splitlines()
-    text.append_text(Text.assemble((f"{gutter} = ", "blue"), ("instead: ", "cyan"), first))
+    text.append_text(Text.assemble((f"{gutter} = ", "blue"), ("fix: ", "cyan"), first))
     for more in rest:
-        text.append(f"\n{gutter}   {' ' * len('instead: ')}{more}")
+        text.append(f"\n{gutter}   {' ' * len('fix: ')}{more}")
     return text
 
 
 def _rule_text(rule: Rule) -> str:
     """A rule for a person."""
-    lines = [f"{rule.id}: {rule.title} ({rule.severity.value})", f"  why: {rule.why}", f"  instead: {rule.instead}"]
-    lines += [f"  quiet: {rule.quiet}"]
+    lines = [f"{rule.id}: {rule.title} ({rule.severity.value})", f"  why: {rule.why}", f"  fix: {rule.instead}"]
+    lines += [f"  exceptions: {rule.quiet}"]
     for label, example in (("fails", rule.failing), ("works", rule.passing)):
         lines += [f"  {label}:", *(f"    {line}".rstrip() for line in example.splitlines())]
     return "\n".join(lines)

@@ -107,8 +107,11 @@ class Lines:
     def _line(self, event: Event) -> str | None:
         match event:
             case FlowMoved(flow=flow, state=FlowState.COMPLETED):
-                return f"{event.message}, {_tally(self._replay.flow(flow))}"
-            case UpdateMoved() | FlowMoved():
+                return f"{flow}  completed  {_tally(self._replay.flow(flow))}"
+            case FlowMoved(flow=flow, state=state):
+                why = event.reason or (event.error or {}).get("message") or ""
+                return f"{flow}  {state.value.lower().replace('_', ' ')}  {why}".rstrip()
+            case UpdateMoved():
                 return event.message
             case Warned():
                 return f"warning: {event.message}"
@@ -191,5 +194,5 @@ def _tally(flow: FlowOutcome) -> str:
     parts = [f"{counts.rows_written} rows written"]
     parts += [f"{counts.rows_dropped} dropped"] if counts.rows_dropped else []
     parts += [f"{counts.rows_quarantined} quarantined"] if counts.rows_quarantined else []
-    parts += [f"{counts.rows_rescued} with something rescued"] if counts.rows_rescued else []
+    parts += [f"{counts.rows_rescued} with rescued data"] if counts.rows_rescued else []
     return f"{', '.join(parts)}, {flow.duration_s:.1f} s"

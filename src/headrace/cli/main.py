@@ -108,7 +108,7 @@ def _app() -> typer.Typer:
     app.callback()(_global_options)
     for name, verb in _VERBS:
         app.command(name, context_settings=_OPEN if verb is exec_ else None)(verb)
-    app.command("dry-run", hidden=True, help="The same as validate.")(validate)
+    app.command("dry-run", hidden=True, help="Same as validate.")(validate)
     app.add_typer(quarantine.app, name="quarantine")
     app.add_typer(checkpoints.app, name="checkpoints")
     app.add_typer(jars.app, name="jars")
@@ -125,15 +125,15 @@ def _show_version(asked: bool) -> None:  # noqa: FBT001 - called by the parser o
 def _global_options(
     context: typer.Context,
     project: Annotated[
-        Path | None, typer.Option("--project", metavar="DIR", help="The project's folder, or one below it.")
+        Path | None, typer.Option("--project", metavar="DIR", help="The project folder, or a folder in it.")
     ] = None,
-    output: Annotated[Output, typer.Option("--output", help="For a person, or for a program.")] = Output.TEXT,
-    profile: Annotated[str | None, typer.Option("--profile", metavar="NAME", help="A profile of the settings.")] = None,
-    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Say more.")] = False,  # noqa: FBT002 - an option of the command line
-    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Say nothing but results and errors.")] = False,  # noqa: FBT002 - the same
+    output: Annotated[Output, typer.Option("--output", help="The output format.")] = Output.TEXT,
+    profile: Annotated[str | None, typer.Option("--profile", metavar="NAME", help="The settings profile.")] = None,
+    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Print more details.")] = False,  # noqa: FBT002 - an option of the command line
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print only results and errors.")] = False,  # noqa: FBT002 - the same
     version: Annotated[  # noqa: ARG001, FBT002 - an option of the command line, its callback does it
         bool,
-        typer.Option("--version", callback=_show_version, is_eager=True, help="Say the version."),
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version."),
     ] = False,
 ) -> None:
     if verbose and quiet:

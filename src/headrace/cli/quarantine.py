@@ -14,16 +14,16 @@ from headrace.cli.tables import text_table
 from headrace.cli.update import finish
 from headrace.plan.backfills import Replayed
 
-app = typer.Typer(help="Rows that expectations set aside, and why.", no_args_is_help=False, add_completion=False)
+app = typer.Typer(help="List, show and replay quarantined rows.", no_args_is_help=False, add_completion=False)
 
 
-_FROM_SOURCE = "Read again what the rows came from, and compute them with the code of today."
-_ABANDON = "Give up a replay that was interrupted; a sink may have its rows."
+_FROM_SOURCE = "Read the source records again and run the current code on them."
+_ABANDON = "Give up an interrupted replay. A sink may already have its rows."
 
 
 @app.command("list")
 def list_quarantines(context: typer.Context) -> None:
-    """Show how many rows were set aside, by dataset and by the rule they broke."""
+    """Count quarantined rows by dataset and reason."""
     invocation = invocation_of(context)
     found = invocation.open().quarantine_list()
     value = [{"dataset": dataset, "rows": rows, "rules": dict(rules)} for dataset, rows, rules in found]
@@ -32,7 +32,7 @@ def list_quarantines(context: typer.Context) -> None:
         (dataset, rows, ", ".join(f"{rule} ({count})" for rule, count in rules.items()))
         for dataset, rows, rules in found
     ]
-    text = text_table(("dataset", "rows", "broken rules"), lines) if lines else "nothing is quarantined"
+    text = text_table(("dataset", "rows", "reasons"), lines) if lines else "no quarantined rows"
     invocation.result(text, value)
 
 
@@ -40,9 +40,9 @@ def list_quarantines(context: typer.Context) -> None:
 def show_quarantine(
     context: typer.Context,
     name: Annotated[str, typer.Argument(metavar="NAME", help="A dataset of the pipeline.")],
-    rows: Annotated[int, typer.Option("--rows", min=1, help="How many rows at most.")] = 20,
+    rows: Annotated[int, typer.Option("--rows", min=1, help="The maximum number of rows.")] = 20,
 ) -> None:
-    """Show rows of one dataset that were set aside."""
+    """Show quarantined rows of one dataset, and why."""
     invocation = invocation_of(context)
     show_rows(invocation, invocation.open().quarantine_show(name, rows))
 
@@ -53,17 +53,20 @@ def replay_quarantine(
     name: Annotated[str, typer.Argument(metavar="NAME", help="A dataset of the pipeline.")],
     rules: Annotated[
         list[str] | None,
-        typer.Option("--rule", metavar="RULE", help="Only rows that broke this rule; may be repeated."),
+        typer.Option("--rule", metavar="RULE", help="Only rows that violated this expectation. Can be repeated."),
     ] = None,
     changes: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="COLUMN=EXPR", help="Give a column a new value first; may be repeated."),
+        typer.Option("--set", metavar="COLUMN=EXPR", help="Set a column to a new value first. Can be repeated."),
     ] = None,
     abandon: Annotated[bool, typer.Option("--abandon", help=_ABANDON)] = False,  # noqa: FBT002 - an option of the command line
     from_source: Annotated[bool, typer.Option("--from-source", help=_FROM_SOURCE)] = False,  # noqa: FBT002 - an option of the command line
-    release: Annotated[bool, typer.Option("--release", help="Let the rows through, whatever the rules say.")] = False,  # noqa: FBT002 - an option of the command line
+    release: Annotated[bool, typer.Option("--release", help="Accept rows that still violate expectations.")] = False,  # noqa: FBT002 - an option of the command line
 ) -> None:
-    """Take rows out of quarantine and through the rules of today, into their table or sink, each once."""
+    """Check quarantined rows again and write those that pass.
+
+    Uses the current expectations. Each row is written to its table or sink once.
+    """
     invocation = invocation_of(context)
     display = display_for(invocation, time.monotonic)
     project = invocation.open()

@@ -22,30 +22,30 @@ _UNITS_S = {"ms": 0.001, "s": 1.0, None: 1.0, "m": 60.0, "h": 3600.0}
 
 def exec_(
     context: typer.Context,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A Python file, a notebook, or a file of SQL.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A Python file, a notebook or a SQL file.")],
     arguments: Annotated[
-        list[str] | None, typer.Argument(metavar="[ARGS]...", help="What the script finds in sys.argv.")
+        list[str] | None, typer.Argument(metavar="[ARGS]...", help="The script's arguments (sys.argv).")
     ] = None,
     for_: Annotated[
-        str | None, typer.Option("--for", metavar="60s", help="End its streams after this time: 500ms, 60s, 5m, 1h.")
+        str | None, typer.Option("--for", metavar="60s", help="Stop the streams after this time: 500ms, 60s, 5m, 1h.")
     ] = None,
     until_idle: Annotated[  # noqa: FBT002 - an option of the command line
-        bool, typer.Option("--until-idle", help="End its streams once they have taken all that is there.")
+        bool, typer.Option("--until-idle", help="Stop the streams when all available input is processed.")
     ] = False,
     path: Annotated[
         list[str] | None,
-        typer.Option("--path", metavar="BEGIN=PLACE", help="What paths that begin so stand for; may be repeated."),
+        typer.Option("--path", metavar="BEGIN=PLACE", help="Map the path prefix BEGIN to PLACE. Can be repeated."),
     ] = None,
     connector: Annotated[
         list[str] | None,
-        typer.Option("--connector", metavar="NAME", help="A connector that its text does not show; may be repeated."),
+        typer.Option("--connector", metavar="NAME", help="A connector that the script does not name. Can be repeated."),
     ] = None,
     widget: Annotated[
         list[str] | None,
-        typer.Option("--widget", metavar="NAME=VALUE", help="A value of dbutils.widgets; may be repeated."),
+        typer.Option("--widget", metavar="NAME=VALUE", help="A value for dbutils.widgets. Can be repeated."),
     ] = None,
 ) -> None:
-    """Run a plain script or notebook of Structured Streaming with a ready spark, dbutils and display."""
+    """Run a Structured Streaming script or notebook. Provides spark, dbutils and display."""
     invocation = invocation_of(context)
     limit_s = None if for_ is None else _seconds(for_)
     running = import_module("headrace.scripts.running")

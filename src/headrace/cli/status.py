@@ -31,7 +31,10 @@ Row = Mapping[str, Any]
 
 
 def status(context: typer.Context) -> None:
-    """Show the last update, its flows, quarantined rows and inactive tables; exits with 1 if it failed or was lost."""
+    """Show the last update, its flows and quarantined rows.
+
+    Also shows inactive tables. Exits with 1 if the update failed or was lost.
+    """
     invocation = invocation_of(context)
     reader = invocation.place.reader()
     lease = Path(invocation.place.settings().layout.lease)
@@ -48,10 +51,10 @@ def status(context: typer.Context) -> None:
 
 def events(
     context: typer.Context,
-    follow: Annotated[bool, typer.Option("--follow", help="Show events as they come, until the update ends.")] = False,  # noqa: FBT002 - an option of the command line
-    limit: Annotated[int | None, typer.Option("--limit", min=0, help="The newest so many only.")] = None,
+    follow: Annotated[bool, typer.Option("--follow", help="Show new events until the update ends.")] = False,  # noqa: FBT002 - an option of the command line
+    limit: Annotated[int | None, typer.Option("--limit", min=0, help="The number of newest events to show.")] = None,
 ) -> None:
-    """Show the event log, oldest first; with --follow one JSON object a line."""
+    """Show the event log, oldest first. With --follow, prints one JSON object per line."""
     invocation = invocation_of(context)
     reader = invocation.place.reader()
     rows = followed(reader, time.sleep, limit=limit) if follow else _newest(reader.events(), limit)

@@ -42,7 +42,7 @@ def outcome_text(outcome: Outcome, *, log: Path | None = None) -> str:
 def _failure(outcome: Outcome, log: Path | None) -> Iterator[str]:
     error: dict[str, Any] = outcome.error or {"code": "UPDATE", "message": "the update failed"}
     where = [f"log: {log}"] if log else []
-    lines = error_from_json(error, limit=FAILURE_LINES // 2) + where + [_headline(outcome)]
+    lines = error_from_json(error, limit=FAILURE_LINES // 2) + where + _headline(outcome).splitlines()
     yield from lines
     room = FAILURE_LINES - len(lines)
     # Two lines of the table are its head, one may say how many flows are left out.
@@ -59,13 +59,13 @@ def _failure(outcome: Outcome, log: Path | None) -> Iterator[str]:
 def _headline(outcome: Outcome) -> str:
     began = outcome.started_at.strftime("%Y-%m-%d %H:%M:%S %Z").strip()
     if outcome.state is UpdateState.LOST:
-        said = "its process has ended without a result; `headrace run` goes on where it stood"
-        return f"update {outcome.update_id} LOST, began {began} ({printable(outcome.cause)}): {said}"
+        said = "Its process ended without a result. `headrace run` continues where it stopped."
+        return f"update {outcome.update_id} LOST\nstarted {began} ({printable(outcome.cause)})\n{said}"
     if outcome.ended_at is None:
-        return f"update {outcome.update_id} {outcome.state.value} since {began} ({printable(outcome.cause)})"
+        return f"update {outcome.update_id} {outcome.state.value}\nstarted {began} ({printable(outcome.cause)})"
     seconds = (outcome.ended_at - outcome.started_at).total_seconds()
     cause = printable(outcome.cause)
-    return f"update {outcome.update_id} {outcome.state.value} in {seconds:.1f} s, began {began} ({cause})"
+    return f"update {outcome.update_id} {outcome.state.value} in {seconds:.1f} s\nstarted {began} ({cause})"
 
 
 def _row(flow: FlowOutcome) -> tuple[Any, ...]:
@@ -97,9 +97,7 @@ def backlog_lines(backlog: Iterable[FilesBacklog]) -> Iterator[str]:
     for one in backlog:
         if one.files:
             files = f"{one.files} file{'' if one.files == 1 else 's'}"
-            yield printable(
-                f"{one.source} has {files} that {'is' if one.files == 1 else 'are'} not read yet, {one.size} bytes"
-            )
+            yield printable(f"{one.source} has {files} to read ({one.size} bytes)")
 
 
 def _broken(outcome: Outcome) -> Iterator[str]:
@@ -108,44 +106,42 @@ def _broken(outcome: Outcome) -> Iterator[str]:
             if count.failed:
                 rows = "1 row" if count.failed == 1 else f"{count.failed} rows"
                 fate = _FATE[count.action]
-                yield printable(f'{flow.dataset}: {rows} broke "{count.name}" ({fate})')
+                yield printable(f'{flow.dataset}: {rows} violated "{count.name}" ({fate})')
         if flow.counts.rows_rescued:
             share = flow.counts.rows_rescued / max(flow.counts.rows_written, 1)
             rows = f"{flow.counts.rows_rescued} of {flow.counts.rows_written} rows ({share:.1%})"
-            yield printable(f"{flow.dataset}: {rows} have something in their rescued column")
+            yield printable(f"{flow.dataset}: {rows} have rescued data")
         removed = sum(operator.duplicates_removed for operator in flow.kept)
         if removed:
             yield printable(f"{flow.dataset}: {removed} duplicate{'' if removed == 1 else 's'} removed")
         for line in _of_changes(flow.counts):
             yield printable(f"{flow.dataset}: {line}")
     if any(flow.counts.rows_quarantined for flow in outcome.flows):
-        yield "see what was set aside with `headrace quarantine list`"
+        yield "to list quarantined rows: `headrace quarantine list`"
 
 
 def _of_changes(counts: FlowCounts) -> Iterator[str]:
     changes = counts.changes or ChangeCounts()
     if changes.tied:
         events = "1 event" if changes.tied == 1 else f"{changes.tied} events"
-        yield f"{events} lost to another one with the same key and sequence (headrace.cdc.on_tie says what is done)"
+        yield f"{events} lost a tie on key and sequence (see headrace.cdc.on_tie)"
     if changes.late:
         events = "1 event" if changes.late == 1 else f"{changes.late} events"
-        yield f"{events} may have come later than deletes are remembered"
+        yield f"{events} may have arrived after their tombstones expired"
     blanks = changes.null_overwrites or 0
     if blanks and blanks >= _MANY_BLANKS * counts.rows_written:
-        share = f"{blanks} of {counts.rows_written} events put NULL where a value was"
-        yield f"{share} (if they say only what has changed: ignore_null_updates, columns_to_update)"
+        yield f"{blanks} of {counts.rows_written} events overwrote a value with NULL"
+        yield "for partial events, set ignore_null_updates or columns_to_update"
     lone, new = changes.lone_changes or 0, changes.new_versions or 0
     if changes.lone_column is not None and _MANY_LONE * new <= lone <= new:
-        share = f"{lone} of {new} new versions differ from the one before in one column alone"
-        name = f'"{changes.lone_column}"'
-        hint = "if that is noise, it should not begin versions: track_history_column_list"
-        yield f"{share}, most often in {name} ({hint})"
+        yield f'{lone} of {new} new versions change only one column, most often "{changes.lone_column}"'
+        yield "to ignore changes of that column, set track_history_column_list"
 
 
 def _reasons(outcome: Outcome) -> Iterator[str]:
     for flow in outcome.flows:
         if flow.reason and flow.state in _URGENCY:
-            yield printable(f"{flow.flow} is {flow.state.value}: {flow.reason}")
+            yield printable(f"{flow.flow}  {flow.state.value.lower()}  {flow.reason}")
 
 
 def _urgency(flow: FlowOutcome) -> int:

@@ -29,7 +29,7 @@ _EXIT_CODES = {UpdateState.COMPLETED: DONE, UpdateState.FAILED: FAILED, UpdateSt
 
 
 def validate(context: typer.Context, settings: Settings = None) -> None:
-    """Check everything short of writing, and report all problems at once."""
+    """Check the whole project and report all problems. Writes nothing."""
     invocation = invocation_of(context)
     graph = invocation.open(configuration_of(settings)).validate()
     invocation.described(f"{graph.describe()}\n\nthe pipeline is valid", graph.to_json())
@@ -44,7 +44,7 @@ def plan(
     accept_data_loss: AcceptDataLoss = False,  # noqa: FBT002 - the same
     settings: Settings = None,
 ) -> None:
-    """Say what `run` would do and why, step by step; writes nothing."""
+    """Show what `run` would do and why. Writes nothing."""
     selection, configuration = request_of(
         refresh or (),
         full_refresh or (),
@@ -68,7 +68,7 @@ def run(
     continuous: Continuous = False,  # noqa: FBT002 - the same
     settings: Settings = None,
 ) -> None:
-    """Run one update: take what is new, and say what became of every flow."""
+    """Run one update: process new data and show the result."""
     selection, configuration = request_of(
         refresh or (),
         full_refresh or (),

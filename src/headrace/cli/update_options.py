@@ -12,27 +12,27 @@ from headrace.errors import PipelineError, raise_all
 from headrace.graph.select import Selection
 
 Refresh = Annotated[
-    list[str] | None, typer.Option("--refresh", metavar="A,B", help="Update these datasets only; may be repeated.")
+    list[str] | None, typer.Option("--refresh", metavar="A,B", help="Update only these datasets. Can be repeated.")
 ]
 FullRefresh = Annotated[
-    list[str] | None, typer.Option("--full-refresh", metavar="A,B", help="Clear these datasets and compute them anew.")
+    list[str] | None, typer.Option("--full-refresh", metavar="A,B", help="Clear and recompute these datasets.")
 ]
-FullRefreshAll = Annotated[bool, typer.Option("--full-refresh-all", help="Clear everything and compute it anew.")]
+FullRefreshAll = Annotated[bool, typer.Option("--full-refresh-all", help="Clear and recompute all datasets.")]
 ResetCheckpoint = Annotated[
     list[str] | None,
     typer.Option(
         "--reset-checkpoint",
         metavar="FLOW[=START]",
-        help="Drop the progress of these flows and keep their tables. START: earliest (default), latest, version:N or "
-        "timestamp:T. Several with commas; may be repeated.",
+        help="Reset the checkpoints of these flows and keep their tables. START: earliest (default), latest, version:N "
+        "or timestamp:T. Separate flows with commas. Can be repeated.",
     ),
 ]
 AcceptDataLoss = Annotated[
-    bool, typer.Option("--accept-data-loss", help="Let a full refresh clear what cannot be read again.")
+    bool, typer.Option("--accept-data-loss", help="Let a full refresh clear rows that cannot be read again.")
 ]
-Continuous = Annotated[bool, typer.Option("--continuous", help="Go on until stopped, as `continuous: true` does.")]
+Continuous = Annotated[bool, typer.Option("--continuous", help="Run until stopped, like `continuous: true`.")]
 Settings = Annotated[
-    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Set a key of `configuration`; may be repeated.")
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Set a key of `configuration`. Can be repeated.")
 ]
 
 

@@ -162,7 +162,9 @@ def _alone(folder: Path) -> Iterator[None]:
         folder.mkdir(parents=True, exist_ok=True)
         lock = (folder / ".lock").open("w")
     except OSError as error:
-        raise _fetch_failed("no place to keep them", f"{error.strerror}: {error.filename}", folder) from error
+        raise _fetch_failed(
+            "the cache folder cannot be created", f"{error.strerror}: {error.filename}", folder
+        ) from error
     with lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         for left_over in folder.glob(f"{_SCRATCH}*"):

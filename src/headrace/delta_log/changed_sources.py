@@ -10,7 +10,7 @@ from typing import Any
 
 from headrace.delta_log.tables import commit_actions, open_table
 
-_UNKNOWN = "an operation that its log no longer tells"
+_UNKNOWN = "an unknown operation"
 # How many commits are looked at, each of which is a file.
 _MOST_COMMITS = 10_000
 

@@ -35,7 +35,7 @@ def deleted_rows(table: str, version: int) -> int:
         try:
             actions = _lines(commit)
         except FileNotFoundError as error:
-            raise PipelineError("STORAGE.TABLE_UNREADABLE", path=table, reason=f"{commit.name} is gone") from error
+            raise PipelineError("STORAGE.TABLE_UNREADABLE", path=table, reason=f"{commit.name} is missing") from error
         # A file whose vector changes is removed and added.
         for action in actions:
             if "remove" in action:

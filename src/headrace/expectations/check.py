@@ -24,11 +24,11 @@ _REFUSED_NODES = {
     "InSubquery": "a subquery",
     "AggregateExpression": "an aggregate",
     "WindowExpression": "a window function",
-    "CallMethodViaReflection": "a call of a Java method",
+    "CallMethodViaReflection": "a call to a Java method",
     "ScalaUDF": "a function of the session",
     "Aggregate": "an aggregate",
     "Window": "a window function",
-    "Generate": "a function that gives several rows",
+    "Generate": "a function that returns several rows",
 }
 
 

@@ -230,7 +230,7 @@ def _flow_names_are_allowed(graph: Graph) -> Iterator[PipelineError]:
         if flow.append and len(flow.name) > MAX_PART_LENGTH:
             reason = f"it has more than {MAX_PART_LENGTH} characters"
         elif not _FLOW_NAME.fullmatch(flow.name):
-            reason = 'it holds more than letters, digits, "_", and inside also "-", "." and spaces'
+            reason = 'it contains characters other than letters, digits and "_" (inside also "-", "." and spaces)'
         else:
             continue
         yield PipelineError("FLOW.INVALID_NAME", location=flow.location, flow=flow.name, reason=reason)
@@ -325,7 +325,7 @@ def _triggers_are_known(graph: Graph) -> Iterator[PipelineError]:
 def _real_time_is_possible(graph: Graph) -> Iterator[PipelineError]:
     for dataset in graph.definitions.datasets:
         if _asks_for_real_time(dataset.properties):
-            what, reason = f'"{dataset.name}"', "a table takes batches"
+            what, reason = f'"{dataset.name}"', "it writes to a table, in batches"
             yield PipelineError("TRIGGER.REAL_TIME", location=dataset.location, what=what, reason=reason)
     for flow in graph.definitions.flows:
         reason = _why_not_real_time(graph, flow) if _asks_for_real_time(flow.spark_conf) else ""
@@ -343,19 +343,19 @@ def _why_not_real_time(graph: Graph, flow: Flow) -> str:
     target = graph.datasets.get(flow.target)
     sink = target.sink if target is not None else None
     if not flow.updates:
-        return "it is no update flow"
+        return "it is not an update flow"
     if sink is None or sink.format.casefold() != KAFKA:
-        return "its target is not one Kafka sink"
+        return "its target is not a single Kafka sink"
     if FAILING_ROWS_KEY in flow.spark_conf:
-        return "its rows are not sent in batches, from which failing ones could be set aside"
+        return "it has no batches, so failing rows cannot become dead letters"
     if options_of(sink).get("fallback", NO_FALLBACK) != NO_FALLBACK:
-        return "its sink has a fallback, in which whole batches wait"
+        return "its sink has a fallback, which stores whole batches"
     try:
         often_s = parse_interval_s(flow.spark_conf.get(INTERVAL_KEY, "5 minutes"))
     except InvalidInterval:
         # That is a problem of its own.
         return ""
-    return f"its batches last {often_s:g} s, and the shortest are of 5" if often_s < _SHORTEST_REAL_TIME_S else ""
+    return f"its batches last {often_s:g} s, and the minimum is 5 s" if often_s < _SHORTEST_REAL_TIME_S else ""
 
 
 def _failing_rows_are_said(graph: Graph) -> Iterator[PipelineError]:

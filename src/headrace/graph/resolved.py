@@ -296,15 +296,15 @@ class ResolvedGraph:
             feed = flow.analysis.feed
             if feed is not None and feed.ordered_by is not None:
                 reason = (
-                    f"{feed.sequence}, which orders its events, depends on {feed.ordered_by}: events that are read "
-                    "together tie, and what is read again comes in another order"
+                    f"its events are ordered by {feed.sequence}, which depends on {feed.ordered_by}: events that are "
+                    "read together tie, and their order changes when they are read again"
                 )
                 found.append((flow, reason))
             if feed is not None and flow.mode is Mode.MERGE and feed.sequence_type in _COARSE:
                 kind = feed.sequence_type.strip('"')
                 reason = (
-                    f"{feed.sequence}, which orders its events, is of type {kind}: events of one key and {kind} tie, "
-                    "and of these a delete counts, or else the greatest row"
+                    f"its events are ordered by {feed.sequence}, which is of type {kind}: events with the same key and "
+                    f"{kind} tie, and a delete wins, otherwise the greatest row"
                 )
                 found.append((flow, reason))
         return tuple(found)

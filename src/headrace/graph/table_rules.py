@@ -71,7 +71,7 @@ def _unreadable(other: Dataset | None, dataset: Dataset) -> str | None:
     if other is None:
         return "which the pipeline does not define"
     if other.name == dataset.name:
-        return "the table itself, whose rows come in any order"
+        return "the table itself, whose rows arrive in any order"
     return None if other.kind in _STORED else f"a {other.kind.label}, which stores no rows"
 
 
@@ -144,7 +144,7 @@ def reads_back(dataset: Dataset, name: QualifiedName) -> PipelineError:
     rule = next(
         e for e in table_rules_of(dataset) if isinstance(e.predicate, ForeignKey) and e.predicate.dataset == name
     )
-    reason = "which is made of this table and comes after it"
+    reason = "which is computed from this table"
     return _wrong("EXPECTATION.REFERENCE", rule, dataset.name, other=name, reason=reason, suggestion="")
 
 

@@ -110,7 +110,9 @@ def lint_text(
     except PipelineError as error:
         return Linted(problems=(error,))
     except (RecursionError, MemoryError):
-        problem = PipelineError("LINT.UNREADABLE", location=Location(name), file=name, reason="it is nested too deeply")
+        problem = PipelineError(
+            "LINT.UNREADABLE", location=Location(name), file=name, reason="the code is nested too deeply"
+        )
         return Linted(problems=(problem,))
 
 
@@ -250,11 +252,11 @@ def _finding(rule: Rule, hit: Hit, text: Text) -> Finding:
 def _idle(made: Suppression, selection: Selection) -> Iterator[Hit]:
     """What a comment names that it does not keep quiet."""
     if not made.readable:
-        yield Hit(made.span, "this comment ignores nothing, as it is written", "# headrace: ignore[rule-id]")
+        yield Hit(made.span, "this ignore comment is malformed and has no effect", "# headrace: ignore[rule-id]")
     elif not made.ids and not made.used and selection.everything:
-        yield Hit(made.span, "there is nothing here to ignore", "# remove the comment")
+        yield Hit(made.span, "this comment suppresses no finding", "# remove the comment")
     for name in made.ids:
         if name not in rule_ids():
-            yield Hit(made.span, f'no rule is called "{name}"', "headrace lint --help, docs/reference/lint.md")
+            yield Hit(made.span, f'unknown rule "{name}"', "headrace lint --help, docs/reference/lint.md")
         elif name not in made.used and selection.takes(name):
-            yield Hit(made.span, f'there is no "{name}" here to ignore', "# remove the comment")
+            yield Hit(made.span, f'this comment suppresses no finding of "{name}"', "# remove the comment")

@@ -34,7 +34,7 @@ ALL_COLUMNS = Columns()
 NO_COLUMNS = Columns(all_but=False)
 # How much of the past is kept, beside "1" and "2".
 BITEMPORAL = "bitemporal"
-_NO_HISTORY = "a table of type 1 keeps no history; write stored_as_scd_type=2"
+_NO_HISTORY = "an SCD type 1 table keeps no history; set stored_as_scd_type=2"
 
 
 @dataclass(frozen=True)
@@ -102,17 +102,17 @@ class CompareSnapshots:
 def conflict(changes: ApplyChanges) -> tuple[str, str] | None:
     """The argument that another one leaves no room for, and why; None when all of them go together."""
     if changes.sets is not None and changes.null_keeps != NO_COLUMNS:
-        return "columns_to_update", "it says itself which columns an event sets, without ignore_null_updates"
+        return "columns_to_update", "it already says which columns an event sets; leave out ignore_null_updates"
     if changes.truncates is not None and changes.scd_type != "1":
-        return "apply_as_truncates", "only a table that keeps the current rows can be truncated by an event"
+        return "apply_as_truncates", "only SCD type 1 tables can be truncated by an event"
     if changes.tracked != ALL_COLUMNS and changes.scd_type == "1":
         return "track_history_column_list", _NO_HISTORY
     if changes.bitemporal and changes.system_sequence_by is None:
-        return "stored_as_scd_type", "a table with two times needs system_sequence_by: since when an event is known"
+        return "stored_as_scd_type", "a bitemporal table needs system_sequence_by (when an event became known)"
     if changes.system_sequence_by is not None and not changes.bitemporal:
-        return "system_sequence_by", "only tables with two times have it: stored_as_scd_type is bitemporal"
+        return "system_sequence_by", "only bitemporal tables have it: set stored_as_scd_type to bitemporal"
     if changes.sets is not None and changes.bitemporal:
-        return "columns_to_update", "in a table with two times each event sets every column"
+        return "columns_to_update", "in a bitemporal table, each event sets all columns"
     return None
 
 

@@ -86,7 +86,7 @@ def too_many_batches(aside: Collection[int], number: int) -> str | None:
 def _quarantines(text: str) -> bool:
     action = text.strip().casefold()
     if action not in _ACTIONS:
-        raise InvalidFailingRows(f'"{text}" is none of {", ".join(_ACTIONS)}')
+        raise InvalidFailingRows(f'"{text}" is not {" or ".join(_ACTIONS)}')
     return _ACTIONS[action]
 
 
@@ -96,5 +96,5 @@ def _share(text: str) -> float:
     except ValueError:
         share = -1.0
     if not 0 < share <= 1:
-        raise InvalidFailingRows(f'"{text}" is no number above 0 and up to 1')
+        raise InvalidFailingRows(f'"{text}" is not a number above 0 and at most 1')
     return share

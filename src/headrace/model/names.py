@@ -86,7 +86,7 @@ class Naming:
         if len(parts) == 2 and parts[0].casefold() == _LEGACY_SCHEMA:
             return QualifiedName(parts[1])
         if len(parts) > 3:
-            raise InvalidName(f'a name has at most three parts, "{text}" has {len(parts)}')
+            raise InvalidName(f'a name has at most three parts, but "{text}" has {len(parts)}')
         name = parts[-1]
         schema = parts[-2] if len(parts) > 1 else self.current_schema
         catalog = parts[-3] if len(parts) > 2 else self.current_catalog
@@ -137,7 +137,7 @@ def check_part(part: str) -> None:
     if len(part) > MAX_PART_LENGTH:
         raise InvalidName(f"a part of a name has at most {MAX_PART_LENGTH} characters")
     if not _PART.fullmatch(part) or part.endswith(" "):
-        raise InvalidName(f'"{part}" holds more than letters, digits, "_", and inside also "-" and spaces')
+        raise InvalidName(f'"{part}" may contain only letters, digits and "_", and inside also "-" and spaces')
 
 
 def check_in_catalog(part: str) -> None:
@@ -147,7 +147,7 @@ def check_in_catalog(part: str) -> None:
         InvalidName: it holds something else.
     """
     if not _IN_CATALOG.fullmatch(part):
-        raise InvalidName(f'"{part}" holds more than a to z, digits and "_", which is all that Spark takes')
+        raise InvalidName(f'"{part}" may contain only a to z, digits and "_", because Spark allows only these')
 
 
 def quoted(*parts: str) -> str:

@@ -47,19 +47,19 @@ class PipelineKey:
 
 
 _T, _F, _P = Place.TABLE, Place.FLOW, Place.PIPELINE
-_ONE_OWNER = "the storage has one pipeline"
-_CATALOG = "it is about the vendor's catalog"
+_ONE_OWNER = "each storage belongs to one pipeline"
+_CATALOG = "it is a setting of the Databricks catalog"
 PIPELINE_KEYS: tuple[PipelineKey, ...] = (
     PipelineKey(RESET_KEY, (_T,), switch=True),
     PipelineKey(MANAGED_KEY, (_T,), switch=True),
-    PipelineKey("pipelines.autoOptimize.zOrderCols", (_T,), without_effect="name the columns with cluster_by"),
+    PipelineKey("pipelines.autoOptimize.zOrderCols", (_T,), without_effect="use cluster_by instead"),
     PipelineKey(INTERVAL_KEY, (_T, _F, _P)),
     PipelineKey(TRIGGER_KEY, (_T, _F)),
     PipelineKey(RETRIES_KEY, (_P,)),
     *(PipelineKey(key, (_T, _P)) for key in sorted(RETENTION_KEYS)),
-    PipelineKey("pipelines.channel", (_T, _P), without_effect="there is one version: the one that is installed"),
-    PipelineKey("pipelines.numUpdateRetryAttempts", (_P,), without_effect="who starts an update starts it again"),
-    PipelineKey("pipelines.clusterShutdown.delay", (_P,), without_effect="an update ends with its process"),
+    PipelineKey("pipelines.channel", (_T, _P), without_effect="the installed version is used"),
+    PipelineKey("pipelines.numUpdateRetryAttempts", (_P,), without_effect="your scheduler retries updates"),
+    PipelineKey("pipelines.clusterShutdown.delay", (_P,), without_effect="no cluster outlives the update"),
     PipelineKey(
         "pipelines.tableManagedByMultiplePipelinesCheck.enabled", (_T, _P), switch=True, without_effect=_ONE_OWNER
     ),
@@ -67,7 +67,7 @@ PIPELINE_KEYS: tuple[PipelineKey, ...] = (
         "pipelines.dropInactiveTables",
         (_P,),
         switch=True,
-        without_effect="tables that the code no longer defines stay; headrace plan lists them",
+        without_effect="tables that the code no longer defines are kept; headrace plan lists them",
     ),
     *(
         PipelineKey(f"pipelines.{name}", (_T, _P), without_effect=_CATALOG)
@@ -80,7 +80,7 @@ PIPELINE_KEYS: tuple[PipelineKey, ...] = (
             "setMigrationHints",
         )
     ),
-    PipelineKey("pipelines.enzyme.enabled", (_T, _P), without_effect="views are computed again when an input changed"),
+    PipelineKey("pipelines.enzyme.enabled", (_T, _P), without_effect="views are recomputed when an input has changed"),
 )
 _BY_FOLDED: Mapping[str, PipelineKey] = {key.name.casefold(): key for key in PIPELINE_KEYS}
 
@@ -114,12 +114,12 @@ def misfits(confs: Mapping[str, str], place: Place) -> Iterator[tuple[str, str, 
     for key in filter(is_pipeline_key, confs):
         known = pipeline_key(key)
         if known is None:
-            yield key, "there is no such key", f"Write {nearest_key(key, place)}, or take it out."
+            yield key, "the key is unknown", f"Write {nearest_key(key, place)}, or remove it."
         elif place not in known.places:
             where = " or ".join(one.value for one in known.places)
             yield key, f"it has no effect in {place.value}", f"Put it into {where}."
         elif known.name in seen:
-            yield key, f"{seen[known.name]} says it too", "Take one of them out."
+            yield key, f"{seen[known.name]} sets it too", "Remove one of them."
         elif known.switch and confs[key].strip().casefold() not in SWITCH:
             yield key, f'"{confs[key]}" is neither true nor false', "Write true or false."
         if known is not None:

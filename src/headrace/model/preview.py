@@ -38,9 +38,9 @@ class Preview:
             yield f"looked at {seen}: {kept_rows}" + (f", {fates}" if counts.expectations else "")
         for rule in counts.expectations:
             if rule.failed:
-                yield f'{_rows(rule.failed)} broke "{rule.name}" ({rule.action.value})'
+                yield f'{_rows(rule.failed)} violated "{rule.name}" ({rule.action.value})'
         for name in self.sampled:
-            yield f'table "{name}" is not there yet: this is computed from the first rows that it would have'
+            yield f'table "{name}" does not exist yet: this is computed from the first rows that it would have'
 
 
 def _rows(number: int) -> str:

@@ -20,5 +20,5 @@ def samples_of(text: str | None) -> int:
     if text is None:
         return 0
     if not text.strip().isascii() or not text.strip().isdigit() or int(text) > MOST_SAMPLES:
-        raise InvalidSamples(f'"{text}" is no whole number from 0 to {MOST_SAMPLES}')
+        raise InvalidSamples(f'"{text}" is not a whole number from 0 to {MOST_SAMPLES}')
     return int(text)

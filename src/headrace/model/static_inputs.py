@@ -40,4 +40,4 @@ class StaticInputs:
         try:
             return cls(listed_every_s=parse_interval_s(word))
         except InvalidInterval:
-            raise InvalidStaticInputs(f'"{text}" is neither {_NEWEST} nor {_START} nor an interval') from None
+            raise InvalidStaticInputs(f'"{text}" is not {_NEWEST}, {_START} or an interval') from None

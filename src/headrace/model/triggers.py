@@ -65,5 +65,5 @@ def parse_interval_s(text: str) -> float:
     word = found.group(2).casefold() if found else ""
     unit_s = _UNITS_S.get(_SHORT_UNITS.get(word, word.removesuffix("s")))
     if found is None or unit_s is None:
-        raise InvalidInterval('it is not a number with a unit, such as "10 seconds"')
+        raise InvalidInterval('expected a number and a unit, such as "10 seconds"')
     return float(found.group(1)) * unit_s

@@ -24,9 +24,9 @@ def place_of(function: Callable[..., Any], registry: Registry, otherwise: Locati
 class Expected(Enum):
     """What an argument must be; the value is for the reader."""
 
-    TEXT = "a text"
-    TEXTS = "a text or a list of texts"
-    MAPPING = "a mapping of texts"
+    TEXT = "a string"
+    TEXTS = "a string or a list of strings"
+    MAPPING = "a mapping of strings"
 
     def holds(self, value: Any) -> bool:
         """True for a value of this kind."""

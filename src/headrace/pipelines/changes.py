@@ -15,7 +15,7 @@ from headrace.pipelines.registry import current_reader, current_registry
 
 # Arguments that do not work yet, and why; given a value they are refused.
 _LATER: Mapping[str, str] = {
-    "where": "a condition on source and target is not there yet; filter in a view that the flow reads",
+    "where": "a condition on source and target is not supported; filter the rows in a view that the flow reads",
 }
 
 
@@ -104,7 +104,7 @@ def create_auto_cdc_flow(
 def _null_keeps(choices: Choices, lists: tuple[Any, Any], *, ignored: bool | None) -> Columns:
     """The columns in which a NULL leaves the value as it was."""
     if ignored and lists != (None, None):
-        reason = "it is for all columns, and a list of columns is given too; write only one of them"
+        reason = "it covers all columns, but a list of columns is also set; use only one of them"
         choices.refuse("ignore_null_updates", reason)
     return choices.of("ignore_null_updates_column_list", lists, ALL_COLUMNS if ignored else NO_COLUMNS)
 

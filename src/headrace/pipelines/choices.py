@@ -32,7 +32,7 @@ class Choices:
         listed, excepted = (None if given is None or not len(given) else given for given in lists)
         if listed is not None and excepted is not None:
             excepting = listing.replace("column_list", "except_column_list")
-            self.refuse(excepting, f"{listing} is given too, and only one of them can be")
+            self.refuse(excepting, f"{listing} is also set; use only one of them")
         if listed is not None:
             return Columns(_names(listed), all_but=False)
         return Columns(_names(excepted)) if excepted is not None else otherwise
@@ -44,25 +44,25 @@ class Choices:
             for key in ((given,) if isinstance(given, str) else given or ())
         )
         if not keys:
-            self.refuse(argument, "at least one column has to tell rows apart")
+            self.refuse(argument, "at least one column must identify a row")
         return keys
 
     def has_name(self, argument: str, given: Any) -> None:
         """Refuse what is not the name of a dataset, a table or a view."""
         if not isinstance(given, str):
-            self.refuse(argument, f"it is of type {type(given).__name__}, and must be the name of a dataset or table")
+            self.refuse(argument, f"it must be the name of a dataset or table, not {type(given).__name__}")
 
     def either(self, name: str, given: Any, older_name: str, older: Any) -> Any:
         """The value of an argument that has an older spelling; None where neither is given."""
         if given is not None and older is not None:
-            self.refuse(older_name, f"it is the older spelling of {name}, which is given too")
+            self.refuse(older_name, f"it is the older name of {name}, which is also set")
         return older if given is None else given
 
     def scd_type(self, given: int | str, known: tuple[str, ...] = ("1", "2")) -> str:
         """How much of the past is kept."""
         scd_type = str(given).strip().casefold()
         if scd_type not in known:
-            self.refuse("stored_as_scd_type", f"it is {given!r}, and may be {', '.join(known[:-1])} or {known[-1]}")
+            self.refuse("stored_as_scd_type", f"it must be {', '.join(known[:-1])} or {known[-1]}, not {given!r}")
         return scd_type
 
     def refuse(self, argument: str, reason: str) -> None:

@@ -21,10 +21,10 @@ Decorator = Callable[[F], F]
 
 # Arguments of the vendor's decorators that have no effect here yet, and why. Given a value they are refused.
 REFUSED_ARGUMENTS: Mapping[str, str] = {
-    "path": "tables live in the pipeline's storage, so that checkpoints and tables stay together",
-    "row_filter": "row filters are a feature of the vendor's catalog; filter in a view for readers",
-    "replace_where": "REPLACE WHERE flows are not there yet; use a materialized view",
-    "cluster_by_auto": "automatic clustering is a service of the vendor; name the columns with cluster_by",
+    "path": "tables are always in the pipeline's storage, together with their checkpoints",
+    "row_filter": "row filters are a feature of Unity Catalog; filter the rows in a view",
+    "replace_where": "REPLACE WHERE flows are not supported; use a materialized view",
+    "cluster_by_auto": "automatic clustering is a Databricks service; set the columns with cluster_by",
     "refresh_policy": "materialized views are skipped when unchanged and otherwise recomputed",
 }
 
@@ -288,7 +288,9 @@ def _expect(predicates: Mapping[str, Any], action: Action) -> Decorator[F]:
 def _expectations(predicates: Mapping[str, Any], action: Action, location: Location) -> list[Expectation]:
     if not isinstance(predicates, Mapping):
         given = {"what": "expect_all", "argument": "expectations", "value": repr(predicates)}
-        raise PipelineError("DEFINITION.WRONG_TYPE", location=location, expected="a mapping of names to rules", **given)
+        raise PipelineError(
+            "DEFINITION.WRONG_TYPE", location=location, expected="a mapping of names to conditions", **given
+        )
     return [Expectation(str(name), action, predicate, location) for name, predicate in predicates.items()]
 
 

@@ -55,7 +55,7 @@ class Registry:
     def name(self, text: object, location: Location) -> QualifiedName | None:
         """The canonical name behind *text*; a problem is recorded and None returned when it is not one."""
         if not isinstance(text, str):
-            reason = f"it is of type {type(text).__name__}, and must be a text"
+            reason = f"it is of type {type(text).__name__}, but must be a string"
             self.problems.append(PipelineError("NAME.INVALID", location=location, name=text, reason=reason))
             return None
         try:

@@ -54,7 +54,7 @@ def create_auto_cdc_from_snapshot_flow(
     own = choices.either("name", name, "flow_name", flow_name)
     given = choices.either("source", source, "snapshot_and_version", snapshot_and_version)
     if not isinstance(given, str) and not callable(given):
-        choices.refuse("source", f"it is {given!r}, and must be the name of a dataset or a function")
+        choices.refuse("source", f"it must be the name of a dataset or a function, not {given!r}")
     compares = CompareSnapshots(
         source=given if isinstance(given, str) else None,
         keys=choices.keys(keys),

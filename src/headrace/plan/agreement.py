@@ -92,7 +92,7 @@ def contradiction(batches: KnownBatches, tables: Iterable[KnownTable] = ()) -> D
         )
     if batches.committed is not None and batches.committed < batches.done:
         said = {
-            "known": f"the target has {_batch(batches.committed)} of it",
+            "known": f"the target has {_batch(batches.committed)}",
             "needed": f"the checkpoint is at batch {batches.done}",
         }
         return Disagreement("FLOW.TABLE_OLD", said)
@@ -104,8 +104,8 @@ def contradiction(batches: KnownBatches, tables: Iterable[KnownTable] = ()) -> D
 
 
 def _told(table: KnownTable) -> dict[str, str]:
-    read = "has read" if table.name == SOURCE else "left it at"
-    now = f"{table.path} is gone, or another table" if table.now == NONE else f"{table.path} is at version {table.now}"
+    read = "has read" if table.name == SOURCE else "wrote"
+    now = f"{table.path} is missing or was replaced" if table.now == NONE else f"{table.path} is at version {table.now}"
     return {"known": now, "needed": f"the flow {read} version {table.known}"}
 
 

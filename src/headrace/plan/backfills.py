@@ -26,7 +26,7 @@ class TableRange:
 
     def describe(self) -> str:
         """For the reader."""
-        rows = f"all rows at version {self.last}" if self.whole else f"what versions {self.first} to {self.last} added"
+        rows = f"all rows at version {self.last}" if self.whole else f"new rows in versions {self.first} to {self.last}"
         return f'{rows} of table "{self.dataset}"'
 
     def to_json(self) -> dict[str, Any]:
@@ -89,13 +89,13 @@ class Replay:
 
     def describe(self) -> str:
         """For the reader."""
-        broken = f" that broke {', '.join(self.rules)}" if self.rules else ""
+        broken = f" that violated {', '.join(self.rules)}" if self.rules else ""
         if self.failing is not None:
-            broken = f" as {', '.join(self.rules)}"
-        changed = "".join(f", {column} being {text}" for column, text in self.changes)
-        through = "" if self.judged else ", whatever its rules say"
-        rows = "what was read for rows" if self.from_source else "rows"
-        return f'{rows} set aside of "{self.dataset}"{broken}{changed}{through}'
+            broken = f" with cause {', '.join(self.rules)}"
+        changed = "".join(f", with {column} = {text}" for column, text in self.changes)
+        through = "" if self.judged else ", ignoring expectations"
+        rows = "the source records of quarantined rows" if self.from_source else "quarantined rows"
+        return f'{rows} of "{self.dataset}"{broken}{changed}{through}'
 
     def to_json(self) -> dict[str, Any]:
         """The replay as stored."""
@@ -146,7 +146,7 @@ class Load:
         if self.replay is not None:
             return f"replays {self.replay.describe()}"
         loaded = ", ".join(found.describe() for found in self.ranges)
-        return f"loads {loaded}{'; the stream begins behind that' if self.fences else ''}"
+        return f"backfills {loaded}{'; the stream starts after this range' if self.fences else ''}"
 
 
 def unreplayable(flow: ResolvedFlow) -> PipelineError | None:

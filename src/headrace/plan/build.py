@@ -71,7 +71,7 @@ def build_plan(graph: ResolvedGraph, state: DeployedState, past: DeployedPast, s
 
 
 def _restart(step: FlowStep, restart: Restart) -> FlowStep:
-    reason = f"its progress is dropped, it starts at {restart.start}; the table keeps its rows"
+    reason = f"checkpoint reset: starts at {restart.start}, the table keeps its rows"
     return replace(step, decision=Decision.START, reason=reason, conditional=False, restart=restart)
 
 
@@ -106,8 +106,8 @@ def _without_checkpoint(flow: ResolvedFlow) -> str:
     start = start_to_go_on(flow)
     if start is None:
         return ""
-    what = "go on with what comes" if start is StartKind.LATEST else "begin anew, with what is read again in it twice"
-    return f"; or keep it and {what}: {again(flow.name, start.value)}"
+    what = "read only new data" if start is StartKind.LATEST else "read everything again, which duplicates rows"
+    return f"; or keep its rows and {what}: {again(flow.name, start.value)}"
 
 
 def _stuck_loads(graph: ResolvedGraph, state: DeployedState, selected: Selected) -> list[PipelineError]:
@@ -169,7 +169,7 @@ def _flow_step(
     load = state.pending_load(flow)
     if load is not None:
         what = "backfill" if load.replay is None else "replay"
-        reason = f"an interrupted {what} is finished first: {load.describe()}"
+        reason = f"finishes an interrupted {what} first: {load.describe()}"
         return FlowStep(flow, Decision.START, reason, load=load)
     if step is not None and step.change is TableChange.CREATE:
         return FlowStep(flow, Decision.START, "first run")
@@ -190,7 +190,7 @@ def _without_news(graph: ResolvedGraph, flow: ResolvedFlow, reason: str, moving:
     if upstream and flow.mode is not Mode.ONCE:
         return FlowStep(flow, Decision.START, f"reads {_listed(upstream)}, updated first", conditional=True)
     if any(isinstance(e.predicate, Fresh) for e in graph.by_name[flow.target].dataset.expectations):
-        reason = "how fresh its table is, is looked at in each update"
+        reason = "checks the freshness of its table in each update"
         return FlowStep(flow, Decision.START, reason, conditional=True, waits=True)
     return FlowStep(flow, Decision.UP_TO_DATE, reason)
 

@@ -30,7 +30,7 @@ class NewInput:
 
 def read_anew(name: QualifiedName) -> str:
     """What to do about a stream that cannot go on, in words."""
-    return f"it cannot go on without headrace run --full-refresh {shlex.quote(str(name))}"
+    return f"to continue, run: headrace run --full-refresh {shlex.quote(str(name))}"
 
 
 class DeployedTable(Protocol):

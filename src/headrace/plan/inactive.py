@@ -28,13 +28,13 @@ class Inactive:
     def message(self) -> str:
         """One readable line."""
         if self.view:
-            kept = f"its definition answers as before until the file {self.path} is removed"
-            return f'view "{self.dataset}" is not in the code; {kept}, or its definition comes back'
+            kept = f"queries use its stored definition until you delete the file {self.path}"
+            return f'view "{self.dataset}" is not in the code; {kept} or define the view again'
         if self.flow is None:
-            what, kept = f'table "{self.dataset}"', "its rows and its state are kept"
+            what, kept = f'table "{self.dataset}"', "its rows and state are kept"
         else:
             what, kept = f'flow "{self.flow}" of "{self.dataset}"', "its state is kept"
-        return f"{what} is not in the code; {kept}, and it goes on from there when its definition comes back"
+        return f"{what} is not in the code; {kept}, and it continues when you define it again"
 
     def describe(self) -> str:
         """One line of the plan."""

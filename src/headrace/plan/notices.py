@@ -28,7 +28,7 @@ def without_effect(graph: ResolvedGraph) -> Iterator[Notice]:
     members = {name for dataset in graph.datasets for name in dataset.members}
     for dataset in graph.datasets:
         if dataset.dataset.sink is not None and not graph.flows_into(dataset.name) and dataset.name not in members:
-            yield Notice(f'sink "{dataset.name}" has no effect: no flow delivers to it', str(dataset.name))
+            yield Notice(f'sink "{dataset.name}" has no effect: no flow writes to it', str(dataset.name))
         feeds = [flow.analysis.feed for flow in graph.flows_into(dataset.name) if flow.flow.changes is not None]
         merges = bool(feeds)
         # A table with two times follows from all events, and forgets none.
@@ -37,13 +37,11 @@ def without_effect(graph: ResolvedGraph) -> Iterator[Notice]:
             known = pipeline_key(key)
             why = known.without_effect if known is not None else None
             if key in RETENTION_KEYS and not forgets:
-                why = "no change events are merged into it that it could forget"
+                why = "it merges no change events, so it keeps no tombstones"
             if why is not None:
                 yield Notice(f'table property "{key}" of "{dataset.name}" has no effect: {why}', str(dataset.name))
             if key == ON_TIE_KEY and not merges:
-                message = (
-                    f'table property "{key}" of "{dataset.name}" has no effect: no change events are merged into it'
-                )
+                message = f'table property "{key}" of "{dataset.name}" has no effect: it merges no change events'
                 yield Notice(message, str(dataset.name))
         for key, why in options_of(dataset.dataset.sink).without_effect() if dataset.dataset.sink else ():
             yield Notice(f'option "{key}" of sink "{dataset.name}" has no effect: {why}', str(dataset.name))

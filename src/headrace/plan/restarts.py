@@ -13,10 +13,10 @@ from headrace.plan.deployed import DeployedPast
 from headrace.plan.source_retention import Restart
 
 _WHY_NOT = {
-    Mode.SNAPSHOT: "it compares each snapshot with the rows that are there",
-    Mode.ONCE: "it runs once, and does so again when its table is fully refreshed",
-    Mode.REPLACE: "it is computed from all that its inputs hold, each time",
-    Mode.COMPLETE: "each of its batches replaces the whole table, so that only a full refresh starts it anew",
+    Mode.SNAPSHOT: "it compares each snapshot with the rows in the table",
+    Mode.ONCE: "it runs once, and again after a full refresh of its table",
+    Mode.REPLACE: "it is recomputed from its whole inputs each time",
+    Mode.COMPLETE: "each of its batches replaces the whole table, so only a full refresh restarts it",
 }
 
 

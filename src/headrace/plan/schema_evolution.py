@@ -61,7 +61,7 @@ def evolution(
     comments = _changed_comments(deployed.schema, dataset.in_code)
     said = [f'adds "{field}"' for field in change.added]
     said += [f'widens "{field}" from {field.before} to {field.after}' for field in change.widened]
-    said += [f'lets "{name}" be null' for name in change.relaxed]
+    said += [f'makes "{name}" nullable' for name in change.relaxed]
     said += [f'sets property "{key}"' for key in properties if key != PRIVATE_PROPERTY]
     said += ["becomes private" if declared.private else "becomes public"] if PRIVATE_PROPERTY in properties else []
     said += ["sets the comment"] if comment is not None else []
@@ -196,7 +196,7 @@ def _problem(
 
 def _said(field: FieldChange) -> str:
     if not field.before:
-        return f'"{field}" is not in the table and {field.after} in the query'
+        return f'"{field}" is missing in the table and {field.after} in the query'
     if not field.after:
-        return f'"{field}" is {field.before} in the table and not in the query'
+        return f'"{field}" is {field.before} in the table and missing in the query'
     return f'"{field}" is {field.before} in the table and {field.after} in the query'

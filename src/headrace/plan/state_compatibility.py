@@ -94,18 +94,18 @@ def _with_empty_state(flow: ResolvedFlow) -> str:
     if flow.mode is Mode.MERGE or start_to_go_on(flow) is None:
         return ""
     command = f"headrace run --reset-checkpoint {shlex.quote(flow.name)}"
-    return f";\nor keep its rows and begin with empty state: {command}"
+    return f";\nor keep its rows and start with empty state: {command}"
 
 
 def _changes(before: MadeWith, now: MadeWith) -> Iterator[str]:
     """What differs between a checkpoint and its query, in words."""
     modes = {before.mode, now.mode}
     if len(modes) > 1 and all(mode.streams for mode in modes):
-        yield f"a batch was one that {_effect(before.mode)}, and is now one that {_effect(now.mode)}"
+        yield f"the old query {_effect(before.mode)} in each batch, the new query {_effect(now.mode)}"
     old_digests = [known.digest for known in before.operators]
     new_digests = [known.digest for known in now.operators]
     if old_digests != new_digests and sorted(old_digests) == sorted(new_digests):
-        yield f"the order was {_listed(before.operators)}, and is now {_listed(now.operators)}"
+        yield f"the order of its operators was {_listed(before.operators)}, and is now {_listed(now.operators)}"
         return
     matcher = SequenceMatcher(a=old_digests, b=new_digests, autojunk=False)
     for tag, left, right, first, last in matcher.get_opcodes():
@@ -116,8 +116,8 @@ def _changes(before: MadeWith, now: MadeWith) -> Iterator[str]:
             continue
         for old, new in zip(olds, news, strict=False):
             yield _exchange(old, new)
-        yield from (f'"{old.description}" is gone' for old in olds[len(news) :])
-        yield from (f'"{new.description}" is new, and has no state' for new in news[len(olds) :])
+        yield from (f'"{old.description}" was removed' for old in olds[len(news) :])
+        yield from (f'"{new.description}" was added and has no state' for new in news[len(olds) :])
 
 
 def _goes_on(old: StatefulOperator, new: StatefulOperator) -> bool:
@@ -146,7 +146,7 @@ def _listed(operators: Iterable[StatefulOperator]) -> str:
 def _effect(mode: Mode) -> str:
     said = {
         Mode.COMPLETE: "replaces the table",
-        Mode.MERGE: "changes rows of the table",
-        Mode.UPDATE: "delivers rows that have changed",
+        Mode.MERGE: "updates rows of the table",
+        Mode.UPDATE: "delivers changed rows",
     }
     return said.get(mode, "adds rows to the table")

@@ -97,8 +97,8 @@ def _replaces_others(graph: ResolvedGraph, past: DeployedPast, flow: ResolvedFlo
     left = past.left(graph, name) if flow.mode is Mode.COMPLETE else ()
     if (past.wrote(flow) and not left) or not past.rows(name)[0]:
         return None
-    reason = "nothing tells that the flow has brought them"
+    reason = "no record says that this flow wrote them"
     if left:
         flows = ", ".join(f'"{flow}"' for flow in left)
-        reason = f"no longer in the code is what has brought some of them: {flows}"
+        reason = f"some of them are from flows that are no longer in the code: {flows}"
     return PipelineError("TABLE.ROWS_OF_OTHERS", location=flow.flow.location, flow=flow.name, name=name, reason=reason)

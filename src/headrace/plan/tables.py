@@ -21,18 +21,18 @@ def table_steps(
     problems: list[PipelineError] = []
     for dataset in graph.datasets:
         if dataset.name in selected.full_refresh and dataset.kind is Kind.SINK:
-            reason = "full refresh: what its flows read is delivered again, and nothing is taken back"
+            reason = "full refresh: delivers all rows again and withdraws none"
             tables[dataset.name] = TableStep(dataset.name, TableChange.RESET, reason)
         if dataset.name not in selected.refresh or not dataset.kind.stored:
             continue
         deployed = state.table(dataset.name)
         if dataset.name in due.lost:
-            reason = "the table was deleted; its flows start again in a new epoch"
+            reason = "the table was deleted; its flows start over in a new epoch"
             tables[dataset.name] = TableStep(dataset.name, TableChange.RESET, reason)
         elif deployed is None:
-            tables[dataset.name] = TableStep(dataset.name, TableChange.CREATE, "not there yet")
+            tables[dataset.name] = TableStep(dataset.name, TableChange.CREATE, "new table")
         elif dataset.name in selected.full_refresh and not _recomputed(graph, dataset):
-            reason = "an interrupted full refresh is finished" if dataset.name in due.interrupted else "full refresh"
+            reason = "finishes an interrupted full refresh" if dataset.name in due.interrupted else "full refresh"
             tables[dataset.name] = TableStep(dataset.name, TableChange.RESET, reason)
         else:
             layout = state.layout(dataset.name)

@@ -77,7 +77,7 @@ def _loss(graph: ResolvedGraph, past: DeployedPast, name: QualifiedName, cut: fr
         for flow in graph.flows_into(name):
             sources += [_after(source, cut) for source in past.reach(flow)]
         for left in past.left(graph, name):
-            sources.append(SourceReach(left, "what it read", gone="it is no longer in the code"))
+            sources.append(SourceReach(left, "its sources", gone="the flow is no longer in the code"))
     rows, aside = past.rows(name)
     return Loss(name, rows, aside, tuple(sources))
 
@@ -86,25 +86,25 @@ def _after(source: SourceReach, cut: frozenset[QualifiedName]) -> SourceReach:
     """The source as it is after tables that are cleared in the same update, and lose rows."""
     if source.dataset is None or source.dataset not in cut or source.gone:
         return source
-    return replace(source, gone="it is cleared in the same update and loses rows itself")
+    return replace(source, gone="the same update clears it, and it loses rows too")
 
 
 def _otherwise(graph: ResolvedGraph, loss: Loss, due: Unfinished) -> str:
     """What can be done in the place of clearing a table, as a hint."""
     name = loss.dataset
     if name in due.lost:
-        return "Put the table back."
+        return "Restore the table."
     lost = {source.flow for source in loss.sources if source.checkpoint_lost}
     if name not in due.interrupted and not lost:
-        return f"Refresh it without clearing it: headrace run --refresh {shlex.quote(str(name))}."
+        return f"Refresh the table without clearing it: headrace run --refresh {shlex.quote(str(name))}."
     # Without its checkpoint a flow is refused; those beside it go on.
     stuck = [flow for flow in graph.flows_into(name) if name in due.interrupted or flow.name in lost]
     starts = [(flow.name, start_to_go_on(flow)) for flow in stuck]
     known = [f"{flow}={start.value}" for flow, start in starts if start is not None]
     if len(known) < len(starts):
-        return "Put back what is gone."
+        return "Restore what is missing."
     flows = ",".join(known)
-    return f"Keep it, and drop the progress of its flows: headrace run --reset-checkpoint {shlex.quote(flows)}."
+    return f"Keep the table and reset its flows: headrace run --reset-checkpoint {shlex.quote(flows)}."
 
 
 def _problem(loss: Loss, location: Location, otherwise: str) -> PipelineError:

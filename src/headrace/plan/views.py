@@ -25,10 +25,10 @@ def view_steps(graph: ResolvedGraph, past: DeployedPast, selected: Selected) -> 
                 raise InternalError(f'persisted view "{dataset.name}" has a query that is no SQL')
             declared = ViewDefinition.of(dataset.dataset, flow.query, flow.spark_conf)
             if stored is None:
-                steps.append(ViewStep(dataset.name, ViewChange.CREATE, "not there yet", declared))
+                steps.append(ViewStep(dataset.name, ViewChange.CREATE, "new view", declared))
             elif stored != declared:
                 steps.append(ViewStep(dataset.name, ViewChange.REPLACE, "its definition changed", declared))
         elif stored is not None:
             # Or whoever asks the tables would find the view in the place of the table, or an old query.
-            steps.append(ViewStep(dataset.name, ViewChange.REMOVE, f"it is a {dataset.label} now"))
+            steps.append(ViewStep(dataset.name, ViewChange.REMOVE, f"is now a {dataset.label}"))
     return tuple(steps)

@@ -139,7 +139,8 @@ def _positions(flow: ResolvedFlow, start: Start, past: StoredPast, option: str) 
         problems = problems_of(error)
         if option == "--to" and start.kind is StartKind.TIMESTAMP and start.moment > past.newest(flow):
             return past.starting(flow, Start(StartKind.LATEST), frozenset())
-        places = [str(p.params.get("range") or p.params.get("reason")) for p in problems]
+        told = [(problem.params.get("range"), problem.params.get("reason")) for problem in problems]
+        places = [f"the log has {range_}" if range_ else str(reason) for range_, reason in told]
         raise PipelineError(
             "BACKFILL.NO_SUCH_POSITION", flow=flow.name, option=option, value=start, reason="; ".join(places)
         ) from error

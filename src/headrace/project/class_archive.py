@@ -74,7 +74,7 @@ def make_class_archive(environ: Mapping[str, str]) -> Path:
             # Java writes the archive at its end, which comes after Python's.
             _wait_for(int(done.stdout.split()[-1]))
         if done.returncode or not draft.is_file():
-            reason = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
+            reason = (done.stderr.strip().splitlines() or ["Java printed no error"])[-1]
             raise PipelineError("CLASSES.NOT_STORED", folder=archive.parent, reason=reason)
         draft.replace(archive)
     finally:

@@ -14,17 +14,17 @@ from headrace.model.schema import Schema
 from headrace.model.type_changes import SchemaChange, schema_change
 
 _EFFECTS = {
-    Mode.APPEND: "adds what is new in its sources; a full refresh clears the table and reads them from the start",
-    Mode.UPDATE: "delivers the rows that have changed; a full refresh delivers all of them again",
+    Mode.APPEND: "adds new rows from its sources; a full refresh clears the table and reads the sources from the start",
+    Mode.UPDATE: "delivers changed rows; a full refresh delivers all rows again",
     Mode.COMPLETE: "replaces the table with the whole aggregate in each batch; add a watermark to append instead",
     Mode.MERGE: "merges change events into the table; a full refresh clears it and reads its source from the start",
-    Mode.SNAPSHOT: "brings the table to where each next snapshot is; a full refresh begins with the first",
+    Mode.SNAPSHOT: "updates the table to match each new snapshot; a full refresh starts with the first snapshot",
     Mode.ONCE: "appends its rows exactly once, and again after a full refresh",
-    Mode.REPLACE: "replaces the table in one commit when its inputs, code or settings changed, otherwise does nothing",
-    Mode.VIEW: "stores no rows; computed by what reads it",
+    Mode.REPLACE: "replaces the table in one commit if its inputs, code or settings changed, otherwise does nothing",
+    Mode.VIEW: "stores no rows; each query that reads it computes it",
 }
 _EFFECTS_ON_SINKS = {
-    Mode.APPEND: "delivers what is new in its sources; a full refresh delivers all again, and takes nothing back",
+    Mode.APPEND: "delivers new rows from its sources; a full refresh delivers all rows again and withdraws none",
     Mode.ONCE: "delivers its rows once, and again after a full refresh",
 }
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
@@ -123,13 +123,13 @@ class FlowExplanation:
             return None
         path, why = feed.path
         if self.flow.mode is Mode.SNAPSHOT:
-            path, why = MergePath.COMPARED, "a snapshot does not say what has changed"
+            path, why = MergePath.COMPARED, "a snapshot does not record what changed"
         # Decided batch by batch, where it makes a difference.
         truncates = path is MergePath.NEWEST and changes is not None and changes.truncates is not None
         return {
             "path": path.value,
             "why": why,
-            "but": f"{MergePath.REBUILT.value} by batches with truncates" if truncates else None,
+            "but": f"{MergePath.REBUILT.value} in batches with truncates" if truncates else None,
             "last": None if self.merged is None else self.merged.to_json(),
         }
 
@@ -199,11 +199,11 @@ class Explanation:
         change = self._change
         if change is None:
             return
-        fate = "the next computation brings" if self._replaced else "the next update adds"
+        fate = "the next recompute adds" if self._replaced else "the next update adds"
         yield from (f'{fate} "{field}" {field.after}' for field in change.added)
-        verb = "the next computation changes" if self._replaced else "the next update widens"
+        verb = "the next recompute changes" if self._replaced else "the next update widens"
         yield from (f'{verb} "{field}" from {field.before} to {field.after}' for field in change.widened)
-        refused = "the next computation changes" if self._replaced else "cannot be brought together:"
+        refused = "the next recompute changes" if self._replaced else "incompatible:"
         for field in change.refused:
             yield f'{refused} "{field}", {field.before or "absent"} in the table, {field.after or "absent"} in the code'
 
@@ -214,7 +214,7 @@ class Explanation:
         lines += [f"  {declared.comment}"] if declared.comment else []
         lines.append(f"  defined at   {declared.location}")
         if self.dataset.path:
-            state = "not there yet" if self.table is None else self.table.describe()
+            state = "not created yet" if self.table is None else self.table.describe()
             lines.append(f"  table        {self.dataset.path} (delta, {state})")
         for key, columns in (("partition_by", declared.partition_by), ("cluster_by", declared.cluster_by)):
             lines += [f"  {key:<12} {', '.join(columns)}"] if columns else []
@@ -234,7 +234,7 @@ class Explanation:
 
 def _column_text(column: dict[str, Any]) -> str:
     if column["type"] is None:
-        return f"{column['name']}  {column['table_type']}  (in the table alone)"
+        return f"{column['name']}  {column['table_type']}  (only in the table)"
     differs = column["table_type"] not in (None, column["type"])
     return f"{column['name']}  {column['type']}" + (f"  ({column['table_type']} in the table)" if differs else "")
 
@@ -247,7 +247,7 @@ def _flow_lines(flow: FlowExplanation) -> Iterator[str]:
     yield from (f"    keeps state  {operator}{size}" for operator, size in _state(said))
     if said["checkpoint"]:
         yield f"    checkpoint   {said['checkpoint']} (epoch {said['epoch']})"
-    yield from (f"    stands at    {source}: {position}" for source, position in flow.positions)
+    yield from (f"    position     {source}: {position}" for source, position in flow.positions)
     if said["merge"]:
         but = f"; {said['merge']['but']}" if said["merge"]["but"] else ""
         yield f"    merge        {said['merge']['path']}, because {said['merge']['why']}{but}"

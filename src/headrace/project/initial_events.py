@@ -75,7 +75,7 @@ def graph_warnings(graph: ResolvedGraph) -> Iterator[Warned]:
 def plan_warnings(plan: Plan) -> Iterator[Warned]:
     """What is renamed or inactive, which tables are cleared or clustered otherwise, whose progress is dropped."""
     for rename in plan.renames:
-        message = f'{rename.what.value} "{rename.old}" is renamed to "{rename.new}" with all that it has'
+        message = f'{rename.what.value} "{rename.old}" is renamed to "{rename.new}" and keeps its data and state'
         yield Warned(f"{rename.what.name}.RENAMED", message, None, str(rename.dataset))
     for left in plan.inactive:
         yield Warned(left.code, left.message, left.flow, left.dataset)
@@ -85,13 +85,13 @@ def plan_warnings(plan: Plan) -> Iterator[Warned]:
             "TABLE.CLEARED", f'full refresh of "{loss.dataset}" clears {loss.cleared()}{read}', None, str(loss.dataset)
         )
     for step, name in partial_inputs(plan) if plan.continuous else ():
-        message = f'flow "{step.flow.name}" takes what "{name}" holds when it starts, and ends; "{name}" goes on'
+        message = f'flow "{step.flow.name}" reads "{name}" once, when it starts, and then ends; "{name}" keeps changing'
         yield Warned("FLOW.PARTIAL_INPUT", message, step.flow.name, str(step.flow.target))
     for table in plan.tables:
         if table.cluster_by is not None:
             by = ", ".join(f'"{column}"' for column in table.cluster_by) or "nothing"
             message = (
-                f'table "{table.dataset}" is clustered by {by} from now on; its rows are moved by '
+                f'table "{table.dataset}" is now clustered by {by}; to cluster its existing rows, run: '
                 f'headrace sql --write "OPTIMIZE {table.dataset} FULL"'
             )
             yield Warned("TABLE.CLUSTERING_CHANGED", message, None, str(table.dataset))
@@ -99,25 +99,25 @@ def plan_warnings(plan: Plan) -> Iterator[Warned]:
     for step in plan.flows:
         if step.restart is not None:
             read = "; ".join(source.describe() for source in step.restart.sources)
-            message = f'progress of flow "{step.flow.name}" is dropped, it reads again {read}'
+            message = f'checkpoint of flow "{step.flow.name}" is reset; it reads {read}'
             yield Warned("FLOW.RESET", message, step.flow.name, str(step.flow.target))
         if step.load is not None and step.load.begun and not step.load.retired:
-            rest = "" if step.streams else "; a range that is asked for now is for the next backfill"
+            rest = "" if step.streams else "; to backfill the range that you requested, run the command again"
             replays = step.load.replay is not None
             what, code = ("replay", "FLOW.REPLAY_RESUMED") if replays else ("backfill", "FLOW.BACKFILL_RESUMED")
-            message = f'flow "{step.flow.name}" finishes a {what} that was broken off: {step.load.describe()}{rest}'
+            message = f'flow "{step.flow.name}" finishes an interrupted {what}: {step.load.describe()}{rest}'
             yield Warned(code, message, step.flow.name, str(step.flow.target))
 
 
 def _forgetting(plan: Plan) -> Iterator[Warned]:
     """Flows whose sources, such as sockets, keep nothing of what they have sent."""
-    also = "" if plan.continuous else "; a triggered update connects to it, and ends before it has read a line"
+    also = "" if plan.continuous else "; a triggered update ends before it reads a line"
     for step in plan.flows:
         for source in step.flow.analysis.sources:
             if source.forgets and step.decision is Decision.START:
                 message = (
-                    f'flow "{step.flow.name}" reads {source.detail}, which keeps nothing: what it sends is lost when a '
-                    f"batch fails and while no update runs{also}; before a further update, drop the flow's progress: "
+                    f'flow "{step.flow.name}" reads {source.detail}, which cannot be read again: rows are lost if a '
+                    f"batch fails and while no update runs{also}; before the next update, reset the flow: "
                     f"headrace run --continuous --reset-checkpoint {shlex.quote(step.flow.name)}"
                 )
                 yield Warned("FLOW.FORGETFUL_SOURCE", message, step.flow.name, str(step.flow.target))

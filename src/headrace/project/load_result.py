@@ -54,8 +54,8 @@ class Needs:
             if lack.found is None:
                 self.problems.append(PipelineError("PACKAGE.MISSING", location=location, requirement=lack.requirement))
             else:
-                said = f'"{lack.requirement}" is asked for at {location}, and {lack.found} is installed'
-                self.notices.append(("PACKAGE.OTHER_VERSION", f"{said}; an update installs nothing"))
+                said = f'"{lack.requirement}" is required at {location}, but {lack.found} is installed'
+                self.notices.append(("PACKAGE.OTHER_VERSION", f"{said}; an update installs no packages"))
 
     def check_all(self, needed: Iterable[tuple[str, Location]], folder: Path) -> None:
         """Compare each of several lines."""

@@ -20,10 +20,10 @@ from headrace.sql.load import load_statements
 from headrace.sql.state import FileState
 
 _SUFFIXES = (JSON_SUFFIX, ".py", ".sql")
-_BY_HAND = "Do it before the update, outside of the pipeline, and remove the cell."
+_BY_HAND = "Do this outside the pipeline before the update, and remove the cell."
 _DATA = "Read data with spark.read, and local files with pathlib."
-_UNNEEDED = "Remove the line; every update reads the files anew."
-_SHOWN = "Remove the line; a pipeline has no place to show a picture."
+_UNNEEDED = "Remove the line. Every update reads all files again."
+_SHOWN = "Remove the line. A pipeline cannot display plots."
 # What a pipeline has no place for, and what to do instead.
 _INSTEAD: Mapping[str, str] = {
     "scala": "Write the cell in Python or SQL.",
@@ -36,8 +36,8 @@ _INSTEAD: Mapping[str, str] = {
     "javascript": "Remove the cell.",
     "js": "Remove the cell.",
     "conda": "Install packages into the Python environment that runs the update.",
-    "pip": "Of %pip, install works: it is compared with the Python environment that runs the update.",
-    "run": "Give %run a cell of its own.",
+    "pip": "Use only %pip install, which is checked against the Python environment of the update.",
+    "run": "Put %run in a separate cell.",
     "load_ext": _UNNEEDED,
     "autoreload": _UNNEEDED,
     "matplotlib": _SHOWN,
@@ -166,7 +166,7 @@ class _Run:
             return True
         wanted, arguments = _path_and_arguments(magic.rest)
         if arguments or not wanted:
-            reason = "it names no notebook" if not wanted else f'it passes "{arguments}", and nothing can be passed'
+            reason = "no notebook is named" if not wanted else f'it passes "{arguments}", but %run takes no arguments'
             self._problem("NOTEBOOK.RUN", place, what=magic.rest, reason=reason)
             return True
         try:
@@ -189,13 +189,13 @@ class _Run:
         candidates = [path, *(path.with_name(f"{path.name}{suffix}") for suffix in _SUFFIXES)]
         found = [candidate for candidate in candidates if candidate.suffix in _SUFFIXES and candidate.is_file()]
         if not path.is_relative_to(root) or not all(known.resolve().is_relative_to(root.resolve()) for known in found):
-            where = "a path of the vendor's workspace" if Path(wanted).is_absolute() else "outside of the project"
+            where = "a Databricks workspace path" if Path(wanted).is_absolute() else "outside the project"
             raise ValueError(f"it is {where}")
         if not found:
-            raise ValueError("there is no such notebook")
+            raise ValueError("no such notebook")
         if len(found) > 1:
             names = " and ".join(f'"{candidate.name}"' for candidate in found)
-            raise ValueError(f"it may be {names}")
+            raise ValueError(f"it matches {names}")
         return found[0]
 
     def _execute(self, code: types.CodeType, cell: Cell) -> bool:

@@ -36,7 +36,7 @@ from headrace.project.resolution import Resolved, Resolver, Resolving
 from headrace.project.sql_access import ask
 from headrace.project.stored_project import StoredProject
 from headrace.project.stored_tables import make_storage
-from headrace.project.test_harness import REAL, TestHarness
+from headrace.project.test_harness import REAL, Harness
 from headrace.project.update import Update
 from headrace.runtime.board import Board, left_of
 from headrace.settings.discover import find_settings
@@ -50,7 +50,7 @@ from headrace.sql.readonly import check_readonly
 class Project(StoredProject):
     """A pipeline in a folder. Opening reads the settings; a session comes with the first verb that needs one."""
 
-    def __init__(self, settings: Settings, environ: Mapping[str, str], rehearsal: TestHarness = REAL) -> None:
+    def __init__(self, settings: Settings, environ: Mapping[str, str], rehearsal: Harness = REAL) -> None:
         super().__init__(settings, environ)
         self._rehearsal = rehearsal
         self._planning = Planning(settings, rehearsal)
@@ -298,4 +298,4 @@ def _check_has_rows(graph: ResolvedGraph, name: QualifiedName) -> None:
     """
     if graph.by_name[name].kind is Kind.SINK:
         inputs = {str(given.name): None for flow in graph.flows_into(name) for given in flow.analysis.inputs}
-        raise PipelineError("SINK.NO_ROWS", name=name, inputs=", ".join(inputs) or "what its flows read")
+        raise PipelineError("SINK.NO_ROWS", name=name, inputs=", ".join(inputs) or "its upstream tables")

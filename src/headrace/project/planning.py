@@ -26,7 +26,7 @@ from headrace.project.logged_batches import LoggedBatches
 from headrace.project.replay import with_replay
 from headrace.project.resolution import Cleared, Resolving
 from headrace.project.stored_tables import unusable
-from headrace.project.test_harness import TestHarness
+from headrace.project.test_harness import Harness
 from headrace.runtime.failpoints import Failpoint, Failpoints
 from headrace.settings.settings import Settings
 from headrace.storage.change_detection import StoredState
@@ -56,7 +56,7 @@ class Planning:
         rehearsal: what a test has put in place of the real thing.
     """
 
-    def __init__(self, settings: Settings, rehearsal: TestHarness) -> None:
+    def __init__(self, settings: Settings, rehearsal: Harness) -> None:
         self._settings = settings
         self._rehearsal = rehearsal
         self._stored = StoredRenames(settings.layout, settings.naming)

@@ -24,7 +24,7 @@ from headrace.model.views import ViewDefinition
 from headrace.project.files import load_files
 from headrace.project.load_result import Loaded
 from headrace.project.scratch import scratch
-from headrace.project.test_harness import TestHarness
+from headrace.project.test_harness import Harness
 from headrace.project.worker_modules import ship_modules, source_modules
 from headrace.settings.dbutils import DbUtils
 from headrace.settings.secrets import Secrets
@@ -79,9 +79,7 @@ class Resolving:
 class Resolver:
     """Opens the session of a project and resolves its files, each time anew."""
 
-    def __init__(
-        self, settings: Settings, secrets: Secrets, environ: Mapping[str, str], rehearsal: TestHarness
-    ) -> None:
+    def __init__(self, settings: Settings, secrets: Secrets, environ: Mapping[str, str], rehearsal: Harness) -> None:
         self._settings = settings
         self._rehearsal = rehearsal
         self._secrets = secrets

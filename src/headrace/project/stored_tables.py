@@ -40,7 +40,7 @@ def unusable(settings: Settings) -> tuple[PipelineError, ...]:
     if not there.is_dir():
         reason = f'"{there}" is not a folder'
     elif not os.access(there, os.W_OK | os.X_OK):
-        reason = f'"{there}" may not be written'
+        reason = f'"{there}" is not writable'
     else:
         return ()
     place = Location(settings.file.name)

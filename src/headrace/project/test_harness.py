@@ -17,7 +17,7 @@ def as_declared(definitions: Definitions) -> Definitions:
 
 
 @dataclass(frozen=True)
-class TestHarness:
+class Harness:
     """A run with some datasets stood in for.
 
     Args:
@@ -35,4 +35,4 @@ class TestHarness:
     terms: LeaseTerms = USUAL_TERMS
 
 
-REAL = TestHarness()
+REAL = Harness()

@@ -222,7 +222,7 @@ class _Loop:
             self._move(
                 failure.flow,
                 FlowState.RETRYING,
-                reason=f"tried again in {wait_s:g} s: {failure.error.message}",
+                reason=f"next attempt in {wait_s:g} s: {failure.error.message}",
                 retry_at=self._clock.monotonic() + wait_s,
                 failures_in_a_row=in_a_row,
                 error=failure.error.to_json(),
@@ -236,7 +236,7 @@ class _Loop:
         status = self.board.statuses[failure.flow]
         message = f'flow "{failure.flow}": {growth.said}'
         self._emit(Warned(growth.code, message, failure.flow, status.dataset))
-        reason = f"started again: {growth.said}"
+        reason = f"restarting: {growth.said}"
         self._move(failure.flow, FlowState.RETRYING, reason=reason, growths=status.growths + 1, failures_in_a_row=0)
         self.grown = True
 

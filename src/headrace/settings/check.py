@@ -20,7 +20,7 @@ Value: TypeAlias = (
 
 _MAP_KINDS = (ValueType.MAP, ValueType.SECTION, ValueType.NAMED_SECTIONS, ValueType.ANY_MAP)
 _LIST_KINDS = (ValueType.TEXTS, ValueType.SECTIONS, ValueType.ANY_LIST)
-_SCALAR_TAGS = {TEXT: "a text", BOOLEAN: "true or false", INTEGER: "a number", FLOAT: "a number", NULL: "nothing"}
+_SCALAR_TAGS = {TEXT: "a string", BOOLEAN: "true or false", INTEGER: "a number", FLOAT: "a number", NULL: "nothing"}
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ class Checker:
         for key, first, second in repeated_keys(root):
             self._problem("SETTINGS.DUPLICATE_KEY", second, key=key, first=first, second=second)
         if not isinstance(root, yaml.MappingNode):
-            self._problem("SETTINGS.SYNTAX", line_of(root), reason="the file must hold a mapping of keys to values")
+            self._problem("SETTINGS.SYNTAX", line_of(root), reason="the file must contain a mapping of keys to values")
             raise Problems(self.problems)
         return self._section(root, "", "", quiet=False)
 
@@ -175,7 +175,7 @@ class Checker:
         text = text_of(node)
         if "\x00" not in text:
             return text
-        reason = "a text cannot hold the character NUL"
+        reason = "a string cannot contain the character NUL"
         instead = "Remove the character."
         self._problem("SETTINGS.WRONG_VALUE", line_of(node), key=shown, reason=reason, instead=instead)
         return None

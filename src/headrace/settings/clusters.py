@@ -39,7 +39,7 @@ def spark_conf_of(clusters: tuple[Section, ...], report: Callable[..., None]) ->
                 "SETTINGS.WRONG_VALUE",
                 cluster.line_of("label"),
                 key="clusters[].label",
-                reason="it is none of default, updates and maintenance",
+                reason="it must be default, updates or maintenance",
                 instead="Write one of them, or leave it out.",
             )
     unused = any(_label(cluster) == "maintenance" for cluster in clusters)
@@ -60,7 +60,7 @@ def _autoscale(autoscale: Section, report: Callable[..., None]) -> dict[str, str
             "SETTINGS.WRONG_VALUE",
             autoscale.line,
             key="clusters[].autoscale",
-            reason="it needs min_workers, and a max_workers that is not less",
+            reason="it needs min_workers and max_workers, with min_workers <= max_workers",
             instead="Write both numbers.",
         )
         return {}

@@ -17,7 +17,10 @@ _INSTEAD: Mapping[str, str] = {
     "library": "Install packages into the Python environment that runs the update; restartPython has nothing to do.",
     "data": "Look at a dataset with headrace preview.",
 }
-_SECRETS_ONLY = "Of dbutils, secrets.get, getBytes, list and listScopes work."
+_SECRETS_ONLY = (
+    "Use dbutils.secrets.get, getBytes, list or listScopes; nothing else of dbutils is supported, "
+    "except library.restartPython."
+)
 
 
 @dataclass(frozen=True)

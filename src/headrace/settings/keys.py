@@ -16,17 +16,17 @@ from types import MappingProxyType
 class ValueType(Enum):
     """What a value must look like; the value of the member is the phrase used in messages."""
 
-    TEXT = "a text"
+    TEXT = "a string"
     BOOLEAN = "true or false"
     NUMBER = "a whole number"
-    TEXTS = "a list of texts"
-    MAP = "a mapping of texts"
+    TEXTS = "a list of strings"
+    MAP = "a mapping of strings"
     SECTION = "a mapping"
     SECTIONS = "a list of mappings"
     NAMED_SECTIONS = "a mapping of mappings"
     # Not looked into: the whole value is accepted without effect, or refused.
-    ANY_MAP = "a mapping of anything"
-    ANY_LIST = "a list of anything"
+    ANY_MAP = "a mapping of any values"
+    ANY_LIST = "a list of any values"
 
 
 class Treatment(Enum):
@@ -84,41 +84,36 @@ def _refused(
 
 _PIPELINE = (
     _used("name", _T.TEXT, "Name of the pipeline. Required."),
-    _used("id", _T.TEXT, "Identity of the pipeline, the same for all of its updates.", "derived from `name`"),
-    _used("catalog", _T.TEXT, "Catalog that names without one belong to.", "none", in_profile=True),
-    _used("schema", _T.TEXT, "Schema that names without one belong to.", "`default`", in_profile=True),
-    _used("target", _T.TEXT, "The older word for `schema`.", in_profile=True),
-    _used("database", _T.TEXT, "SDP's word for `schema`.", in_profile=True),
+    _used("id", _T.TEXT, "ID of the pipeline, the same for all of its updates.", "derived from `name`"),
+    _used("catalog", _T.TEXT, "Catalog of names that do not include one.", "none", in_profile=True),
+    _used("schema", _T.TEXT, "Schema of names that do not include one.", "`default`", in_profile=True),
+    _used("target", _T.TEXT, "Older name of `schema`.", in_profile=True),
+    _used("database", _T.TEXT, "Name of `schema` in Spark Declarative Pipelines.", in_profile=True),
     _used(
         "storage",
         _T.TEXT,
-        "Where tables, checkpoints and the event log are: a path, relative to the settings file, or a `file:` URI.",
+        "Folder of the tables, the checkpoints and the event log. A path, relative to the settings file, or a `file:` "
+        "URI.",
         "`storage`",
         in_profile=True,
     ),
-    _used("development", _T.BOOLEAN, "A flow that fails is not tried again.", "`false`", in_profile=True),
+    _used("development", _T.BOOLEAN, "A flow that fails is not retried.", "`false`", in_profile=True),
     _used(
         "configuration",
         _T.MAP,
-        "Parameters and Spark confs, read with `spark.conf.get` and `${key}`. Every value is a text. "
-        "`pipelines.maxFlowRetryAttempts` sets `max_flow_retries`, `pipelines.trigger.interval` how often flows of a "
-        "continuous update look for new input where they do not say so themselves, "
-        "`pipelines.cdc.tombstoneGCThresholdInSeconds` for how long tables that change events are merged into remember "
-        "what their rows cannot tell (172800 seconds unless it is said), and "
-        "`pipelines.applyChanges.tombstoneGCFrequencyInSeconds` how often they forget (3600). `headrace.cdc.on_tie` is "
-        "`resolve`, `fail` or `quarantine`, for tables that do not say so themselves. For flows that do not say so "
-        "themselves, `headrace.failing_rows` and `headrace.failing_batches` are `fail` or `quarantine`, and "
-        "`headrace.failing_rows.share` is the share of their rows that may be set aside (0.01), and "
-        "`headrace.static_inputs` says which rows of tables and files streams are joined with: `newest`, `start`, or "
-        "how often folders of files are listed anew.",
+        "Parameters and Spark configuration. Queries read them with `spark.conf.get` and `${key}`. All values are "
+        "strings. Some keys have a [meaning to Headrace](#configuration).",
         "empty",
         in_profile=True,
     ),
     _used("root_path", _T.TEXT, "Folder whose modules the pipeline's files can import.", "folder of the settings file"),
     _used(
-        "libraries", _T.SECTIONS, "The pipeline's files; each item holds one of the keys below.", "`transformations/**`"
+        "libraries",
+        _T.SECTIONS,
+        "The pipeline's files. Each item has one of the keys below.",
+        "`transformations/**`",
     ),
-    _used("libraries[].glob", _T.SECTION, "Files by pattern."),
+    _used("libraries[].glob", _T.SECTION, "Files that match a pattern."),
     _used("libraries[].glob.include", _T.TEXT, "A file, or `folder/**` for all .py, .sql and .ipynb files below it."),
     _used("libraries[].file", _T.SECTION, "One file."),
     _used("libraries[].file.path", _T.TEXT, "A .py, .sql or .ipynb file, relative to the settings file."),
@@ -126,7 +121,7 @@ _PIPELINE = (
     _used(
         "libraries[].notebook.path",
         _T.TEXT,
-        "A notebook, relative to the settings file; the ending (.ipynb, .py or .sql) may be left out.",
+        "A notebook, relative to the settings file. The extension (.ipynb, .py or .sql) is optional.",
     ),
     _refused(
         "libraries[].maven",
@@ -140,134 +135,144 @@ _PIPELINE = (
         _T.TEXT,
         "A jar.",
         "jars come from the lock file of the connectors only",
-        "Set spark.jars in spark_conf; it is added to the jars that are needed anyway.",
+        "Set spark.jars in spark_conf. Headrace adds it to the jars that it needs itself.",
     ),
     _refused(
         "libraries[].whl",
         _T.TEXT,
         "A Python wheel.",
-        "packages are those of the Python environment that runs the update",
+        "an update uses the packages of the Python environment that runs it",
         "Install the wheel into that environment.",
     ),
 )
 
 _OURS = (
-    _used("connectors", _T.TEXTS, "Connectors whose jars the session loads.", "none", in_profile=True),
+    _used("connectors", _T.TEXTS, "Connectors whose jars Spark loads, such as `kafka`.", "none", in_profile=True),
     _used(
         "master",
         _T.TEXT,
-        "Spark master of a session that Headrace starts. The variable `HEADRACE_MASTER` says it where the settings do "
-        "not. A `--master` of spark-submit has to be the same.",
+        "Spark master of a session that Headrace starts. Without this setting, the variable `HEADRACE_MASTER` sets it. "
+        "Under spark-submit, `--master` must be the same.",
         "`local[*]`",
         in_profile=True,
     ),
-    _used("spark_conf", _T.MAP, "Confs of a session that Headrace starts.", "empty", in_profile=True),
+    _used("spark_conf", _T.MAP, "Spark configuration of a session that Headrace starts.", "empty", in_profile=True),
     _used("max_parallel_flows", _T.NUMBER, "How many flows run at the same time.", "`4`", in_profile=True),
     _used(
         "max_flow_retries",
         _T.NUMBER,
-        "How often a flow that failed is tried again in one update. What would fail in the same way again, such as an "
-        "error of a Python function or of the query, is not tried again.",
-        "`2`; `0` in development",
+        "How often an update retries a failed flow. Errors that would come back on every retry, such as those of a "
+        "Python function or of the query, are not retried.",
+        "`2`; `0` in development; no limit in a continuous update",
         in_profile=True,
     ),
     _used(
         "stop_grace_seconds",
         _T.NUMBER,
-        "How long a batch that runs may still take when an update is told to stop.",
+        "Stop timeout: how long running batches may take to finish when an update is stopped.",
         "`10`",
         in_profile=True,
     ),
     _used(
         "paths",
         _T.MAP,
-        "Beginning of a path that Auto Loader is given to what it stands for here, such as `dbfs:/` to `/data/dbfs`; "
-        "the longest one counts. Without a scheme, what it stands for is relative to the settings file.",
+        "Maps the beginning of a path to another one, for Auto Loader and scripts, such as `dbfs:/` to `/data/dbfs`. "
+        "The longest match wins. A replacement without a scheme is relative to the settings file.",
         "empty",
         in_profile=True,
     ),
     _used(
         "renames",
         _T.SECTION,
-        "New names, each taking over all that lies under an old one. An entry that is done has no effect any more.",
+        "Renames datasets and flows, and keeps their data. An entry has no effect once the rename is done.",
     ),
     _used(
         "renames.datasets",
         _T.MAP,
-        "Old name of a dataset to its new one: table, quarantine, checkpoints, epochs and counters go along, and a "
-        "flow without a name of its own goes with its dataset.",
+        "Maps the old name of a dataset to the new one. Its table, quarantine, checkpoints, epochs and counters move "
+        "with it, and so does a flow without a name of its own.",
         "empty",
     ),
-    _used("renames.flows", _T.MAP, "Old name of a flow to its new one; the flow goes on where it was.", "empty"),
-    _used("secrets", _T.SECTION, "Where secrets are, beside the environment.", in_profile=True),
+    _used(
+        "renames.flows",
+        _T.MAP,
+        "Maps the old name of a flow to the new one. The flow continues from its checkpoint.",
+        "empty",
+    ),
+    _used("secrets", _T.SECTION, "Where to find secrets, in addition to the environment.", in_profile=True),
     _used(
         "secrets.directory",
         _T.TEXT,
-        "Folder with one file for each secret, `<scope>/<key>`; `HEADRACE_SECRETS_DIR` goes before it.",
+        "Folder with one file per secret, `<scope>/<key>`. `HEADRACE_SECRETS_DIR` overrides it.",
         "none",
     ),
-    _used("profile", _T.TEXT, "Profile to use when neither `--profile` nor `HEADRACE_PROFILE` names one.", "none"),
-    _used("profiles", _T.NAMED_SECTIONS, "Named sets of values that replace those of the file; mappings are merged."),
-    _used("profiles.*.schema_prefix", _T.TEXT, "Text put before the name of the schema, such as `dev_`.", "empty"),
+    _used("profile", _T.TEXT, "Profile to use if neither `--profile` nor `HEADRACE_PROFILE` names one.", "none"),
+    _used("profiles", _T.NAMED_SECTIONS, "Named sets of values that replace those of the file. Mappings are merged."),
+    _used("profiles.*.schema_prefix", _T.TEXT, "Prefix of the schema's name, such as `dev_`.", "empty"),
 )
 
 _NO_SERVER = "updates run where the command line runs, so no cloud account is involved"
-_TRIGGERED = "an update is started by the command line"
-_RESTARTS = "a continuous update is restarted by whoever started it"
+_TRIGGERED = "the command line starts updates"
+_RESTARTS = "whoever starts a continuous update also restarts it"
+_OF_STARTER = "an update has the permissions of the user who starts it"
 
 _SERVICE = (
     _used(
         "continuous",
         _T.BOOLEAN,
-        "An update goes on until it is stopped, as with `headrace run --continuous`.",
+        "An update runs until it is stopped, as with `headrace run --continuous`.",
         "`false`",
         in_profile=True,
     ),
     _used(
         "parameters",
         _T.MAP,
-        "Values of `:name` in SQL files, where they stand as texts; in `IDENTIFIER(:name)` as a name.",
+        "Values of `:name` in SQL files. A value is a string, or a name in `IDENTIFIER(:name)`.",
         "empty",
         in_profile=True,
     ),
     _refused(
         "notifications",
         _T.ANY_LIST,
-        "Mail about updates.",
+        "Email about updates.",
         "no mail is sent yet",
         "Send it from an event hook, @dp.on_event_hook, or act on the exit code of headrace run.",
     ),
-    _used("event_log", _T.SECTION, "Another name of the event log, and how long it keeps events.", "none"),
+    _used("event_log", _T.SECTION, "A second name for the event log, and how long it keeps events.", "none"),
     _used(
         "event_log.name",
         _T.TEXT,
-        "What `headrace sql` calls the event log, besides `event_log`. Required unless `retain` alone is given.",
+        "Name of the event log in `headrace sql`, in addition to `event_log`. Required unless only `retain` is set.",
     ),
-    _used("event_log.schema", _T.TEXT, "Its schema.", "the pipeline's"),
-    _used("event_log.catalog", _T.TEXT, "Its catalog.", "the pipeline's"),
+    _used("event_log.schema", _T.TEXT, "Schema of that name.", "the pipeline's"),
+    _used("event_log.catalog", _T.TEXT, "Catalog of that name.", "the pipeline's"),
     _used(
         "event_log.retain",
         _T.TEXT,
-        "How long events are kept, such as `90 days`. Older ones are removed when the log is compacted: at the end of "
-        "an update, and now and then in one that goes on. Events of the running update and the newest batch of each "
-        "flow stay.",
-        "for ever",
+        "How long events are kept, such as `90 days`. Older events are removed when the log is compacted: at the end "
+        "of an update, and from time to time during a continuous one. Events of the running update and the newest "
+        "batch of each flow are kept.",
+        "forever",
     ),
     _used("environment", _T.SECTION, "Python environment of the update."),
     _used(
         "environment.dependencies",
         _T.TEXTS,
-        "Python packages, as `pip install` takes them. They are compared with what is installed, and never installed.",
+        "Python packages, in the syntax of `pip install`. Headrace compares them with the installed ones, and never "
+        "installs any.",
         "none",
     ),
     _accepted(
-        "environment.environment_version", _T.TEXT, "Version of the vendor's image.", "the environment is your own"
+        "environment.environment_version",
+        _T.TEXT,
+        "Version of the vendor's image.",
+        "updates run in your own Python environment",
     ),
     _refused(
         "filters",
         _T.ANY_MAP,
         "Which packages are deployed.",
-        "nothing is deployed, so nothing is filtered",
+        "nothing is deployed",
         "Name the files in libraries.",
     ),
     _refused(
@@ -275,78 +280,80 @@ _SERVICE = (
         _T.ANY_MAP,
         "When a continuous update may restart.",
         _RESTARTS,
-        "Leave it out, and let your service manager restart it.",
+        "Remove it, and let your service manager restart the update.",
     ),
     _refused(
         "gateway_definition",
         _T.ANY_MAP,
         "A managed gateway.",
-        "managed ingestion is the vendor's service",
+        "managed ingestion is a service of the vendor",
         "Write a flow that reads the source.",
     ),
     _refused(
         "ingestion_definition",
         _T.ANY_MAP,
-        "A managed ingestion.",
-        "managed ingestion is the vendor's service",
+        "A managed ingestion pipeline.",
+        "managed ingestion is a service of the vendor",
         "Write a flow that reads the source.",
     ),
     _refused(
         "rewind_generation_interval",
         _T.ANY_MAP,
-        "How often rewind points are made.",
-        "rewind points are not there yet",
-        "Leave it out.",
+        "How often rewind points are created.",
+        "rewind points are not supported yet",
+        "Remove it.",
     ),
     _refused(
         "dry_run",
         _T.BOOLEAN,
-        "Check and do not create.",
+        "Check the pipeline without creating anything.",
         "settings do not decide what a command does",
         "Use headrace validate.",
         "`false`",
     ),
-    _accepted("trigger", _T.SECTION, "The older form of `continuous`.", _TRIGGERED),
-    _accepted("trigger.manual", _T.ANY_MAP, "Start by hand.", _TRIGGERED),
+    _accepted("trigger", _T.SECTION, "Older form of `continuous`.", _TRIGGERED),
+    _accepted("trigger.manual", _T.ANY_MAP, "Updates are started manually.", _TRIGGERED),
     _refused(
         "trigger.cron",
         _T.ANY_MAP,
-        "Start at set times.",
+        "Updates are started on a schedule.",
         "there is no scheduler",
         "Start headrace run from cron or from your scheduler.",
     ),
-    _accepted("allow_duplicate_names", _T.BOOLEAN, "Allow a second pipeline of the same name.", _NO_SERVER),
-    _accepted("serverless", _T.BOOLEAN, "Use the vendor's own compute.", _NO_SERVER),
-    _accepted("photon", _T.BOOLEAN, "Use the vendor's native engine.", "queries run on open-source Spark"),
-    _accepted(
-        "channel", _T.TEXT, "Which version of the vendor's runtime.", "the installed version is the one that runs"
-    ),
-    _accepted("edition", _T.TEXT, "Which features are paid for.", "every feature is there in every edition"),
+    _accepted("allow_duplicate_names", _T.BOOLEAN, "Allows a second pipeline with the same name.", _NO_SERVER),
+    _accepted("serverless", _T.BOOLEAN, "Runs on the vendor's own compute.", _NO_SERVER),
+    _accepted("photon", _T.BOOLEAN, "Uses the vendor's native engine.", "queries run on open-source Spark"),
+    _accepted("channel", _T.TEXT, "Version of the vendor's runtime.", "the installed version runs"),
+    _accepted("edition", _T.TEXT, "Which paid features are available.", "all features are available"),
     _accepted("tags", _T.MAP, "Labels of the pipeline.", _NO_SERVER),
     _accepted("budget_policy_id", _T.TEXT, "Who pays.", _NO_SERVER),
     _accepted("usage_policy_id", _T.TEXT, "Who pays.", _NO_SERVER),
-    _accepted("serverless_compute_id", _T.TEXT, "Which serverless compute.", _NO_SERVER),
-    _accepted("run_as", _T.SECTION, "Whose rights an update has.", "an update has the rights of whoever starts it"),
-    _accepted("run_as.user_name", _T.TEXT, "A person.", "an update has the rights of whoever starts it"),
-    _accepted("run_as.service_principal_name", _T.TEXT, "A service.", "an update has the rights of whoever starts it"),
+    _accepted("serverless_compute_id", _T.TEXT, "Which serverless compute is used.", _NO_SERVER),
+    _accepted("run_as", _T.SECTION, "Whose permissions an update has.", _OF_STARTER),
+    _accepted("run_as.user_name", _T.TEXT, "A user.", _OF_STARTER),
+    _accepted("run_as.service_principal_name", _T.TEXT, "A service principal.", _OF_STARTER),
     _accepted("deployment", _T.ANY_MAP, "How the vendor's tools deployed the pipeline.", _NO_SERVER),
 )
 
-_MACHINES = "machines are chosen by the Spark master"
+_MACHINES = "the Spark master decides which machines are used"
 
 _CLUSTERS = (
-    _used("clusters", _T.SECTIONS, "Compute, as the vendor describes it."),
+    _used("clusters", _T.SECTIONS, "Compute, in the vendor's format."),
     _used(
         "clusters[].label",
         _T.TEXT,
-        "`default`, or `updates`, which goes before it. `maintenance` has no effect.",
+        "`default` or `updates`. Values of `updates` override those of `default`. `maintenance` has no effect.",
         "`default`",
     ),
-    _used("clusters[].spark_conf", _T.MAP, "Confs of a session that Headrace starts; `spark_conf` goes before them."),
-    _used("clusters[].autoscale", _T.SECTION, "Becomes Spark's dynamic allocation in a session that Headrace starts."),
+    _used(
+        "clusters[].spark_conf",
+        _T.MAP,
+        "Spark configuration of a session that Headrace starts. The top-level `spark_conf` overrides it.",
+    ),
+    _used("clusters[].autoscale", _T.SECTION, "Sets Spark's dynamic allocation in a session that Headrace starts."),
     _used("clusters[].autoscale.min_workers", _T.NUMBER, "`spark.dynamicAllocation.minExecutors`."),
     _used("clusters[].autoscale.max_workers", _T.NUMBER, "`spark.dynamicAllocation.maxExecutors`."),
-    _accepted("clusters[].autoscale.mode", _T.TEXT, "How to scale.", "Spark has one way of scaling"),
+    _accepted("clusters[].autoscale.mode", _T.TEXT, "How to scale.", "Spark has only one way to scale"),
     _accepted(
         "clusters[].num_workers", _T.NUMBER, "Number of machines.", "set spark.executor.instances in spark_conf instead"
     ),
@@ -354,7 +361,7 @@ _CLUSTERS = (
         "clusters[].spark_env_vars",
         _T.ANY_MAP,
         "Environment variables.",
-        "variables of a process are set before it starts",
+        "environment variables must be set before a process starts",
         "Set them where headrace is started, and for executors as spark.executorEnv.NAME in spark_conf.",
     ),
     _refused(
@@ -367,23 +374,23 @@ _CLUSTERS = (
     _refused(
         "clusters[].enable_local_disk_encryption",
         _T.BOOLEAN,
-        "Encrypt local disks.",
-        "disks belong to the machines and are not encrypted by an update",
+        "Encrypts local disks.",
+        "updates do not encrypt the disks of machines",
         "Encrypt the disks, and set spark.io.encryption.enabled in spark_conf.",
         "`false`",
     ),
-    _accepted("clusters[].node_type_id", _T.TEXT, "Type of the workers' machines.", _MACHINES),
-    _accepted("clusters[].driver_node_type_id", _T.TEXT, "Type of the driver's machine.", _MACHINES),
-    _accepted("clusters[].instance_pool_id", _T.TEXT, "Pool of the workers' machines.", _MACHINES),
-    _accepted("clusters[].driver_instance_pool_id", _T.TEXT, "Pool of the driver's machine.", _MACHINES),
-    _accepted("clusters[].policy_id", _T.TEXT, "Limits set by an administrator.", _MACHINES),
-    _accepted("clusters[].apply_policy_default_values", _T.BOOLEAN, "Use the values of the policy.", _MACHINES),
+    _accepted("clusters[].node_type_id", _T.TEXT, "Machine type of the workers.", _MACHINES),
+    _accepted("clusters[].driver_node_type_id", _T.TEXT, "Machine type of the driver.", _MACHINES),
+    _accepted("clusters[].instance_pool_id", _T.TEXT, "Machine pool of the workers.", _MACHINES),
+    _accepted("clusters[].driver_instance_pool_id", _T.TEXT, "Machine pool of the driver.", _MACHINES),
+    _accepted("clusters[].policy_id", _T.TEXT, "Limits that an administrator has set.", _MACHINES),
+    _accepted("clusters[].apply_policy_default_values", _T.BOOLEAN, "Uses the values of the policy.", _MACHINES),
     _accepted("clusters[].custom_tags", _T.MAP, "Labels of the machines.", _MACHINES),
     _accepted("clusters[].cluster_log_conf", _T.ANY_MAP, "Where logs go.", "logs are in <storage>/system/logs"),
     _accepted("clusters[].ssh_public_keys", _T.TEXTS, "Who may log in.", _MACHINES),
-    _accepted("clusters[].aws_attributes", _T.ANY_MAP, "Details of Amazon's machines.", _MACHINES),
-    _accepted("clusters[].azure_attributes", _T.ANY_MAP, "Details of Microsoft's machines.", _MACHINES),
-    _accepted("clusters[].gcp_attributes", _T.ANY_MAP, "Details of Google's machines.", _MACHINES),
+    _accepted("clusters[].aws_attributes", _T.ANY_MAP, "Attributes of AWS machines.", _MACHINES),
+    _accepted("clusters[].azure_attributes", _T.ANY_MAP, "Attributes of Azure machines.", _MACHINES),
+    _accepted("clusters[].gcp_attributes", _T.ANY_MAP, "Attributes of Google Cloud machines.", _MACHINES),
 )
 
 # lakeflow.md 2.1: "cannot be set by users".

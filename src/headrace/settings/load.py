@@ -293,6 +293,6 @@ def _of_changes(configuration: Mapping[str, str], wrong: Callable[[str, str, str
         if not is_seconds(configuration[key]):
             wrong(f"configuration.{key}", "it is not a whole number", "Write seconds, 0 or more.")
     if ON_TIE_KEY in configuration and OnTie.of(configuration[ON_TIE_KEY]) is None:
-        reason = f'"{configuration[ON_TIE_KEY]}" is none of {", ".join(OnTie)}'
+        reason = f'"{configuration[ON_TIE_KEY]}" is not one of {", ".join(OnTie)}'
         wrong(f"configuration.{ON_TIE_KEY}", reason, "Write one of them, or leave it out.")
     return DEFAULT_RETENTION.with_confs(configuration), OnTie.RESOLVE.with_confs(configuration)

@@ -26,7 +26,7 @@ def libraries_of(section: Section, file: str, report: Report) -> Iterator[Librar
                 "SETTINGS.WRONG_VALUE",
                 item.line,
                 key="libraries[]",
-                reason="an item holds one of glob.include, file.path and notebook.path",
+                reason="an item needs exactly one of glob.include, file.path and notebook.path",
                 instead="Write one item for each file or pattern.",
             )
 

@@ -99,7 +99,7 @@ def requirements_of(words: str, folder: Path) -> tuple[Requirement, ...]:
     """
     found = tuple(_requirements(words, folder, frozenset()))
     if not found:
-        raise Unreadable("it names no package")
+        raise Unreadable("it does not name a package")
     return found
 
 
@@ -127,7 +127,7 @@ def _requirements(words: str, folder: Path, seen: frozenset[Path]) -> Iterator[R
         elif option in _WITH_VALUE:
             _ = _value(option, pending) if value is None else value
         elif option.startswith("-") and option not in _SWITCHES:
-            raise Unreadable(f'option "{option}" is not known here')
+            raise Unreadable(f'unknown option "{option}"')
         elif not option.startswith("-"):
             yield _requirement(option)
 
@@ -144,7 +144,7 @@ def _option(word: str) -> tuple[str, str | None]:
 
 def _value(option: str, pending: list[str]) -> str:
     if not pending:
-        raise Unreadable(f'option "{option}" lacks its value')
+        raise Unreadable(f'option "{option}" needs a value')
     return pending.pop(0)
 
 
@@ -178,4 +178,4 @@ def _requirement(text: str) -> Requirement:
     try:
         return Requirement(egg["name"] if egg else text)
     except InvalidRequirement as error:
-        raise Unreadable(f'"{text}" names no package') from error
+        raise Unreadable(f'"{text}" does not name a package') from error

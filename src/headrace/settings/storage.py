@@ -37,7 +37,9 @@ def resolve_storage(value: str, root: Path, *, location: Location | None = None)
     if not value.strip():
         raise PipelineError("STORAGE.INVALID", location=location, reason="it is empty")
     if "${" in value or "{{" in value:
-        raise PipelineError("STORAGE.INVALID", location=location, reason="references are not resolved in it")
+        raise PipelineError(
+            "STORAGE.INVALID", location=location, reason="it contains a reference, which is not resolved here"
+        )
     match = _SCHEME.match(value)
     if not match:
         return _whole(str(root.absolute() / value), location)
@@ -58,10 +60,10 @@ def _split(uri: str, location: Location | None) -> SplitResult:
 def _local_path(uri: str, location: Location | None) -> str:
     parts = _split(uri, location)
     if parts.netloc not in ("", "localhost") or not parts.path.startswith("/") or parts.query or parts.fragment:
-        raise PipelineError("STORAGE.INVALID", location=location, reason="a file: URI is written file:///folder")
+        raise PipelineError("STORAGE.INVALID", location=location, reason="a file: URI must look like file:///folder")
     path = unquote(parts.path)
     if "\x00" in path:
-        raise PipelineError("STORAGE.INVALID", location=location, reason="it holds the character NUL")
+        raise PipelineError("STORAGE.INVALID", location=location, reason="it contains a NUL character")
     # POSIX keeps two slashes at the start of a path apart from one.
     return "/" + path.lstrip("/")
 
@@ -69,7 +71,7 @@ def _local_path(uri: str, location: Location | None) -> str:
 def _whole(path: str, location: Location | None) -> str:
     escape = _ESCAPE.search(path)
     if escape:
-        reason = f'"{path}" holds "{escape[0]}", which delta-rs reads as one character; use a folder without it'
+        reason = f'"{path}" contains "{escape[0]}", which delta-rs reads as one character; use a folder without it'
         raise PipelineError("STORAGE.INVALID", location=location, reason=reason)
     return os.path.normpath(path)
 

@@ -19,7 +19,7 @@ class Effect(str, Enum):
     """What a setting does here."""
 
     USED = "used"
-    NONE = "accepted, without effect"
+    NONE = "accepted without effect"
 
 
 @dataclass(frozen=True)
@@ -47,19 +47,19 @@ class VendorConf:
         return named and (self.value is None or self.value.casefold() == value.strip().casefold())
 
 
-_SAME = "the same of Delta"
+_SAME = "Delta's setting of the same meaning"
 VENDOR_CONFS: tuple[VendorConf, ...] = (
     VendorConf(
         STATE_PROVIDER,
         Effect.USED,
-        "the RocksDB provider of open Spark, which a ready session has anyway",
+        "Spark's RocksDB provider, which is the default here",
         "com.databricks.sql.streaming.state.RocksDBStateStoreProvider",
         {STATE_PROVIDER: ROCKSDB},
     ),
     VendorConf(
         _PARTITIONS,
         Effect.USED,
-        "the number of cores, put together as needed where a query keeps no state",
+        "the number of cores, and Spark coalesces partitions in queries without state",
         "auto",
         {"spark.sql.adaptive.enabled": "true", "spark.sql.adaptive.coalescePartitions.enabled": "true"},
     ),
@@ -72,18 +72,18 @@ VENDOR_CONFS: tuple[VendorConf, ...] = (
             ("autoCompact.enabled", _AUTO_COMPACT),
         )
     ),
-    VendorConf(RETRIES, Effect.USED, "how often a stream is started again after a failure that may pass"),
-    VendorConf(RETRY_INTERVAL, Effect.USED, "how long to wait before that, in milliseconds (default 2000)"),
+    VendorConf(RETRIES, Effect.USED, "how often in a row a stream is restarted after a temporary failure"),
+    VendorConf(RETRY_INTERVAL, Effect.USED, "how long to wait before a restart, in milliseconds (default 2000)"),
     VendorConf(
         "spark.databricks.cloudFiles.*",
         Effect.NONE,
-        "what Auto Loader samples and infers is said by its options, such as cloudFiles.inferColumnTypes",
+        "set schema inference with Auto Loader's options, such as cloudFiles.inferColumnTypes",
     ),
-    VendorConf("spark.databricks.io.cache.*", Effect.NONE, "there is no cache of the vendor's disks"),
+    VendorConf("spark.databricks.io.cache.*", Effect.NONE, "the vendor's disk cache does not exist here"),
     VendorConf("spark.databricks.photon.*", Effect.NONE, "queries run on Spark's own engine"),
-    VendorConf("spark.databricks.service.*", Effect.NONE, "the session is in this process"),
-    VendorConf("spark.databricks.streaming.*", Effect.NONE, "it belongs to the vendor's engine"),
-    VendorConf("spark.databricks.*", Effect.NONE, "neither Spark nor Delta knows it"),
+    VendorConf("spark.databricks.service.*", Effect.NONE, "the session runs in this process"),
+    VendorConf("spark.databricks.streaming.*", Effect.NONE, "it is a setting of the vendor's engine"),
+    VendorConf("spark.databricks.*", Effect.NONE, "neither Spark nor Delta has this setting"),
 )
 # What Delta gives to new tables, by the names of their properties.
 _OF_NEW_TABLES = "spark.databricks.delta.properties.defaults."
@@ -128,19 +128,19 @@ _STATIC = re.compile(
 )
 # Decided by the ready session itself.
 FIXED: Mapping[str, str] = {
-    "spark.sql.catalogImplementation": "tables are found in the storage, and no metastore is needed",
-    "spark.sql.warehouse.dir": "tables are kept in the storage",
-    "spark.sql.catalog.spark_catalog": "the session's catalog is Delta's",
-    "spark.databricks.service.address": "the session is in this process",
-    "spark.remote": "the session is in this process",
+    "spark.sql.catalogImplementation": "tables are found in the storage, without a metastore",
+    "spark.sql.warehouse.dir": "tables are in the storage",
+    "spark.sql.catalog.spark_catalog": "the session uses Delta's catalog",
+    "spark.databricks.service.address": "the session runs in this process",
+    "spark.remote": "the session runs in this process",
 }
 # Properties of tables that Delta refuses, because only the vendor's knows them.
 VENDOR_PROPERTIES: Mapping[str, str] = {
-    "delta.tuneFileSizesForRewrites": "files have the sizes that Delta's settings say",
-    "delta.targetFileSize": "files have the sizes that Delta's settings say",
-    "delta.enablePredictiveOptimization": "nothing optimizes tables unasked; run OPTIMIZE",
-    "delta.autoOptimize.autoCompact.enabled": "its name is delta.autoOptimize.autoCompact",
-    "delta.autoOptimize.optimizeWrite.enabled": "its name is delta.autoOptimize.optimizeWrite",
+    "delta.tuneFileSizesForRewrites": "Delta's settings determine file sizes",
+    "delta.targetFileSize": "Delta's settings determine file sizes",
+    "delta.enablePredictiveOptimization": "tables are not optimized in the background; run OPTIMIZE",
+    "delta.autoOptimize.autoCompact.enabled": "use delta.autoOptimize.autoCompact",
+    "delta.autoOptimize.optimizeWrite.enabled": "use delta.autoOptimize.optimizeWrite",
 }
 
 

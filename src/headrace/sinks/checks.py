@@ -71,7 +71,7 @@ def _delta_problems(
 ) -> Iterator[PipelineError]:
     said = [name for name in ("path", "tableName") if name in given.texts]
     if len(said) != 1:
-        which = " and ".join(said) or "none of them"
+        which = " and ".join(said) or "neither of them"
         yield PipelineError("SINK.DELTA_PLACE", location=dataset.location, name=dataset.name, given=which)
     if said != ["tableName"]:
         return
@@ -89,10 +89,10 @@ def _jdbc_problems(dataset: Dataset, given: GivenOptions) -> Iterator[PipelineEr
     upserts, keys = given.get("mode") == "upsert", columns_named(given, "keys")
     place, name = dataset.location, dataset.name
     if upserts != bool(keys):
-        reason = "mode is upsert, and keys are not given" if upserts else "keys are given, and mode is not upsert"
+        reason = "mode is upsert, but keys is missing" if upserts else "keys is set, but mode is not upsert"
         yield PipelineError("SINK.JDBC_KEYS", location=place, name=name, reason=reason)
     if "sequenceBy" in given.texts and not upserts:
-        reason = "sequenceBy is given, and mode is not upsert"
+        reason = "sequenceBy is set, but mode is not upsert"
         yield PipelineError("SINK.JDBC_KEYS", location=place, name=name, reason=reason)
     try:
         database = database_of(given.values["url"], given.get("user"), given.get("password"))
@@ -137,15 +137,15 @@ def _record_problems(rows: Schema, *, has_topic: bool) -> Iterator[tuple[str, st
         yield "value", "it is missing"
     for column in ("value", "key"):
         if types.get(column, "binary") not in _BYTES_OR_TEXT:
-            yield column, "it is neither text nor bytes"
+            yield column, "it is neither STRING nor BINARY"
     if "topic" not in types and not has_topic:
-        yield "topic", "it is missing, and the sink has no option topic"
+        yield "topic", "it is missing, and the option topic is not set"
     if types.get("topic", "string") != "string":
-        yield "topic", "it is no text"
+        yield "topic", "it is not STRING"
     if types.get("partition", "integer") != "integer":
-        yield "partition", "it is no INT"
+        yield "partition", "it is not INT"
     if "headers" in types and not _are_headers(types["headers"]):
-        yield "headers", "it is no ARRAY<STRUCT<key: STRING, value: BINARY>>"
+        yield "headers", "it is not ARRAY<STRUCT<key: STRING, value: BINARY>>"
 
 
 def _are_headers(given: Any) -> bool:

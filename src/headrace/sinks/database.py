@@ -298,7 +298,7 @@ class TableWriter:
 
         found = connection.execute(sa.select(sa.func.count()).select_from(stage).where(mine)).scalar_one()
         if found != rows:
-            reason = f"of {rows} rows that lay beside the table {found} are there"
+            reason = f"{found} of {rows} rows in the staging table are left"
             raise PipelineError("JDBC.BROKEN_OFF", database=self.database.description, reason=reason)
 
     def _insert(self, target: sa.Table, names: Sequence[str], rows: sa.Select[Any], dialect: str) -> Any:

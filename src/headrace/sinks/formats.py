@@ -57,25 +57,25 @@ def _format(name: str, *options: SourceOption, passed_on: str = "") -> SourceFor
 _FALLBACK = SourceOption(
     "fallback",
     Kind.TEXT,
-    "Where batches of streams go while the sink is down: nowhere, so that the flow fails; or into the pipeline's "
-    "storage, from which they reach the sink in their order when it is back",
+    "What happens to the batches of a stream while the sink is down. `none`: the flow fails. `storage`: they go to a "
+    "spill queue in the pipeline's storage, and are delivered in order when the sink is back",
     NO_FALLBACK,
     values=(NO_FALLBACK, "storage"),
 )
-_OURS = ("The transactions of a flow are numbered by Headrace", "Remove it")
-_PATH = SourceOption("path", Kind.TEXT, "The folder of the files; relative to the project's own", required=True)
+_OURS = ("Headrace sets the transaction numbers of a flow", "Remove it")
+_PATH = SourceOption("path", Kind.TEXT, "Folder of the files, relative to the project folder", required=True)
 _FILES_FORMATS = tuple(
     SinkFormat(
         _format(
             name,
             _PATH,
-            SourceOption("partitionBy", Kind.TEXT, "Columns that are folders, separated by commas"),
-            refused("checkpointLocation", "Progress is in the flow's checkpoint", "Remove it"),
+            SourceOption("partitionBy", Kind.TEXT, "Partition columns, separated by commas"),
+            refused("checkpointLocation", "Progress is stored in the flow's checkpoint", "Remove it"),
             passed_on=TO_WRITER,
         ),
         Delivery.EXACTLY_ONCE,
-        "the files of a batch are written aside, listed, and then given their names; what a crash leaves of that is "
-        "finished, not repeated",
+        "By a journal. The files of a batch are written to a hidden folder, listed in the journal, then moved. After a "
+        "crash, the moves are completed from the journal, not repeated",
         takes_updates=False,
         connector="avro" if name == "avro" else None,
     )
@@ -85,17 +85,17 @@ _FORMATS = (
     SinkFormat(
         _format(
             DELTA,
-            SourceOption("path", Kind.TEXT, "The folder of the table; relative to the project's own"),
-            SourceOption("tableName", Kind.TEXT, "The table's name, in place of a path: of one to three parts"),
-            SourceOption("mergeSchema", Kind.SWITCH, "Whether new columns of the rows are added to the table", "false"),
-            SourceOption("partitionBy", Kind.TEXT, "Columns that a new table is partitioned by, separated by commas"),
+            SourceOption("path", Kind.TEXT, "Folder of the table, relative to the project folder"),
+            SourceOption("tableName", Kind.TEXT, "Name of the table, with one to three parts; instead of `path`"),
+            SourceOption("mergeSchema", Kind.SWITCH, "Add new columns of the rows to the table", "false"),
+            SourceOption("partitionBy", Kind.TEXT, "Partition columns of a new table, separated by commas"),
             refused("txnAppId", *_OURS),
             refused("txnVersion", *_OURS),
-            refused("overwriteSchema", "Rows are only added", "Change the table before the flow goes on"),
-            refused("checkpointLocation", "Progress is in the flow's checkpoint", "Remove it"),
+            refused("overwriteSchema", "Flows only append rows", "Change the table before the flow continues"),
+            refused("checkpointLocation", "Progress is stored in the flow's checkpoint", "Remove it"),
         ),
         Delivery.EXACTLY_ONCE,
-        "by the transaction (pipeline, flow, epoch, batch) in the table's log",
+        "By the transaction (pipeline, flow, epoch, batch) in the table's log",
         takes_updates=False,
     ),
     SinkFormat(
@@ -104,115 +104,115 @@ _FORMATS = (
             SourceOption(
                 "kafka.bootstrap.servers",
                 Kind.TEXT,
-                "Brokers to ask first: `host:9092`, separated by commas",
+                "Brokers for the first connection: `host:9092`, separated by commas",
                 required=True,
             ),
-            SourceOption("topic", Kind.TEXT, "The topic of all rows; without it, rows have a column `topic`"),
+            SourceOption("topic", Kind.TEXT, "Topic for all rows. Without it, rows need a column `topic`"),
             SourceOption(
                 "deliveryHeaders",
                 Kind.SWITCH,
-                "Whether records have headers by which repeats are told",
+                "Add headers to each record, so that consumers can recognize repeats",
                 "true",
             ),
             _FALLBACK,
             refused("kafka.key.serializer", "Keys are bytes or text", "Convert the column in the flow"),
             refused("kafka.value.serializer", "Values are bytes or text", "Convert the column in the flow"),
-            refused("checkpointLocation", "Progress is in the flow's checkpoint", "Remove it"),
+            refused("checkpointLocation", "Progress is stored in the flow's checkpoint", "Remove it"),
             passed_on=TO_KAFKA,
         ),
         Delivery.AT_LEAST_ONCE,
-        "by the headers `headrace-batch` (flow, epoch, batch), `headrace-attempt` and `headrace-row` of a record: of a "
-        "batch, the records of its greatest attempt count, each row once",
+        "By the record headers `headrace-batch` (pipeline, flow, epoch, batch), `headrace-attempt` and `headrace-row`. "
+        "Keep the records with the greatest attempt of a batch, and each row once",
         connector="kafka",
     ),
     SinkFormat(
         _format(
             CONSOLE,
-            SourceOption("numRows", Kind.COUNT, "Rows of a batch that are shown", "20"),
-            SourceOption("truncate", Kind.SWITCH, "Whether long values are cut to 20 characters", "true"),
+            SourceOption("numRows", Kind.COUNT, "Maximum number of rows shown per batch", "20"),
+            SourceOption("truncate", Kind.SWITCH, "Cut long values to 20 characters", "true"),
         ),
         Delivery.AT_LEAST_ONCE,
-        "by the number of the batch, which is shown",
+        "By the batch number, which is shown",
     ),
     SinkFormat(
         _format(
             JDBC,
             SourceOption(
-                "url", Kind.SECRET, "`jdbc:postgresql://host:5432/database`, or a URL of SQLAlchemy", required=True
+                "url", Kind.SECRET, "`jdbc:postgresql://host:5432/database`, or a SQLAlchemy URL", required=True
             ),
-            SourceOption("dbtable", Kind.TEXT, "The table, with its schema in front where needed", required=True),
-            SourceOption("user", Kind.TEXT, "Who writes"),
-            SourceOption("password", Kind.SECRET, "Of the user"),
+            SourceOption("dbtable", Kind.TEXT, "Table, as `table` or `schema.table`", required=True),
+            SourceOption("user", Kind.TEXT, "Database user"),
+            SourceOption("password", Kind.SECRET, "Password of the user"),
             SourceOption(
                 "mode",
                 Kind.TEXT,
-                "Whether rows are added, or take the place of those with their key",
+                "`insert` adds rows. `upsert` replaces rows with the same key",
                 "insert",
                 values=("insert", "upsert"),
             ),
             SourceOption(
-                "keys", Kind.TEXT, "Columns of the key, separated by commas; the table has a constraint of them"
+                "keys", Kind.TEXT, "Key columns, separated by commas. The table needs a unique constraint on them"
             ),
             SourceOption(
-                "sequenceBy", Kind.TEXT, "A row takes the place of one with no greater value of this column alone"
+                "sequenceBy", Kind.TEXT, "A row replaces the stored row only if its value in this column is not smaller"
             ),
-            SourceOption("commitTable", Kind.TEXT, "Where batches are noted", "headrace_commits"),
-            SourceOption("batchSize", Kind.COUNT, "Rows of a statement", "1000"),
-            SourceOption("numPartitions", Kind.COUNT, "Tasks that write at a time, each with a connection of its own"),
+            SourceOption("commitTable", Kind.TEXT, "Table that records the delivered batches", "headrace_commits"),
+            SourceOption("batchSize", Kind.COUNT, "Rows per statement", "1000"),
+            SourceOption("numPartitions", Kind.COUNT, "Number of parallel tasks, each with its own connection"),
             _FALLBACK,
-            accepted("driver", "The driver is SQLAlchemy's"),
+            accepted("driver", "SQLAlchemy chooses the driver by the URL"),
             refused("query", "It is for reading", "Name the table with dbtable"),
-            refused("truncate", "Rows are added, or replaced by key", "Empty the table before the flow runs"),
+            refused("truncate", "Rows are only inserted, or replaced by key", "Empty the table before the flow runs"),
         ),
         Delivery.EXACTLY_ONCE,
-        "by the table of commits, which is written in the transaction that brings the batch",
+        "By the commit table, which is written in the same transaction as the rows",
     ),
     SinkFormat(
         _format(
             HTTP,
-            SourceOption("url", Kind.SECRET, "Of the server", required=True),
-            SourceOption("method", Kind.TEXT, "Of a request", "POST", values=("POST", "PUT", "PATCH")),
+            SourceOption("url", Kind.SECRET, "URL of the server", required=True),
+            SourceOption("method", Kind.TEXT, "HTTP method", "POST", values=("POST", "PUT", "PATCH")),
             SourceOption(
                 "body",
                 Kind.TEXT,
-                "What a request carries: an array of rows, a row a line, or one row",
+                "Body of a request. `array`: a JSON array of rows. `lines`: one row per line. `object`: a single row",
                 "array",
                 values=("array", "lines", "object"),
             ),
-            SourceOption("rowsPerRequest", Kind.COUNT, "At most; with the body `object` it is 1", "100"),
-            SourceOption("concurrency", Kind.COUNT, "Requests under way at a time, at most", "4"),
-            SourceOption("requestsPerSecond", Kind.NUMBER, "Requests that begin in a second, at most"),
+            SourceOption("rowsPerRequest", Kind.COUNT, "Maximum rows per request; 1 if `body` is `object`", "100"),
+            SourceOption("concurrency", Kind.COUNT, "Maximum number of parallel requests", "4"),
+            SourceOption("requestsPerSecond", Kind.NUMBER, "Maximum number of requests started per second"),
             SourceOption(
                 "timeout",
                 Kind.INTERVAL,
-                "How long a request may wait: to connect, to send, for the next part of an answer",
+                "Maximum wait for each step of a request: to connect, to send, to receive the next part of the answer",
                 "30 s",
             ),
-            SourceOption("maxAttempts", Kind.COUNT, "How often a request is sent, at most", "5"),
-            SourceOption("retryBudget", Kind.INTERVAL, "For how long a request is sent again", "60 s"),
-            SourceOption("bearerToken", Kind.SECRET, "For the header Authorization"),
-            SourceOption("keys", Kind.TEXT, "Columns: rows equal in these are sent one request after the other"),
-            SourceOption("orderBy", Kind.TEXT, "Columns that their order goes by; with keys"),
-            SourceOption("idempotencyHeader", Kind.TEXT, "Which has the request's key", "Idempotency-Key"),
+            SourceOption("maxAttempts", Kind.COUNT, "Maximum number of attempts per request", "5"),
+            SourceOption("retryBudget", Kind.INTERVAL, "Total time in which a request is retried", "60 s"),
+            SourceOption("bearerToken", Kind.SECRET, "Token for the `Authorization` header"),
+            SourceOption("keys", Kind.TEXT, "Columns. Rows with equal values are sent in order, never in parallel"),
+            SourceOption("orderBy", Kind.TEXT, "Columns that define this order; needs `keys`"),
+            SourceOption("idempotencyHeader", Kind.TEXT, "Header that holds the idempotency key", "Idempotency-Key"),
             _FALLBACK,
-            refused("checkpointLocation", "Progress is in the flow's checkpoint", "Remove it"),
+            refused("checkpointLocation", "Progress is stored in the flow's checkpoint", "Remove it"),
             passed_on=AS_HEADER,
         ),
         Delivery.AT_LEAST_ONCE,
-        "by the header `Idempotency-Key` of a request: a batch that comes again is cut into the same requests, "
+        "By the header `Idempotency-Key` of a request. A batch that comes again is split into the same requests, "
         "with the same keys",
     ),
     *_FILES_FORMATS,
     SinkFormat(
         _format(FOREACH_BATCH),
         Delivery.AT_LEAST_ONCE,
-        "by the number of the batch that the function gets; `headrace.delivery` keeps track of it",
+        "By the batch number that the function gets. `headrace.delivery` records it for you",
         declared_by_name=False,
     ),
     SinkFormat(
         _format(FAN_OUT),
         Delivery.AT_LEAST_ONCE,
-        "as each of its sinks does; one that has taken a batch does not get it again because another one failed",
+        "As each of its sinks does. If one sink fails, the others do not get the batch again",
         declared_by_name=False,
     ),
 )

@@ -169,12 +169,12 @@ class HttpSender:
             refusals.add(RefusedRow(chunk.rows[0], reason, problem.code), problem)
         except BreakerOpen:
             state = self._failed_with
-            reason = f"it has failed many times in a row, at last with {f'status {state}' if state else 'no answer'}"
+            reason = f"it failed many times in a row, last with {f'status {state}' if state else 'no answer'}"
             told: dict[str, Any] = {"state": state} if state else {}
             raise PipelineError("SINK.HTTP_DOWN", name=self._name, reason=reason, **told) from None
         except UnicodeError:
             # Its text has the header in it, which may be a secret.
-            reason = "a header has letters that are not ASCII"
+            reason = "a header has non-ASCII characters"
             raise PipelineError("SINK.HTTP_ADDRESS", name=self._name, reason=reason) from None
         except Exception as error:
             if not type(error).__module__.startswith("httpx2"):
@@ -235,9 +235,9 @@ class HttpSender:
         return 0.0 if isinstance(error, _transport_error()) else None
 
     def _problem(self, refused: _Refused, chunk: Chunk) -> PipelineError:
-        said = f'"{refused.said}"' if refused.said else "nothing else"
+        said = f'"{refused.said}"' if refused.said else "nothing"
         if refused.status in _PASSING_STATUS:
-            reason = f"status {refused.status}, and {said}"
+            reason = f"status {refused.status}, response: {said}"
             return PipelineError("SINK.HTTP_DOWN", name=self._name, reason=reason, state=str(refused.status))
         code = "SINK.HTTP_ROW" if refused.status in _ROWS_STATUS else "SINK.HTTP_REFUSED"
         row = chunk.rows[0][:_LONGEST_ANSWER]

@@ -62,7 +62,7 @@ def check_delta_options(names: Iterable[str]) -> None:
 
 def _unknown(name: str) -> PipelineError:
     if name.casefold() == _EVENT_TIME.casefold():
-        reason, instead = "the vendor's Delta has it; the open one takes rows in the order of its files", "Remove it"
+        reason, instead = "only Databricks has it; open-source Delta reads rows in the order of its files", "Remove it"
         return PipelineError("SOURCE.OPTION_REFUSED", option=_EVENT_TIME, format=NAME, reason=reason, instead=instead)
-    near = nearest(name, _OPTIONS) or "none of a similar name"
+    near = nearest(name, _OPTIONS) or "none"
     return PipelineError("SOURCE.OPTION_UNKNOWN", option=name, near=near, format=NAME, page=PAGE)

@@ -35,39 +35,46 @@ PartitionsOf = Callable[[Mapping[str, str], str], int]
 _CONNECTION = f"{PREFIX}connectionString"
 _LIMITS = ("maxEventsPerTrigger", f"{PREFIX}maxEventsPerTrigger")
 _DEFAULT_GROUP = "$default"
-_NO_RECEIVERS = "Kafka's client has no receivers"
+_NO_RECEIVERS = "The Kafka client has no receivers"
 _NO_ENTRA = (
-    "A callback of Java code cannot come from here",
-    'Use format("kafka") with kafka.sasl.mechanism OAUTHBEARER',
+    "The callback is a Java class",
+    'Use format("kafka") with kafka.sasl.mechanism=OAUTHBEARER',
 )
-_NO_PLUGINS = ("Plug-ins are classes of the vendor's connector", "Remove it")
-_NO_RATES = ("A batch is shared out by what there is in each partition", "Use maxEventsPerTrigger")
+_NO_PLUGINS = ("Plug-ins are Java classes of the vendor's connector", "Remove it")
+_NO_RATES = ("A batch is divided among partitions in proportion to their backlog", "Use maxEventsPerTrigger")
 FORMAT = SourceFormat(
     "eventhubs",
     (
-        SourceOption(_CONNECTION, Kind.SECRET, "The hub's connection string, as it is: not encrypted", required=True),
+        SourceOption(_CONNECTION, Kind.SECRET, "Connection string of the event hub, not encrypted", required=True),
         SourceOption(
             f"{PREFIX}consumerGroup",
             Kind.TEXT,
-            "The consumer group; progress is in the flow's checkpoint",
+            "Consumer group. Progress is stored in the flow's checkpoint, not in the group",
             "`$Default`",
         ),
-        SourceOption(f"{PREFIX}startingPosition", Kind.JSON, "Where a new stream begins", "the start of the stream"),
-        SourceOption(f"{PREFIX}startingPositions", Kind.JSON, "The same for single partitions, which it goes before"),
+        SourceOption(f"{PREFIX}startingPosition", Kind.JSON, "Where a new stream starts", "the start of the stream"),
         SourceOption(
-            f"{PREFIX}endingPosition", Kind.JSON, "Where to end", "the end of the stream", reads=Reads.BATCHES
+            f"{PREFIX}startingPositions", Kind.JSON, "The same, per partition. Overrides `eventhubs.startingPosition`"
         ),
-        SourceOption(f"{PREFIX}endingPositions", Kind.JSON, "The same for single partitions", reads=Reads.BATCHES),
+        SourceOption(
+            f"{PREFIX}endingPosition", Kind.JSON, "Where the read ends", "the end of the stream", reads=Reads.BATCHES
+        ),
+        SourceOption(
+            f"{PREFIX}endingPositions",
+            Kind.JSON,
+            "The same, per partition. Overrides `eventhubs.endingPosition`",
+            reads=Reads.BATCHES,
+        ),
         SourceOption(
             _LIMITS[0],
             Kind.COUNT,
-            "Events in a batch, at most",
-            "no limit; the vendor's is 1000 for each partition",
+            "Maximum number of events per batch",
+            "no limit; the vendor's connector: 1000 per partition",
             reads=Reads.STREAMS,
         ),
-        SourceOption(_LIMITS[1], Kind.COUNT, f"As {_LIMITS[0]}, which it is given instead of", reads=Reads.STREAMS),
-        SourceOption(f"{PREFIX}receiverTimeout", Kind.DURATION, "How long a task waits for events", "PT2M"),
-        SourceOption(f"{PREFIX}operationTimeout", Kind.DURATION, "How long other calls may take", "PT60S"),
+        SourceOption(_LIMITS[1], Kind.COUNT, f"Alias of `{_LIMITS[0]}`. Set only one of them", reads=Reads.STREAMS),
+        SourceOption(f"{PREFIX}receiverTimeout", Kind.DURATION, "Maximum time that a task waits for events", "PT2M"),
+        SourceOption(f"{PREFIX}operationTimeout", Kind.DURATION, "Timeout of other calls to the service", "PT60S"),
         *SHARED,
         *(
             accepted(PREFIX + name, _NO_RECEIVERS)
@@ -76,8 +83,8 @@ FORMAT = SourceFormat(
                 *("maxAcceptableBatchReceiveTime", "partitionPreferredLocationStrategy"),
             )
         ),
-        accepted(f"{PREFIX}DynamicPartitionDiscovery", "Partitions that are added are always found"),
-        accepted(f"{PREFIX}slowPartitionAdjustment", "Batches are shared out by what there is"),
+        accepted(f"{PREFIX}DynamicPartitionDiscovery", "New partitions are always found"),
+        accepted(f"{PREFIX}slowPartitionAdjustment", "Batches are always divided by backlog"),
         *(refused(PREFIX + name, *_NO_ENTRA) for name in ("useAadAuth", "aadAuthCallback", "aadAuthCallbackParams")),
         *(refused(PREFIX + name, *_NO_PLUGINS) for name in ("metricPlugin", "throttlingStatusPlugin")),
         *(refused(PREFIX + name, *_NO_RATES) for name in ("maxRatePerPartition", "maxRatesPerPartition")),

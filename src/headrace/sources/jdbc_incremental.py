@@ -52,47 +52,57 @@ URL_SECRET = "headrace.secretUrl"  # noqa: S105 - the name of an option
 _AWAY = "away"
 _EARLIEST, _LATEST = "earliest", "latest"
 _NAME = re.compile(r'"((?:[^"]|"")+)"|([^".]+)')
-_RANGES = "Rows are divided by cursorColumn, between the positions of the batch"
+_RANGES = "A batch is divided by ranges of cursorColumn"
 
 FORMAT = SourceFormat(
     FORMAT_NAME,
     (
-        SourceOption("url", Kind.SECRET, "`jdbc:postgresql://host:5432/db`, or a URL of SQLAlchemy", required=True),
-        SourceOption("user", Kind.TEXT, "Who asks; wins over the URL's"),
-        SourceOption("password", Kind.SECRET, "Wins over the URL's"),
-        SourceOption("dbtable", Kind.TEXT, "The table, as stored, its schema in front of it; this or query"),
-        SourceOption("query", Kind.TEXT, "A SELECT in place of a table; runs as it is"),
-        SourceOption("cursorColumn", Kind.TEXT, "The column that new rows have greater values in", required=True),
+        SourceOption("url", Kind.SECRET, "`jdbc:postgresql://host:5432/db`, or a SQLAlchemy URL", required=True),
+        SourceOption("user", Kind.TEXT, "Database user. Overrides the URL"),
+        SourceOption("password", Kind.SECRET, "Password of the user. Overrides the URL"),
+        SourceOption(
+            "dbtable",
+            Kind.TEXT,
+            "Table, as `table` or `schema.table`, in the case in which it is stored. Set `dbtable` or `query`",
+        ),
+        SourceOption("query", Kind.TEXT, "SELECT statement to read instead of a table. Runs unchanged"),
+        SourceOption("cursorColumn", Kind.TEXT, "Column whose value is greater in each new row", required=True),
         SourceOption(
             "tieBreakColumn",
             Kind.TEXT,
-            "Orders rows of equal cursorColumn; unique among them",
-            "a primary key of one column",
+            "Column that orders rows with equal `cursorColumn`. Its values must be unique among them",
+            "the primary key, if it has one column",
         ),
         SourceOption(
             "startingPosition",
             Kind.TEXT,
-            "`earliest`, `latest`, or the value of cursorColumn to begin behind",
+            "`earliest`, `latest`, or a value of `cursorColumn`; the stream starts after it",
             _EARLIEST,
         ),
         SourceOption(
-            "maxRowsPerTrigger", Kind.COUNT, "Rows of a batch; without a tie-break, and equal ones", "1000000"
+            "maxRowsPerTrigger",
+            Kind.COUNT,
+            "Maximum number of rows per batch. Without a tie-break, rows with an equal `cursorColumn` are added",
+            "1000000",
         ),
-        SourceOption("numPartitions", Kind.COUNT, "Tasks of a batch, each with a connection of its own", "1"),
-        SourceOption("settleDelay", Kind.INTERVAL, "How long a row waits for others that are committed late", "0 s"),
-        SourceOption("fetchsize", Kind.COUNT, "Rows that are fetched at a time", "10000"),
-        SourceOption("preferTimestampNTZ", Kind.SWITCH, "Whether times without a zone stay so", "false"),
-        accepted("driver", "It names a class of Java; Python's driver is chosen by the URL"),
-        accepted("pushDownPredicate", "A batch reads its range, and all of it"),
+        SourceOption("numPartitions", Kind.COUNT, "Number of parallel tasks, each with its own connection", "1"),
+        SourceOption(
+            "settleDelay",
+            Kind.INTERVAL,
+            "How long to wait for transactions that commit late, before a row is read",
+            "0 s",
+        ),
+        SourceOption("fetchsize", Kind.COUNT, "Rows per fetch", "10000"),
+        SourceOption("preferTimestampNTZ", Kind.SWITCH, "Read times without a zone as TIMESTAMP_NTZ", "false"),
+        accepted("driver", "It names a Java class; the URL chooses the Python driver"),
+        accepted("pushDownPredicate", "A batch always reads its whole range"),
         *(refused(n, _RANGES, "Use numPartitions alone") for n in ("partitionColumn", "lowerBound", "upperBound")),
-        refused("customSchema", "The columns are given as those of any reader", "Use .schema(...)"),
-        refused(
-            "sessionInitStatement", "Statements besides the reading ones are not run", "Set it for the database's user"
-        ),
-        refused("prepareQuery", "Statements besides the reading ones are not run", "Put WITH into query"),
-        refused("queryTimeout", "It is the database's own setting", "Set it for the database's user"),
-        refused("keytab", "Kerberos is not supported", "Use user and password, or the driver's own environment"),
-        refused("principal", "Kerberos is not supported", "Use user and password, or the driver's own environment"),
+        refused("customSchema", "The schema of the reader sets the columns", "Use .schema(...)"),
+        refused("sessionInitStatement", "Only the statements that read are run", "Set it for the database's user"),
+        refused("prepareQuery", "Only the statements that read are run", "Put WITH into query"),
+        refused("queryTimeout", "The timeout is a setting of the database", "Set it for the database's user"),
+        refused("keytab", "Kerberos is not supported", "Use user and password, or the driver's environment"),
+        refused("principal", "Kerberos is not supported", "Use user and password, or the driver's environment"),
     ),
 )
 
@@ -291,7 +301,7 @@ def _description(relation: Relation, database: Database) -> str:
 def _relation(found: GivenOptions) -> Relation:
     table, query = found.get("dbtable"), found.get("query")
     if (table is None) == (query is None):
-        found.problem("SOURCE.OPTION_MISSING", option="dbtable", about="Either dbtable or query says what is read")
+        found.problem("SOURCE.OPTION_MISSING", option="dbtable", about="Set either dbtable or query")
         return Relation()
     if query is not None:
         return Relation(query=query.strip().rstrip(";"))
@@ -340,7 +350,7 @@ def _columns(schema: JsonType | None, known: Sequence[JdbcColumn], relation: Rel
 
 
 def _missing(name: str, columns: Sequence[JdbcColumn], relation: Relation) -> PipelineError:
-    near = nearest(name, [column.name for column in columns]) or "none of a similar name"
+    near = nearest(name, [column.name for column in columns]) or "none"
     return PipelineError("JDBC.COLUMN_MISSING", column=name, relation=relation.description, near=near)
 
 
@@ -350,7 +360,7 @@ def _key(found: GivenOptions, option: str, columns: Sequence[JdbcColumn], relati
     if column is None:
         raise _missing(name, columns, relation)
     if not column.ordered:
-        found.wrong(option, "rows have no order by a column of its type")
+        found.wrong(option, "a column of its type cannot order rows")
     return column
 
 

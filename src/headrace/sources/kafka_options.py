@@ -31,74 +31,84 @@ TOPICS = ("subscribe", "subscribePattern", "assign")
 # Spark decides about these itself, and would refuse them only when the query starts.
 NOT_OF_CLIENT = (
     refused(
-        "kafka.auto.offset.reset", "Where to begin is the stream's own affair", "Say where to begin by the options"
+        "kafka.auto.offset.reset", "The source sets it", "Set the starting position with the options of the source"
     ),
     refused("kafka.key.deserializer", "Keys are always bytes", "Convert the column in the query"),
     refused("kafka.value.deserializer", "Values are always bytes", "Convert the column in the query"),
-    refused("kafka.enable.auto.commit", "Progress is in the flow's checkpoint", "Remove it"),
-    refused("kafka.interceptor.classes", "Interceptors may change what is read", "Change it in the query"),
+    refused("kafka.enable.auto.commit", "Progress is stored in the flow's checkpoint", "Remove it"),
+    refused("kafka.interceptor.classes", "Interceptors may change records", "Change the columns in the query"),
 )
 # Those that Event Hubs has too, of the same meaning.
 SHARED = (
-    SourceOption("failOnDataLoss", Kind.SWITCH, "Whether offsets that are gone end the stream", "true"),
-    SourceOption("minPartitions", Kind.COUNT, "Read with so many tasks, at least"),
-    SourceOption("maxRecordsPerPartition", Kind.COUNT, "Offsets that a task reads, at most"),
+    SourceOption("failOnDataLoss", Kind.SWITCH, "Fail the stream if data was deleted before it was read", "true"),
+    SourceOption("minPartitions", Kind.COUNT, "Minimum number of tasks that read a batch"),
+    SourceOption("maxRecordsPerPartition", Kind.COUNT, "Maximum number of offsets per task"),
 )
-_VENDORS = ("It is a service of the vendor's cloud", "Use kafka.sasl.jaas.config")
+_VENDORS = ("It is a service of Databricks", "Use kafka.sasl.jaas.config")
 FORMAT = SourceFormat(
     "kafka",
     (
-        SourceOption(SERVERS, Kind.TEXT, "Brokers to ask first: `host:9092`, separated by commas", required=True),
-        SourceOption("subscribe", Kind.TEXT, "Topics, separated by commas; this, or one of the next two"),
-        SourceOption("subscribePattern", Kind.TEXT, "A Java pattern that the names of topics match"),
-        SourceOption("assign", Kind.JSON, 'Partitions: `{"orders": [0, 1]}`'),
+        SourceOption(
+            SERVERS, Kind.TEXT, "Brokers for the first connection: `host:9092`, separated by commas", required=True
+        ),
+        SourceOption(
+            "subscribe",
+            Kind.TEXT,
+            "Topics, separated by commas. Set exactly one of `subscribe`, `subscribePattern` and `assign`",
+        ),
+        SourceOption("subscribePattern", Kind.TEXT, "Java regular expression for topic names"),
+        SourceOption("assign", Kind.JSON, 'Partitions, such as `{"orders": [0, 1]}`'),
         SourceOption(
             "startingOffsets",
             Kind.OFFSETS,
-            'Where a new stream begins; as JSON `{"orders": {"0": 23, "1": -2}}`, -2 being earliest and -1 latest',
-            "`latest`; of a batch `earliest`",
+            'Where a new stream starts. JSON: `{"orders": {"0": 23, "1": -2}}`; -2 is earliest, -1 is latest',
+            "`latest`; for a batch read `earliest`",
         ),
         SourceOption(
             "startingTimestamp",
             Kind.MILLISECONDS,
-            "Begin with the first record of this time or later, in every partition; goes before startingOffsets",
+            "Start each partition at its first record at or after this time. Overrides `startingOffsets`",
         ),
         SourceOption(
             "startingOffsetsByTimestamp",
             Kind.JSON,
-            'The same for each partition: `{"orders": {"0": "2026-01-01T00:00:00Z"}}`',
+            'The same, per partition: `{"orders": {"0": "2026-01-01T00:00:00Z"}}`',
         ),
         SourceOption(
             "startingOffsetsByTimestampStrategy",
             Kind.TEXT,
-            "What if no record is so late",
+            "What to do if a partition has no record at or after this time",
             "error",
             values=("error", "latest"),
         ),
-        SourceOption("endingOffsets", Kind.OFFSETS, "Where to end", "`latest`", reads=Reads.BATCHES),
+        SourceOption("endingOffsets", Kind.OFFSETS, "Where the read ends", "`latest`", reads=Reads.BATCHES),
         SourceOption(
             "endingTimestamp",
             Kind.MILLISECONDS,
-            "End before the first record of this time or later",
+            "End each partition before its first record at or after this time",
             reads=Reads.BATCHES,
         ),
-        SourceOption("endingOffsetsByTimestamp", Kind.JSON, "The same for each partition", reads=Reads.BATCHES),
+        SourceOption("endingOffsetsByTimestamp", Kind.JSON, "The same, per partition", reads=Reads.BATCHES),
         SourceOption(
             "maxOffsetsPerTrigger",
             Kind.COUNT,
-            "Offsets in a batch, at most, shared out in proportion",
+            "Maximum number of offsets per batch, divided among partitions in proportion to their backlog",
             reads=Reads.STREAMS,
         ),
-        SourceOption("minOffsetsPerTrigger", Kind.COUNT, "Wait for so many", reads=Reads.STREAMS),
+        SourceOption("minOffsetsPerTrigger", Kind.COUNT, "Minimum number of offsets per batch", reads=Reads.STREAMS),
         SourceOption(
-            "maxTriggerDelay", Kind.TEXT, "How long to wait for them, such as `10 min`", "15m", reads=Reads.STREAMS
+            "maxTriggerDelay",
+            Kind.TEXT,
+            "Maximum wait for `minOffsetsPerTrigger`, such as `10 min`",
+            "15m",
+            reads=Reads.STREAMS,
         ),
         *SHARED,
-        SourceOption("includeHeaders", Kind.SWITCH, "Whether there is a column `headers`", "false"),
-        SourceOption("groupIdPrefix", Kind.TEXT, "What the names of consumer groups begin with", "spark-kafka-source"),
-        SourceOption("kafkaConsumer.pollTimeoutMs", Kind.COUNT, "How long a task waits for records", "120000"),
-        SourceOption("fetchOffset.numRetries", Kind.COUNT, "How often offsets are asked for again", "3"),
-        SourceOption("fetchOffset.retryIntervalMs", Kind.WHOLE, "How long to wait before that", "1000"),
+        SourceOption("includeHeaders", Kind.SWITCH, "Add the column `headers`", "false"),
+        SourceOption("groupIdPrefix", Kind.TEXT, "Prefix of the consumer group IDs", "spark-kafka-source"),
+        SourceOption("kafkaConsumer.pollTimeoutMs", Kind.COUNT, "Milliseconds that a task waits for records", "120000"),
+        SourceOption("fetchOffset.numRetries", Kind.COUNT, "Number of retries to fetch offsets", "3"),
+        SourceOption("fetchOffset.retryIntervalMs", Kind.WHOLE, "Milliseconds between these retries", "1000"),
         *NOT_OF_CLIENT,
         refused("databricks.serviceCredential", *_VENDORS),
         refused("serviceCredential", *_VENDORS),

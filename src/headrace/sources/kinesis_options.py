@@ -40,41 +40,54 @@ COLUMNS: JsonType = struct_of(
 BEGINNING, AT, AFTER = "TRIM_HORIZON", "AT:", "AFTER:"
 LATEST = "LATEST"
 _WORDS = {"latest": LATEST, "trim_horizon": BEGINNING, "earliest": BEGINNING}
-_BUFFER = "Records are fetched when a batch is planned; nothing is fetched ahead and put together"
-_TASKS = "A shard is a task of its own"
+_BUFFER = "Records are fetched when a batch is planned, without prefetching and coalescing"
+_TASKS = "Each shard is one task"
 _EFO = "Enhanced fan-out is not supported, only polling"
-_POLL = "Leave consumerMode out, or set it to polling"
+_POLL = "Remove it; consumerMode is always polling"
 
 FORMAT = SourceFormat(
     "kinesis",
     (
-        SourceOption("streamName", Kind.TEXT, "The streams' names, with commas between them", required=True),
-        SourceOption("region", Kind.TEXT, "Where the streams are", "that of the environment"),
-        SourceOption("endpoint", Kind.TEXT, "The URL of the service, where it is not the region's own"),
+        SourceOption("streamName", Kind.TEXT, "Names of the streams, separated by commas", required=True),
+        SourceOption("region", Kind.TEXT, "AWS region of the streams", "from the environment"),
+        SourceOption("endpoint", Kind.TEXT, "URL of the service, if it is not the default of the region"),
         SourceOption(
             "initialPosition",
             Kind.TEXT,
-            'Where it begins: `latest`, `trim_horizon`, `earliest`, `{"at_timestamp": "...", "format": "..."}`',
+            'Start of a new stream: `latest`, `trim_horizon`, `earliest`, `{"at_timestamp": "...", "format": "..."}`',
             "latest",
         ),
-        SourceOption("maxRecordsPerFetch", Kind.COUNT, "Records of one request, 10,000 at most", "10000"),
-        SourceOption("maxFetchRate", Kind.NUMBER, "With maxFetchDuration, the MB of a shard in a batch", "1.0"),
-        SourceOption("maxFetchDuration", Kind.INTERVAL, "How long a shard is read for a batch, at most", "10 s"),
+        SourceOption(
+            "maxRecordsPerFetch", Kind.COUNT, "Maximum number of records per request; at most 10,000", "10000"
+        ),
+        SourceOption(
+            "maxFetchRate",
+            Kind.NUMBER,
+            "A batch reads up to `maxFetchRate` MB times the seconds of `maxFetchDuration` from each shard",
+            "1.0",
+        ),
+        SourceOption("maxFetchDuration", Kind.INTERVAL, "Maximum time to read a shard for a batch", "10 s"),
         SourceOption(
             "minFetchPeriod",
             Kind.INTERVAL,
-            "Between two requests to a shard while a batch is planned, at least",
+            "Minimum time between two requests to a shard while a batch is planned",
             "400 ms",
         ),
-        SourceOption("shardFetchInterval", Kind.INTERVAL, "How often new shards are looked for", "1 s"),
-        SourceOption("awsAccessKey", Kind.SECRET, "With awsSecretKey; else the environment's own credentials"),
-        SourceOption("awsSecretKey", Kind.SECRET, "With awsAccessKey"),
-        SourceOption("awsSessionToken", Kind.SECRET, "Of temporary keys"),
-        SourceOption("roleArn", Kind.TEXT, "A role to assume"),
-        SourceOption("roleExternalId", Kind.SECRET, "Of the role"),
-        SourceOption("roleSessionName", Kind.TEXT, "Of the role", "headrace"),
-        SourceOption("stsEndpoint", Kind.TEXT, "The URL of the service that gives roles"),
-        SourceOption("consumerMode", Kind.TEXT, "How records are read", "polling", values=("polling",)),
+        SourceOption("shardFetchInterval", Kind.INTERVAL, "How often to check for new shards", "1 s"),
+        SourceOption(
+            "awsAccessKey",
+            Kind.SECRET,
+            "Access key; needs `awsSecretKey`. Without keys, the credentials of the environment are used",
+        ),
+        SourceOption("awsSecretKey", Kind.SECRET, "Secret key; needs `awsAccessKey`"),
+        SourceOption("awsSessionToken", Kind.SECRET, "Session token of temporary keys"),
+        SourceOption("roleArn", Kind.TEXT, "ARN of a role to assume"),
+        SourceOption("roleExternalId", Kind.SECRET, "External ID for the role"),
+        SourceOption("roleSessionName", Kind.TEXT, "Session name for the role", "headrace"),
+        SourceOption("stsEndpoint", Kind.TEXT, "URL of the AWS Security Token Service (STS)"),
+        SourceOption(
+            "consumerMode", Kind.TEXT, "How records are read. Only polling is supported", "polling", values=("polling",)
+        ),
         accepted("fetchBufferSize", _BUFFER),
         accepted("shardsPerTask", _TASKS),
         accepted("coalesceThresholdBlockSize", _BUFFER),
@@ -87,8 +100,8 @@ FORMAT = SourceFormat(
                 *("registeredConsumerIdType", "deregisterConsumerTimeoutInterval", "registerConsumerTimeoutInterval"),
             )
         ),
-        refused("serviceCredential", "It is a service of the vendor", "Use roleArn, or the environment's credentials"),
-        refused("streamARN", "Streams are read by their names", "Use streamName, and roleArn for another account"),
+        refused("serviceCredential", "It is a service of Databricks", "Use roleArn, or the environment's credentials"),
+        refused("streamARN", "Streams are read by name", "Use streamName, and roleArn for another account"),
     ),
 )
 _MOST_RECORDS = 10_000
@@ -122,7 +135,7 @@ def prepare_kinesis(given: Mapping[str, Any], schema: JsonType | None, session: 
         found.wrong("streamName", "it names no stream")
     if ("awsAccessKey" in found.values) != ("awsSecretKey" in found.values):
         missing = "awsSecretKey" if "awsAccessKey" in found.values else "awsAccessKey"
-        found.problem("SOURCE.OPTION_MISSING", option=missing, about="The two keys belong together")
+        found.problem("SOURCE.OPTION_MISSING", option=missing, about="Set both keys or none")
     found.check()
     access = Access(
         region=found.get("region"),

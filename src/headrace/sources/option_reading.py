@@ -181,7 +181,7 @@ def _take(found: GivenOptions, name: str, text: str, time_zone: str, *, streams:
         found.passed_on[name.casefold()] = text
     elif option is None:
         close = nearest(name, [known.name for known in source.options])
-        found.problem("SOURCE.OPTION_UNKNOWN", option=name, near=close or "none of a similar name")
+        found.problem("SOURCE.OPTION_UNKNOWN", option=name, near=close or "none")
     elif option.treatment is Treatment.REFUSED:
         found.problem("SOURCE.OPTION_REFUSED", option=option.name, reason=option.about, instead=option.instead)
     elif option.reads is Reads.BATCHES and streams:

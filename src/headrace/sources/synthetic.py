@@ -44,26 +44,42 @@ _MOST_KEYS = 10_000_000
 FORMAT = SourceFormat(
     "synthetic",
     (
-        SourceOption("seed", Kind.WHOLE, "Another seed gives other rows", "0"),
+        SourceOption("seed", Kind.WHOLE, "Seed of the random values", "0"),
         SourceOption(
-            "rowsPerSecond", Kind.COUNT, "Rows that become available in a second", "10, unless rows are limited"
+            "rowsPerSecond",
+            Kind.COUNT,
+            "Rows that become available per second",
+            "10, if `rowsPerBatch` and `numRows` are not set",
         ),
-        SourceOption("rowsPerBatch", Kind.COUNT, "Rows of a batch; with rowsPerSecond, at most", "100000"),
+        SourceOption("rowsPerBatch", Kind.COUNT, "Rows per batch; the maximum, if `rowsPerSecond` is set", "100000"),
         SourceOption(
-            "numRows", Kind.COUNT, "Where the stream ends; a batch read needs it, and a triggered update reads up to it"
+            "numRows",
+            Kind.COUNT,
+            "Total number of rows. Required for batch reads; a triggered update reads all of them",
         ),
-        SourceOption("keys", Kind.COUNT, "Distinct keys, 10 million at most", "1000"),
-        SourceOption("skew", Kind.NUMBER, "Exponent of Zipf's law by which some keys are frequent; 0: all alike", "0"),
-        SourceOption("lateShare", Kind.SHARE, "Share of rows whose event_time is earlier than their place", "0"),
-        SourceOption("maxLateness", Kind.INTERVAL, "How much earlier, at most", "10 minutes"),
+        SourceOption("keys", Kind.COUNT, "Number of distinct keys; at most 10 million", "1000"),
         SourceOption(
-            "duplicateShare", Kind.SHARE, "Share of rows, below 1, that repeat one of the 1,000 rows before them", "0"
+            "skew", Kind.NUMBER, "Exponent of the Zipf distribution of keys. 0: all keys are equally frequent", "0"
         ),
-        SourceOption("nullShare", Kind.SHARE, "Share of NULL in columns but event_id, event_time and key", "0"),
-        SourceOption("startTime", Kind.TIME, "The event_time of the first row", "2026-01-01T00:00:00Z"),
-        SourceOption("eventInterval", Kind.INTERVAL, "Between two rows' event_time", "1 s / rowsPerSecond, else 1 ms"),
-        SourceOption("schema", Kind.TEXT, "The columns, as DDL; as .schema(...)", COLUMNS),
-        SourceOption("numPartitions", Kind.COUNT, "Tasks of a batch, at most", "the session's parallelism"),
+        SourceOption(
+            "lateShare", Kind.SHARE, "Share of rows with an `event_time` earlier than their position implies", "0"
+        ),
+        SourceOption("maxLateness", Kind.INTERVAL, "Maximum lateness of these rows", "10 minutes"),
+        SourceOption(
+            "duplicateShare", Kind.SHARE, "Share of rows that duplicate one of the 1,000 rows before them; below 1", "0"
+        ),
+        SourceOption(
+            "nullShare", Kind.SHARE, "Share of NULLs in all columns except `event_id`, `event_time` and `key`", "0"
+        ),
+        SourceOption("startTime", Kind.TIME, "`event_time` of the first row", "2026-01-01T00:00:00Z"),
+        SourceOption(
+            "eventInterval",
+            Kind.INTERVAL,
+            "Time between the `event_time` of two rows",
+            "1 s / `rowsPerSecond`; without it 1 ms",
+        ),
+        SourceOption("schema", Kind.TEXT, "Columns as DDL; the same as `.schema(...)`", COLUMNS),
+        SourceOption("numPartitions", Kind.COUNT, "Maximum number of tasks per batch", "the session's parallelism"),
     ),
 )
 _START_US = 1_767_225_600_000_000
@@ -254,11 +270,11 @@ def prepare_synthetic(given: Mapping[str, Any], schema: JsonType | None, session
     except (InvalidDdl, NoArrowType) as error:
         found.wrong("schema", str(error))
     if not session.streams and "numRows" not in found.values:
-        found.problem("SOURCE.OPTION_MISSING", option="numRows", about="A batch reads all rows, so they have to end")
+        found.problem("SOURCE.OPTION_MISSING", option="numRows", about="A batch reads all rows, so it needs a limit")
     if found.get("keys", 1) > _MOST_KEYS:
         found.wrong("keys", f"it is {_MOST_KEYS} at most")
     if found.get("duplicateShare", 0.0) >= 1:
-        found.wrong("duplicateShare", "it is below 1: some row has to be new")
+        found.wrong("duplicateShare", "it is below 1, because some rows must be new")
     found.check()
     per_second = found.get("rowsPerSecond")
     if per_second is None and not {"rowsPerBatch", "numRows"} & found.values.keys():

@@ -67,7 +67,7 @@ def _text(marker: _Marker, values: Mapping[str, str], file: str) -> str:
     try:
         return quoted(*split_name(values[marker.name]))
     except InvalidName as invalid:
-        reason = "It stands in IDENTIFIER, and is not a name"
+        reason = "IDENTIFIER needs a name"
         raise PipelineError("SQL.PARAMETER_VALUE", location=location, name=marker.name, reason=reason) from invalid
 
 

@@ -85,7 +85,7 @@ def _breaks_out(around: Token, value: str) -> str | None:
     found = lex(f"{prefix}{quote}{value}{quote}")
     if found.unclosed is None and len(found.tokens) == 1:
         return None
-    return f"It would end the text between {quote} and {quote} that it stands in"
+    return f"It would close the {quote} quotes around it"
 
 
 def _breaks_apart(value: str) -> str | None:
@@ -94,10 +94,10 @@ def _breaks_apart(value: str) -> str | None:
     if found.unclosed is not None:
         return "It opens a string, a quoted name or a comment that it does not close"
     if any(token.is_symbol(";") for token in found.tokens):
-        return "It holds a semicolon, which would begin another statement"
+        return "It contains a semicolon, which would start another statement"
     brackets = sum(token.is_symbol("(", ")", "[", "]") for token in found.tokens)
     if brackets != 2 * len(closings(found.tokens)):
-        return "Its brackets are not in pairs"
+        return "Its brackets do not match"
     return None
 
 
@@ -112,7 +112,7 @@ def replaced(statement: Statement, uses: Sequence[Use], values: Mapping[str, str
     covered = _covered(found.tokens)
     for use, segment in zip(uses, (segment for segment in segments if segment.name is not None), strict=True):
         if found.unclosed is not None or not covered.issuperset(_visible(text, segment)):
-            raise Problems([_value_problem(use, statement, file, "It would turn what follows into a comment")])
+            raise Problems([_value_problem(use, statement, file, "It would comment out the text after it")])
     lines = Lines(statement.text)
     tokens = tuple(_placed(token, segments, lines, statement.line) for token in found.tokens)
     return Statement(text, statement.line, tokens)

@@ -32,7 +32,7 @@ def check_readonly(text: str) -> None:
     if unclosed is not None:
         raise unclosed
     if len(statements) != 1:
-        raise _refusal(f"It holds {len(statements)} statements, and one is expected" if statements else "It is empty")
+        raise _refusal(f"It contains {len(statements)} statements instead of one" if statements else "It is empty")
     reason = _reason(text, statements[0].tokens)
     if reason:
         raise _refusal(reason)
@@ -59,17 +59,17 @@ def _reason(text: str, tokens: Sequence[Token]) -> str | None:
     if first.is_word("EXPLAIN"):
         tokens = tokens[2:] if tokens[1:2] and tokens[1].is_word(*_EXPLAIN_MODES) else tokens[1:]
         if not starts_query(tokens):
-            return "EXPLAIN is given something that is not a query"
+            return "EXPLAIN is followed by something that is not a query"
     elif not starts_query(tokens) and not first.is_word(*_SHOWING):
         return f'It starts with "{first.text}"'
     verb = changing_verb(tokens)
     if verb is not None:
         return f'It contains "{verb.text}"'
     if _runs_script(tokens):
-        return "It starts a program with USING"
+        return "It runs a program with USING"
     function = _reflection(tokens)
     if function is not None:
-        return f'It calls code of Java with "{function}"'
+        return f'It calls Java code with "{function}"'
     return None
 
 

@@ -25,15 +25,15 @@ _BY_HAND = Refusal(_ELSEWHERE, "Remove the statement, and run it with `headrace 
 _BY_SCRIPT = Refusal(_ELSEWHERE, "Remove the statement, and run it where the pipeline is administered")
 _SHOWN = Refusal("A pipeline file has no place to show a result", "Remove the statement, and ask with `headrace sql`")
 _BARE_QUERY = Refusal(
-    "A query in a pipeline file needs a dataset to go to",
+    "A query in a pipeline file needs a target dataset",
     "Write CREATE MATERIALIZED VIEW name AS in front of it, or ask with `headrace sql`",
 )
 _WRITTEN_BY_FLOWS = Refusal(
-    "The tables of a pipeline are written by their flows alone", "Write CREATE FLOW name AS INSERT INTO target query"
+    "Only flows write to a pipeline's tables", "Write CREATE FLOW name AS INSERT INTO target query"
 )
 _TIMES = Refusal("An update runs when it is started", "Remove the clause, and start updates from your scheduler")
 _KEYS = Refusal(
-    "A key says what becomes of rows that break it",
+    "A key needs an action for rows that violate it",
     "Write CONSTRAINT name EXPECT (PRIMARY KEY (id)), or UNIQUE or FOREIGN KEY there",
 )
 _COMPUTED = Refusal("A column's value comes from the query alone", "Compute the column in the query")
@@ -85,7 +85,7 @@ CLAUSES: Mapping[Words, Refusal] = {
     ),
     ("SCHEDULE",): _TIMES,
     ("TRIGGER",): _TIMES,
-    ("WITH", "ROW", "FILTER"): Refusal("Row filters are not there yet", "Filter the rows in the query"),
+    ("WITH", "ROW", "FILTER"): Refusal("Row filters are not supported yet", "Filter the rows in the query"),
     ("CLUSTER", "BY", "AUTO"): Refusal("Clustering columns are not chosen for you", "Name them: CLUSTER BY (a, b)"),
     ("CLUSTER", "BY", "NONE"): Refusal("Clustering is off unless columns are named", "Remove the clause"),
     ("REFRESH", "POLICY"): Refusal(
@@ -110,14 +110,14 @@ FLOWS: Mapping[Words, Refusal] = {
 FLOW_TARGETS: Mapping[Words, Refusal] = {("REPLACE", "WHERE"): FLOW_CLAUSES["FLOW", "REPLACE", "WHERE"]}
 
 COLUMNS: Mapping[Words, Refusal] = {
-    ("MASK",): Refusal("Column masks are not there yet", "Hide the value in the query"),
+    ("MASK",): Refusal("Column masks are not supported yet", "Hide the value in the query"),
     ("GENERATED",): _COMPUTED,
     ("DEFAULT",): _COMPUTED,
     ("PRIMARY", "KEY"): _KEYS,
     ("FOREIGN", "KEY"): _KEYS,
     ("REFERENCES",): _KEYS,
     ("UNIQUE",): _KEYS,
-    ("CHECK",): Refusal("A table is guarded by its expectations", "Write CONSTRAINT name EXPECT (condition)"),
+    ("CHECK",): Refusal("A table's conditions are its expectations", "Write CONSTRAINT name EXPECT (condition)"),
     ("CONSTRAINT",): Refusal(
         "A constraint on a column is a key or a check", "Write CONSTRAINT name EXPECT (condition) after the columns"
     ),

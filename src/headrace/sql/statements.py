@@ -75,5 +75,5 @@ def _unclosed(opener: Token, file: str) -> PipelineError:
         location=Location(file, opener.line),
         expected=f"{_CLOSERS.get(opener.text, opener.text)} to close the {name} that starts here",
         found="the end of the file",
-        usage=f"the {name} on this line with its closing mark",
+        usage=f"the closing mark of the {name}",
     )

@@ -146,7 +146,7 @@ def added_files(table: TableState, found: TableRange) -> frozenset[str]:
     for version in range(found.first, found.last + 1):
         actions = commit_actions(table.path, version)
         if actions is None:
-            raise LookupError(f"version {version} is no longer in its log")
+            raise LookupError(f"version {version} is no longer in the log")
         if any(action["remove"].get("dataChange", True) for action in actions if "remove" in action):
             raise LookupError(f"version {version} removes or changes rows")
         names = [action["add"] for action in actions if "add" in action]

@@ -130,12 +130,12 @@ class StoredState(StoredRecords):
         places = self.waiting(graph, flow).values() if flow.mode.streams else ()
         waiting = sum(len(waiting_batches(place)) for place in places)
         if waiting:
-            return NewInput(started=True, reason=f"{waiting} batch{' waits' if waiting == 1 else 'es wait'} for its sink")
+            return NewInput(started=True, reason=f"{waiting} batch{'' if waiting == 1 else 'es'} in the spill queue")
         rebuilt = self._rebuilt(flow, record) if flow.mode.streams else None
         if rebuilt is not None:
             return NewInput(started=True, reason=rebuilt)
         if record.fingerprint not in (flow.analysis.fingerprint, flow.analysis.former_fingerprint):
-            return NewInput(started=True, reason="its code, its settings or the columns of its inputs changed")
+            return NewInput(started=True, reason="its code, settings or input columns changed")
         if not flow.mode.streams:
             return _news_of_view(graph, flow, record, self.table)
         return self._news_of_stream(flow, record)
@@ -155,15 +155,15 @@ class StoredState(StoredRecords):
                 continue
             table = self.table(self._naming.canonical(source.detail))
             if table is not None and offset.get("reservoirId") != table.table_id:
-                return f'"{source.detail}" is another table than the one it has read; {read_anew(flow.target)}'
+                return f'"{source.detail}" was replaced since its last run; {read_anew(flow.target)}'
         return None
 
     def _news_of_stream(self, flow: ResolvedFlow, record: FlowRecord) -> NewInput:
         # One that was started in the future was started by a clock that was ahead.
         if not 0 <= self.now() - record.started_at <= LONGEST_REST_S:
-            return NewInput(started=True, reason="started at least weekly")
+            return NewInput(started=True, reason="runs at least once a week")
         if any(operator.has_timers for operator in flow.analysis.operators):
-            return NewInput(started=True, reason="its state may have timers")
+            return NewInput(started=True, reason="its state may have timers that are due")
         checkpoint = self.checkpoint(flow, record.epoch)
         progress = read_progress(checkpoint)
         pending = _pending(flow, progress)
@@ -182,7 +182,7 @@ class StoredState(StoredRecords):
                 return NewInput(started=True, reason=reason)
         if record.running:
             return NewInput(started=True, reason="its last run was interrupted")
-        return NewInput(started=False, reason="nothing new in its sources")
+        return NewInput(started=False, reason="no new data in its sources")
 
     def _news_of_source(self, source: Source, offset: Any, checkpoint: Path, number: int) -> str | None:
         match source.kind:
@@ -193,7 +193,7 @@ class StoredState(StoredRecords):
             case SourceKind.AUTO_LOADER:
                 return news_of_auto_loader(LoaderSource.from_json(source.detail), offset, self.now)
             case SourceKind.OTHER:
-                return f"{source.detail} cannot be compared without starting"
+                return f"must start to check {source.detail} for new data"
 
 
 def has_closed_results(flow: ResolvedFlow, progress: Progress) -> bool:
@@ -219,13 +219,13 @@ def _news_of_view(
     if flow.analysis.unrepeatable:
         if flow.asks:
             return NewInput(started=True, reason=flow.analysis.unrepeatable)
-        return NewInput(started=True, reason=f"recomputed each time: {flow.analysis.unrepeatable}")
+        return NewInput(started=True, reason=f"full recompute: {flow.analysis.unrepeatable}")
     target = table_of(flow.target)
     if target is None or target.table_id != record.target_id:
-        return NewInput(started=True, reason="its table is not the one that it wrote")
+        return NewInput(started=True, reason="its table was replaced since its last run")
     left = record.left.get(TABLE)
     if left is not None and target.version < left.version:
-        return NewInput(started=True, reason="its table is older than the one that it wrote")
+        return NewInput(started=True, reason="its table is older than its last result")
     for given in graph.stored_inputs(flow):
         table = table_of(given.name)
         reason = _news_of_input(str(given.name), table.path if table else "", table, record)
@@ -242,27 +242,27 @@ def _news_of_input(name: str, path: str, now: TableState | TableVersion | None, 
     """What is new in a table that a view was computed from; None when nothing is."""
     known = record.inputs.get(name)
     if now is None or known is None:
-        return f'"{name}" is new to it'
+        return f'"{name}" is a new input'
     if now.table_id != known.table_id or now.version < known.version:
-        return f'"{name}" is another table'
+        return f'"{name}" was replaced'
     return f'"{name}" changed' if data_changed(path, known.version + 1, now.version) else None
 
 
 def _news_of_once(table: str, app_id: str) -> NewInput:
     if committed_transaction(table, app_id) is None:
-        return NewInput(started=True, reason="runs once and has not yet")
+        return NewInput(started=True, reason="once flow that has not run yet")
     return NewInput(started=False, reason="ran once")
 
 
 def _news_of_table(source: Source, table: TableState | None, offset: Any) -> str | None:
     if table is None:
-        return f'"{source.detail}" is not there yet'
+        return f'"{source.detail}" does not exist yet'
     if offset is None:
         return f'"{source.detail}" has rows' if data_changed(table.path, 0, table.version) else None
     version, index = int(offset["reservoirVersion"]), int(offset.get("index", 0))
     if index != BETWEEN_COMMITS:
         if not source.reads_feed or offset.get("isStartingVersion") or _has_more(table.path, version, index):
-            return f'"{source.detail}" has more'
+            return f'"{source.detail}" has unread rows'
         version += 1
     changed = data_changed(table.path, version, table.version)
     return f'"{source.detail}" has new rows' if changed else None
@@ -283,13 +283,13 @@ def _pending(flow: ResolvedFlow, progress: Progress | None) -> str | None:
         return None
     if not progress.completed:
         return f"batch {progress.batch_id} is unfinished"
-    return "its watermark has closed results" if has_closed_results(flow, progress) else None
+    return "its watermark closed results that are not written yet" if has_closed_results(flow, progress) else None
 
 
 def _news_of_files(detail: str, offset: Any, checkpoint: Path, number: int) -> str | None:
     processed = -1 if offset is None else offset.get("logOffset")
     if processed != newest_listing(checkpoint, number):
-        return "listed files are unprocessed"
+        return "listed files are not processed yet"
     try:
         fresh = listed_files(detail) - files_seen(checkpoint, number)
     except OSError as error:

@@ -112,7 +112,7 @@ class StoredPast:
         found = [self._reach(flow, number, source, read) for number, source in enumerate(flow.analysis.sources)]
         more = max((len(epoch.progress.offsets) for epoch in read if epoch.progress), default=0)
         if more > len(found):
-            found.append(SourceReach(flow.name, "a source", gone="the flow no longer reads as many sources as before"))
+            found.append(SourceReach(flow.name, "a source", gone="the flow reads fewer sources than before"))
         return tuple(found)
 
     def starting(self, flow: ResolvedFlow, start: Start, cleared: frozenset[QualifiedName]) -> tuple[SourceStart, ...]:
@@ -184,7 +184,7 @@ class StoredPast:
             table = self._state.table(name)
             return reach_of_table(flow.name, number, source, name, table, read, cut=cut, same=same)
         if lost is not None:
-            gone = f"which of it was read is not known, because {lost.checkpoint} is missing"
+            gone = f"it is unknown what was read, because {lost.checkpoint} is missing"
             return SourceReach(flow.name, described(source), gone=gone, checkpoint_lost=read[-1].lost)
         if source.kind is SourceKind.FILES:
             return reach_of_files(flow.name, number, source, read)
@@ -199,8 +199,8 @@ def _reach_of_snapshots(flow: ResolvedFlow) -> tuple[SourceReach, ...]:
     if feed is None or compares is None or feed.shape.scd_type is ScdType.ONE:
         return ()
     if compares.source is not None:
-        return (SourceReach(flow.name, f'"{compares.source}"', gone="it tells what is now, and not what was"),)
-    return (SourceReach(flow.name, "its function", gone="whether it still gives the first snapshot is not known"),)
+        return (SourceReach(flow.name, f'"{compares.source}"', gone="it returns only current rows"),)
+    return (SourceReach(flow.name, "its function", gone="it is unknown whether it still returns the first snapshot"),)
 
 
 def _brought_rows(flow: StoredFlow) -> bool:

@@ -21,7 +21,7 @@ from headrace.graph.starts import moment_text
 from headrace.model.names import QualifiedName
 from headrace.plan.source_retention import SourceReach
 
-_UNKNOWABLE = "whether it still has what was read cannot be known before it is read"
+_UNKNOWABLE = "it is unknown whether the source still has all input"
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def reach_of_table(
     """
     name = f'table "{dataset}"'
     if table is None:
-        gone = "it is not there any more" if any(epoch.progress for epoch in read) else ""
+        gone = "it no longer exists" if any(epoch.progress for epoch in read) else ""
         return SourceReach(flow, name, gone=gone, dataset=dataset)
     first, since = oldest_commit(table.path)
     oldest = f"version {first} of {moment_text(since)}"
@@ -91,16 +91,16 @@ def _gone_of_table(
             first = _first_version(epoch, number)
             removed = rows_removed(table, first)
             if removed is not None:
-                return f"its version {removed} has removed or changed rows that were read"
+                return f"version {removed} removed or changed rows that were read"
             # A stream that is not told to go on over such a commit would have ended at it.
             unseen = first if passes else int(offset["reservoirVersion"])
             logged = _logged_since(table)
             if logged > unseen:
-                return f"its log begins at version {logged}, so whether rows were removed before is not known"
+                return f"its log starts at version {logged}, so earlier removals are unknown"
         elif not same:
-            return "another table was read in its place before"
+            return "a different table was read before"
         elif cut:
-            return "it was cleared since, and lost rows itself"
+            return "it was cleared and lost rows"
     return ""
 
 
@@ -124,7 +124,7 @@ def reach_of_files(flow: str, number: int, source: Source, read: Sequence[Epoch]
     missing = {path for path, _ in seen} - there
     # Spark does not read a path twice: what is in a file now is not what was read of it.
     changed = {path for path, at in seen if path in there and round(changed_at(path) * 1000) != at}
-    lacking = [_of_files(missing, seen, "gone"), _of_files(changed, seen, "changed since")]
+    lacking = [_of_files(missing, seen, "missing"), _of_files(changed, seen, "different now")]
     oldest = min(((changed_at(path), path) for path in there), default=None)
     from_ = f"{oldest[1]} of {moment_text(oldest[0])}" if oldest else ""
     return SourceReach(flow, name, from_, " and ".join(filter(None, lacking)))
@@ -151,7 +151,7 @@ def reach_of_auto_loader(flow: str, name: str, number: int, source: Source, read
                 missing.add(file.path)
             elif (now.size, now.mtime_ns) != (file.size, file.mtime_ns):
                 changed.add(file.path)
-    lacking = [_of_files(missing, seen, "gone"), _of_files(changed, seen, "changed since")]
+    lacking = [_of_files(missing, seen, "missing"), _of_files(changed, seen, "different now")]
     return SourceReach(flow, name, gone=" and ".join(filter(None, lacking)))
 
 

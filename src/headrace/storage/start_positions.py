@@ -38,15 +38,15 @@ def start_at(
         return SourceStart(name, _earliest(source, table))
     if source.kind is SourceKind.DATASET:
         if cleared:
-            raise _refused(flow, start, name, "it is cleared by the same update, so its versions end here")
+            raise _refused(flow, start, name, "the same update clears it, so its versions end here")
         if table is None:
-            raise _refused(flow, start, name, "it is not there yet")
+            raise _refused(flow, start, name, "it does not exist yet")
         return _start_of_table(flow, name, start, table)
     if source.kind is SourceKind.FILES:
         return _start_of_files(flow, name, start, source)
     if source.kind is SourceKind.AUTO_LOADER:
         return _start_of_auto_loader(flow, name, start, source, now_s)
-    raise _refused(flow, start, name, "only its own reader knows its positions")
+    raise _refused(flow, start, name, "only its reader knows its positions")
 
 
 def described(source: Source) -> str:
@@ -57,16 +57,16 @@ def described(source: Source) -> str:
         return f"the files in {places(source.detail)}"
     if source.kind is SourceKind.AUTO_LOADER:
         return f"the files in {LoaderSource.from_json(source.detail).path}"
-    return f"source {source.detail.split()[0] if source.detail.split() else 'of another kind'}"
+    return f"source {source.detail.split()[0] if source.detail.split() else 'of an unknown kind'}"
 
 
 def _earliest(source: Source, table: TableState | None) -> str:
     if source.kind is SourceKind.DATASET:
         held = "" if table is None else f" at version {table.version}"
-        return f"all that it holds{held}, then what comes"
+        return f"all rows{held}, then new ones"
     if source.kind in (SourceKind.FILES, SourceKind.AUTO_LOADER):
-        return "every file that is there, then what comes"
-    return "where the query says that a new reader starts"
+        return "all existing files, then new ones"
+    return "where the query tells a new reader to start"
 
 
 def _start_of_table(flow: ResolvedFlow, name: str, start: Start, table: TableState) -> SourceStart:
@@ -74,16 +74,16 @@ def _start_of_table(flow: ResolvedFlow, name: str, start: Start, table: TableSta
     oldest = logged[0]
     if start.kind is StartKind.LATEST:
         version = table.version + 1
-        said = f"what comes after version {table.version}"
+        said = f"versions after {table.version}"
     elif start.kind is StartKind.VERSION:
         version = start.version
         if not oldest <= version <= table.version + 1:
-            range_ = f"version {oldest} to {table.version + 1}, which is the next one"
+            range_ = f"version {oldest} to {table.version + 1} (the next one)"
             raise _out_of_range(flow, start, name, range_)
-        said = f"version {version} and what comes after it"
+        said = f"version {version} and later"
     else:
         version = _version_at(flow, name, start, table, logged)
-        said = f"version {version} of {moment_text(committed_at(table.path, version))} and what comes after it"
+        said = f"version {version} of {moment_text(committed_at(table.path, version))} and later"
     return SourceStart(name, said, DeltaPosition(table.table_id, version))
 
 
@@ -128,8 +128,8 @@ def _start_of_auto_loader(flow: ResolvedFlow, name: str, start: Start, source: S
 
 def _left_out(start: Start, files: int) -> str:
     latest = start.kind is StartKind.LATEST
-    what = "files that come from now on" if latest else f"files changed at {moment_text(start.moment)} or later"
-    return f"{what}, {files} file{'' if files == 1 else 's'} left out"
+    what = "new files only" if latest else f"files changed at {moment_text(start.moment)} or later"
+    return f"{what}, {files} file{'' if files == 1 else 's'} skipped"
 
 
 def _refused(flow: ResolvedFlow, start: Start, name: str, reason: str) -> PipelineError:

@@ -21,7 +21,7 @@ from headrace.model.rows import Rows
 from headrace.plan.backfills import Backfill, Replayed
 from headrace.plan.steps import Plan
 from headrace.project.open import Project
-from headrace.project.test_harness import TestHarness
+from headrace.project.test_harness import Harness
 from headrace.runtime.failpoints import Failpoint
 from headrace.settings.discover import find_settings
 from headrace.settings.load import load_settings
@@ -202,7 +202,7 @@ class Pipeline(ProjectFolder):
         names = frozenset(map(self.settings.naming.canonical, only))
         given = frozenset(self._stand_ins)
         rewrite = partial(rewritten, stand_ins=self._stand_ins)
-        return Project(self.settings, self._environ, TestHarness(self._fuse, rewrite, given, names))
+        return Project(self.settings, self._environ, Harness(self._fuse, rewrite, given, names))
 
 
 class NoProject:

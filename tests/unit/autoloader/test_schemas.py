@@ -48,12 +48,12 @@ def test_ddl_is_read_as_spark_reads_it(written, read):
 @pytest.mark.parametrize(
     ("written", "says"),
     [
-        ("a", "a type is missing at the end"),
-        ("a INTT", "a type is expected where 'INTT' stands, at position 3"),
-        ("a ARRAY<INT", '">" is missing at the end'),
-        ("a INT b INT", "\",\" is expected where 'b' stands"),
-        ("a INT; drop", "';' at position 6 belongs to no type"),
-        ("a DECIMAL(50, 2)", "decimal(50,2) has more digits"),
+        ("a", "expected a type at the end"),
+        ("a INTT", "expected a type but found 'INTT' at position 3"),
+        ("a ARRAY<INT", 'expected ">" at the end'),
+        ("a INT b INT", "expected \",\" but found 'b'"),
+        ("a INT; drop", "';' at position 6 is not part of a type"),
+        ("a DECIMAL(50, 2)", "decimal(50,2) needs 1 to 38 digits"),
         ("a.b INT", "a.b has a dot"),
     ],
 )

@@ -244,9 +244,9 @@ def test_types_are_those_that_all_rows_have_in_common(write, inner, options, col
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({}, "name of the elements"),
+        ({}, "name of the row element"),
         ({"rowTag": "<r>"}, "without brackets"),
-        ({"rowTag": "r", "valueTag": "_"}, "another than attributePrefix"),
+        ({"rowTag": "r", "valueTag": "_"}, "differs from attributePrefix"),
         ({"rowTag": "r", "rowValidationXSDPath": "a.xsd"}, "XSD"),
     ],
 )

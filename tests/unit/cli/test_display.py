@@ -105,7 +105,7 @@ def test_every_column_is_in_every_row_when_names_repeat() -> None:
 
 
 @pytest.mark.parametrize(
-    ("blanks", "told"), [(None, []), (0, []), (1, []), (2, ["2 of 20 events put NULL where a value was"])]
+    ("blanks", "told"), [(None, []), (0, []), (1, []), (2, ["2 of 20 events overwrote a value with NULL"])]
 )
 def test_the_end_of_an_update_tells_of_many_events_that_put_null_over_a_value(
     blanks: int | None, told: list[str]
@@ -116,7 +116,7 @@ def test_the_end_of_an_update_tells_of_many_events_that_put_null_over_a_value(
 
     text = outcome_text(Outcome("u", UpdateState.COMPLETED, "USER_ACTION", at, at, (flow,)))
 
-    assert re.findall("(?<=users: )[0-9]+ of .* NULL where a value was", text) == told
+    assert re.findall("(?<=users: )[0-9]+ of .* a value with NULL", text) == told
 
 
 def test_batches_in_which_other_columns_change_alone_name_none_together() -> None:
@@ -141,7 +141,7 @@ def test_the_end_of_an_update_tells_of_a_column_that_begins_most_versions_alone(
 
     text = outcome_text(Outcome("u", UpdateState.COMPLETED, "USER_ACTION", at, at, (flow,)))
 
-    assert re.findall('(?<=users: ).*new versions(?= differ .* alone, most often in "read_at")', text) == told
+    assert re.findall('(?<=users: ).*new versions(?= change only one column, most often "read_at")', text) == told
 
 
 def test_the_end_of_an_update_tells_of_events_that_tie_or_may_be_late() -> None:
@@ -152,6 +152,6 @@ def test_the_end_of_an_update_tells_of_events_that_tie_or_may_be_late() -> None:
     lines = outcome_text(Outcome("u", UpdateState.COMPLETED, "USER_ACTION", at, at, (flow,))).splitlines()
 
     assert lines[-2:] == [
-        "users: 1 event lost to another one with the same key and sequence (headrace.cdc.on_tie says what is done)",
-        "users: 2 events may have come later than deletes are remembered",
+        "users: 1 event lost a tie on key and sequence (see headrace.cdc.on_tie)",
+        "users: 2 events may have arrived after their tombstones expired",
     ]

@@ -75,4 +75,4 @@ def test_dbfs_takes_the_words_of_fs(monkeypatch, tmp_path, capsys):
     with pytest.raises(SystemExit) as ended:
         dbfs()
 
-    assert (ended.value.code, capsys.readouterr().out.strip()) == (0, "made dbfs:/made")
+    assert (ended.value.code, capsys.readouterr().out.strip()) == (0, "created dbfs:/made")

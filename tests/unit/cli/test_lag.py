@@ -34,7 +34,7 @@ def test_partitions_that_are_not_read_to_their_ends_are_named():
 def test_files_that_are_found_and_not_read_are_counted():
     outcome = told(backlog=(FilesBacklog("/data/in", 3, 1200), FilesBacklog("/data/done", 0, 0)))
 
-    assert "orders: /data/in has 3 files that are not read yet, 1200 bytes" in outcome_text(outcome)
+    assert "orders: /data/in has 3 files to read (1200 bytes)" in outcome_text(outcome)
     assert outcome.to_json()["flows"][0]["backlog"] == [
         {"source": "/data/in", "files": 3, "bytes": 1200},
         {"source": "/data/done", "files": 0, "bytes": 0},

@@ -161,7 +161,7 @@ def test_run_exits_as_the_update_ended(cli: Any, state: UpdateState, code: int) 
     found, out, err = cli("run", "--output", "json")
 
     assert (found, json.loads(out)["state"]) == (code, state.value)
-    assert 'flow "orders" is COMPLETED, 90 rows written, 4 dropped, 6 quarantined, 1.5 s' in err
+    assert "orders  completed  90 rows written, 4 dropped, 6 quarantined, 1.5 s" in err
 
 
 def test_run_prints_its_result_alone_when_there_is_no_terminal(cli: Any) -> None:
@@ -169,7 +169,7 @@ def test_run_prints_its_result_alone_when_there_is_no_terminal(cli: Any) -> None
 
     lines = out.splitlines()
     assert lines[0].startswith("update ")
-    assert 'orders: 4 rows broke "valid" (dropped)' in lines
+    assert 'orders: 4 rows violated "valid" (dropped)' in lines
 
 
 def test_run_says_more_or_nothing_when_asked_to(cli: Any) -> None:
@@ -178,8 +178,8 @@ def test_run_says_more_or_nothing_when_asked_to(cli: Any) -> None:
 
     lines = loud.splitlines()
     assert 'flow "orders" finished batch 0' in loud
-    assert 'flow "orders" is RUNNING' in lines
-    assert 'flow "orders" is COMPLETED, 90 rows written, 4 dropped, 6 quarantined, 1.5 s' in lines
+    assert "orders  running" in lines
+    assert "orders  completed  90 rows written, 4 dropped, 6 quarantined, 1.5 s" in lines
     assert not still
 
 

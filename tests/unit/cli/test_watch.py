@@ -70,7 +70,7 @@ def test_status_shows_the_update_while_it_runs(cli: Any, project: Path) -> None:
         _, value, _ = cli("status", "--output", "json")
 
     assert (code, json.loads(value)["flows"][0]["rows_written"]) == (0, 7)
-    assert out.startswith("update u1 RUNNING since 2026-11-20 00:00:00 UTC (USER_ACTION)\n")
+    assert out.startswith("update u1 RUNNING\nstarted 2026-11-20 00:00:00 UTC (USER_ACTION)\n")
 
 
 def test_an_update_is_lost_when_its_process_has_ended_without_a_word(cli: Any, project: Path) -> None:
@@ -87,7 +87,7 @@ def test_an_update_is_lost_when_its_process_has_ended_without_a_word(cli: Any, p
     found = json.loads(value)
     assert (code, as_json, found["state"]) == (1, 1, "LOST")
     assert {flow["flow"]: flow["state"] for flow in found["flows"]} == {"orders": "LOST", "copy": "COMPLETED"}
-    assert out.startswith("update u1 LOST, began 2026-11-20 00:00:00 UTC (USER_ACTION): its process has ended without")
+    assert out.startswith("update u1 LOST\nstarted 2026-11-20 00:00:00 UTC (USER_ACTION)\nIts process ended without")
 
 
 def test_status_exits_with_1_when_the_last_update_failed(cli: Any, project: Path) -> None:

@@ -26,8 +26,8 @@ def test_an_operation_is_named_with_its_mode(table):
 
 
 def test_a_commit_that_is_gone_tells_nothing(table):
-    assert operation_of(table, 17) == "an operation that its log no longer tells"
-    assert operation_of("/nowhere", 0) == "an operation that its log no longer tells"
+    assert operation_of(table, 17) == "an unknown operation"
+    assert operation_of("/nowhere", 0) == "an unknown operation"
 
 
 def test_the_first_change_of_columns_is_found_and_other_metadata_is_none(table):

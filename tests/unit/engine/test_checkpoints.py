@@ -249,7 +249,7 @@ def test_a_flow_that_runs_once_is_done_when_its_transaction_is_there(state, make
 
     path = append("o", commit_properties=CommitProperties(app_transactions=[Transaction(tx(2), 0)]))
 
-    assert (before.reason, state.news(make.graph(flow), flow).reason) == ("runs once and has not yet", "ran once")
+    assert (before.reason, state.news(make.graph(flow), flow).reason) == ("once flow that has not run yet", "ran once")
     assert (committed_transaction(path, tx(2)), committed_transaction(path, tx(3))) == (0, None)
 
 
@@ -287,14 +287,14 @@ def test_a_view_is_computed_again_when_something_it_depends_on_changed(view, mak
     assert reasons == [
         "inputs, code and settings are unchanged",
         '"a" changed',
-        "recomputed each time: it is random",
-        '"a" is new to it',
-        "its code, its settings or the columns of its inputs changed",
+        "full recompute: it is random",
+        '"a" is a new input',
+        "its code, settings or input columns changed",
     ]
 
 
 @pytest.mark.parametrize(
-    ("table", "reason"), [("a", '"a" is another table'), ("v", "its table is not the one that it wrote")]
+    ("table", "reason"), [("a", '"a" was replaced'), ("v", "its table was replaced since its last run")]
 )
 def test_a_view_is_computed_again_when_a_table_was_made_anew(view, append, layout, table, reason):
     rmtree(layout.table(Naming(), QualifiedName(table)))
@@ -333,11 +333,11 @@ def test_a_stream_of_a_table_is_started_when_the_table_has_more(state, stream, a
     reasons.append(state.news(graph, flow).reason)
 
     assert reasons == [
-        '"a" is not there yet',
+        '"a" does not exist yet',
         '"a" has rows',
-        "nothing new in its sources",
-        '"a" has more',
-        '"a" is another table than the one it has read; it cannot go on without headrace run --full-refresh s',
+        "no new data in its sources",
+        '"a" has unread rows',
+        '"a" was replaced since its last run; to continue, run: headrace run --full-refresh s',
         '"a" has new rows',
         "batch 2 is unfinished",
     ]
@@ -362,7 +362,7 @@ def test_a_change_feed_that_stands_behind_the_last_change_of_a_commit_has_read_i
     append("a")
     reasons.append(state.news(graph, flow).reason)
 
-    assert reasons == ['"a" has more', "nothing new in its sources", '"a" has new rows']
+    assert reasons == ['"a" has unread rows', "no new data in its sources", '"a" has new rows']
 
 
 @pytest.mark.parametrize(
@@ -385,14 +385,14 @@ def test_a_change_feed_has_read_a_commit_when_it_stands_behind_all_of_its_change
         plan_batch(state.checkpoint(flow, 0), index, position(path, 1, index=index))
         reasons.append(state.news(graph, flow).reason)
 
-    assert reasons == ['"a" has more'] * last + ["nothing new in its sources"]
+    assert reasons == ['"a" has unread rows'] * last + ["no new data in its sources"]
 
 
 def test_a_table_without_rows_is_no_news_to_a_stream_that_has_no_position(state, stream, layout):
     graph, flow, _ = stream
     DeltaTable.create(layout.table(Naming(), QualifiedName("a")), pa.schema([pa.field("id", pa.int32())]))
 
-    assert state.news(graph, flow).reason == "nothing new in its sources"
+    assert state.news(graph, flow).reason == "no new data in its sources"
 
 
 def test_a_stream_is_started_weekly_for_its_timers_and_when_its_sources_changed(state, stream, make, append):
@@ -404,8 +404,8 @@ def test_a_stream_is_started_weekly_for_its_timers_and_when_its_sources_changed(
     timers = state.news(graph, replace(flow, analysis=timed)).reason
     write_record(state.record_file(flow), replace(state.record(flow), started_at=NOON - LONGEST_REST_S - 1))
 
-    assert (two_positions, timers) == ("its sources changed", "its state may have timers")
-    assert state.news(graph, flow).reason == "started at least weekly"
+    assert (two_positions, timers) == ("its sources changed", "its state may have timers that are due")
+    assert state.news(graph, flow).reason == "runs at least once a week"
 
 
 def test_a_stream_is_started_when_its_last_run_was_interrupted(state, stream, append):
@@ -427,9 +427,9 @@ def test_a_stateful_stream_is_started_when_its_watermark_has_closed_results(stat
     plan_batch(checkpoint, 1, position(append("a"), 2), watermarks=(5, 5))
 
     assert [*reasons, state.news(graph, stateful).reason] == [
-        "nothing new in its sources",
-        "its watermark has closed results",
-        "nothing new in its sources",
+        "no new data in its sources",
+        "its watermark closed results that are not written yet",
+        "no new data in its sources",
     ]
 
 
@@ -459,7 +459,7 @@ def test_a_stream_of_files_is_started_for_files_that_spark_would_read(files, tmp
     assert files() == "2 new files"
     assert files(recursive=True) == "3 new files"
     assert files(landing / "a b.json") == "1 new file"
-    assert files(landing / "a b.json", landing / "day=1" / "c.json") == "nothing new in its sources"
+    assert files(landing / "a b.json", landing / "day=1" / "c.json") == "no new data in its sources"
 
 
 def test_a_single_file_is_a_source_too(files, tmp_path):
@@ -471,8 +471,8 @@ def test_a_single_file_is_a_source_too(files, tmp_path):
 def test_files_that_were_listed_and_not_processed_are_news(files, tmp_path):
     (tmp_path / "landed.json").touch()
 
-    assert files(tmp_path / "landed.json") == "nothing new in its sources"
-    assert files(tmp_path / "landed.json", listing=1) == "listed files are unprocessed"
+    assert files(tmp_path / "landed.json") == "no new data in its sources"
+    assert files(tmp_path / "landed.json", listing=1) == "listed files are not processed yet"
 
 
 def test_a_stream_is_started_when_its_files_cannot_be_listed(files, tmp_path):
@@ -483,7 +483,7 @@ def test_a_stream_is_started_when_its_files_cannot_be_listed(files, tmp_path):
     (tmp_path / "landing" / "linked").symlink_to(tmp_path / "elsewhere")
 
     assert nowhere == f'"{tmp_path}/land*" cannot be listed'
-    assert empty == "nothing new in its sources"
+    assert empty == "no new data in its sources"
     assert files(recursive=True) == f'"{tmp_path}/landing/linked" cannot be listed'
 
 
@@ -502,7 +502,7 @@ def test_a_source_that_cannot_be_looked_at_is_started(state, make):
     record_of(state, flow, sources=(source.digest,))
     plan_batch(state.checkpoint(flow, 0), 0, {"topic": 1})
 
-    assert state.news(make.graph(flow), flow).reason == "kafka cannot be compared without starting"
+    assert state.news(make.graph(flow), flow).reason == "must start to check kafka for new data"
 
 
 def test_a_checkpoint_is_lost_when_its_flow_ran_and_it_is_not_there(state, make, append):

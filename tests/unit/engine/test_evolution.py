@@ -57,13 +57,13 @@ def test_types_do_not_widen_where_that_is_switched_off(evolved):
 @pytest.mark.parametrize(
     ("code", "replaced", "changes"),
     [
-        ("id integer, v string", False, '"v" is not in the table and string in the query'),
+        ("id integer, v string", False, '"v" is missing in the table and string in the query'),
         ("id long", False, '"id" is int in the table and bigint in the query'),
         ("id short", False, None),
         (
             "v integer",
             True,
-            '"v" is not in the table and int in the query; "id" is int in the table and not in the query',
+            '"v" is missing in the table and int in the query; "id" is int in the table and missing in the query',
         ),
         ("id integer", True, None),
     ],
@@ -88,8 +88,8 @@ def test_a_table_is_not_strict_any_more_when_the_code_does_not_say_so(evolved):
 @pytest.mark.parametrize(
     ("key", "value", "said"),
     [
-        ("headrace.strikt", "true", ("DATASET.UNKNOWN_PROPERTY", "Take it out, or write headrace.strict.")),
-        ("Headrace.Strict", "true", ("DATASET.UNKNOWN_PROPERTY", "Take it out, or write headrace.strict.")),
+        ("headrace.strikt", "true", ("DATASET.UNKNOWN_PROPERTY", "Remove it, or write headrace.strict.")),
+        ("Headrace.Strict", "true", ("DATASET.UNKNOWN_PROPERTY", "Remove it, or write headrace.strict.")),
         (
             "headrace.strict",
             "yes",
@@ -107,7 +107,7 @@ def test_a_table_is_not_strict_any_more_when_the_code_does_not_say_so(evolved):
         (
             "pipelines.cdc.tombstoneGCThresholdInSeconds",
             "2 days",
-            ("CDC.BAD_RETENTION", "Write a whole number that is not below 0; two days, the default, are 172800."),
+            ("CDC.BAD_RETENTION", "Write a whole number, 0 or more. The default retention is two days: 172800."),
         ),
         ("headrace.strict", "False", None),
         ("headraces", "1", None),

@@ -99,7 +99,7 @@ def test_everything_is_made_by_the_first_update(planned, make):
     plan = planned(make.graph(make.flow("a"), make.flow("b", "a")), Deployed())
 
     assert reasons(plan) == {"a": ("start", "first run"), "b": ("start", "first run")}
-    assert [step.describe() for step in plan.tables] == ["create     a: not there yet", "create     b: not there yet"]
+    assert [step.describe() for step in plan.tables] == ["create     a: new table", "create     b: new table"]
 
 
 def test_a_plan_is_empty_when_nothing_is_new(planned, make, there):
@@ -156,7 +156,7 @@ def test_an_interrupted_reset_is_finished_first(planned, make, there):
 
     plan = planned(graph, Deployed(there("s"), interrupted={"s"}))
 
-    assert plan.table_step_for(QualifiedName("s")).describe() == "reset      s: an interrupted full refresh is finished"
+    assert plan.table_step_for(QualifiedName("s")).describe() == "reset      s: finishes an interrupted full refresh"
     assert [str(loss.dataset) for loss in plan.losses] == ["s"]
     assert planned(graph, Deployed(there("s"), interrupted={"s"}), only=[]).empty
 
@@ -180,7 +180,7 @@ def test_a_stream_of_a_table_that_is_cleared_is_said_to_need_clearing_too(planne
     plan = planned(graph, state, full=["up"])
     alone = planned(graph, state, full=["up"], only=["up"])
 
-    said = 'reads "up", cleared by this update; it cannot go on without headrace run --full-refresh down'
+    said = 'reads "up", cleared by this update; to continue, run: headrace run --full-refresh down'
     assert reasons(plan)["down"] == ("start", said)
     assert reasons(alone)["down"] == ("exclude", f"not selected; {said}")
     assert reasons(planned(graph, state, full=["up", "down"]))["down"] == ("start", "full refresh")
@@ -201,7 +201,7 @@ def test_a_lost_checkpoint_is_refused_unless_the_table_is_cleared(planned, make,
     (step,) = planned(graph, state).flows
 
     assert (step.decision, step.error.code) == (Decision.FAIL, "FLOW.CHECKPOINT_LOST")
-    assert step.error.hint.endswith("go on with what comes: headrace run --reset-checkpoint s=latest")
+    assert step.error.hint.endswith("read only new data: headrace run --reset-checkpoint s=latest")
     assert planned(graph, state, full=["s"]).flows[0].reset
 
 
@@ -287,7 +287,7 @@ def test_a_changed_clustering_is_said_by_the_update_that_takes_it(planned, make,
     (warned,) = plan_warnings(changed)
 
     assert (warned.code, warned.dataset) == ("TABLE.CLUSTERING_CHANGED", "s")
-    assert 'is clustered by "id" from now on' in warned.message
+    assert 'is now clustered by "id"' in warned.message
     assert list(plan_warnings(same)) == []
 
 
@@ -348,7 +348,7 @@ def test_settings_of_the_vendors_service_without_effect_are_named(make):
     )
 
     assert [notice.message for notice in without_effect(replace(graph, flows=(slow,)))] == [
-        'table property "pipelines.channel" of "v" has no effect: there is one version: the one that is installed',
+        'table property "pipelines.channel" of "v" has no effect: the installed version is used',
     ]
 
 
@@ -373,7 +373,7 @@ def test_json_and_text_say_the_same(planned, make, there):
         ("b", "start", "first run"),
     ]
     assert plan.describe().splitlines() == [
-        "create     b: not there yet",
+        "create     b: new table",
         "start      a: news",
         "start      b: first run",
     ]

@@ -108,7 +108,7 @@ def cleared(graph, past, *names, accept=False, interrupted=(), settled=(), lost=
     return clearing(graph, past, chosen, steps, due)
 
 
-GONE = SourceReach("s", "files", gone="2 of 3 files that were read are gone")
+GONE = SourceReach("s", "files", gone="2 of 3 files that were read are missing")
 
 
 def test_rows_that_cannot_be_read_again_are_a_problem_unless_they_are_given_up(make, past):
@@ -117,7 +117,7 @@ def test_rows_that_cannot_be_read_again_are_a_problem_unless_they_are_given_up(m
 
     (problem,) = cleared(graph, known, "s").problems
 
-    assert problem.hint.endswith("To give the rows up, add --accept-data-loss to the command.")
+    assert problem.hint.endswith("To give up the rows, add --accept-data-loss to the command.")
     assert problem.params["rows"] == "3 rows and 1 row in quarantine"
     accepted = cleared(graph, known, "s", accept=True)
     assert (accepted.problems, accepted.tables[QualifiedName("s")].cut) == ((), True)
@@ -145,9 +145,7 @@ def test_a_flow_whose_checkpoint_is_missing_is_not_told_to_go_on_from_it(make, p
 
     (problem,) = cleared(graph, past(held={"s": (3, 0)}, reaches={"a=b": (missing,)}), "s").problems
 
-    assert problem.hint.startswith(
-        "Keep it, and drop the progress of its flows: headrace run --reset-checkpoint a=b=latest. "
-    )
+    assert problem.hint.startswith("Keep the table and reset its flows: headrace run --reset-checkpoint a=b=latest. ")
 
 
 def test_rows_in_quarantine_of_a_table_that_somebody_deleted_are_not_cleared_unasked(make, past):
@@ -156,7 +154,7 @@ def test_rows_in_quarantine_of_a_table_that_somebody_deleted_are_not_cleared_una
     (problem,) = cleared(graph, past(held={"s": (0, 2)}, reaches={"s": (GONE,)}), "s", lost=["s"]).problems
 
     assert (problem.code, problem.params["rows"]) == ("PLAN.DATA_LOSS", "0 rows and 2 rows in quarantine")
-    assert problem.hint.startswith("Put the table back. ")
+    assert problem.hint.startswith("Restore the table. ")
     assert cleared(graph, past(reaches={"s": (GONE,)}), "s", lost=["s"]).problems == ()
 
 
@@ -237,7 +235,7 @@ def test_a_stream_whose_batches_replace_the_table_does_not_replace_rows_of_flows
     (problem,), _ = changed_kinds(graph, known, select(graph, Selection(), Naming()))
 
     assert problem.code == "TABLE.ROWS_OF_OTHERS"
-    assert 'no longer in the code is what has brought some of them: "one"' in problem.detail
+    assert 'flows that are no longer in the code: "one"' in problem.detail
 
 
 def test_a_flow_goes_on_from_the_newest_position_that_it_can_start_at(make):
@@ -387,7 +385,7 @@ def test_a_start_is_the_files_that_are_left_out(landing):
 
     both = ((f"{folder}/a.json", 1000000), (f"{folder}/b.json", 1001000))
     assert (latest.position, later.position) == (FilesPosition(both), FilesPosition(both[:1]))
-    assert latest.said == "files that come from now on, 2 files left out"
+    assert latest.said == "new files only, 2 files skipped"
 
 
 def test_a_source_that_knows_its_positions_itself_starts_at_the_earliest_only(make):
@@ -443,7 +441,7 @@ def test_files_that_were_read_and_are_gone_are_counted(landing, tmp_path):
     lacking = reach_of_files("s", 0, source, read)
 
     assert (whole.gone, whole.oldest) == ("", f"{folder}/a.json of 1970-01-01T00:16:40Z")
-    assert lacking.gone == "1 of 2 files that were read is gone"
+    assert lacking.gone == "1 of 2 files that were read is missing"
     assert reach_of_files("s", 0, source, []).gone == ""
 
 
@@ -456,8 +454,8 @@ def test_files_that_were_written_anew_since_do_not_have_what_was_read_of_them(la
     changed = reach_of_files("s", 0, source, read).gone
     (folder / "a.json").unlink()
 
-    assert changed == "1 of 2 files that were read is changed since"
-    assert reach_of_files("s", 0, source, read).gone == f"1 of 2 files that were read is gone and {changed}"
+    assert changed == "1 of 2 files that were read is different now"
+    assert reach_of_files("s", 0, source, read).gone == f"1 of 2 files that were read is missing and {changed}"
 
 
 def test_a_table_can_be_read_again_until_rows_are_taken_out_of_it(table, tmp_path):
@@ -470,14 +468,14 @@ def test_a_table_can_be_read_again_until_rows_are_taken_out_of_it(table, tmp_pat
     whole = gone()
     DeltaTable(table).delete("id = 0")
 
-    assert (whole, gone()) == ("", "its version 3 has removed or changed rows that were read")
+    assert (whole, gone()) == ("", "version 3 removed or changed rows that were read")
     read = [epoch(tmp_path / "1", DeltaPosition("another", 1))]
     assert [gone(), gone(cut=True), gone(same=False)] == [
         "",
-        "it was cleared since, and lost rows itself",
-        "another table was read in its place before",
+        "it was cleared and lost rows",
+        "a different table was read before",
     ]
-    assert reach(None, read).gone == "it is not there any more"
+    assert reach(None, read).gone == "it no longer exists"
 
 
 def test_what_a_stream_passes_over_is_not_known_once_the_log_has_lost_it(table, tmp_path):
@@ -488,7 +486,7 @@ def test_what_a_stream_passes_over_is_not_known_once_the_log_has_lost_it(table, 
     def gone(read, *, passes):
         return reach(state, read, passes=passes).gone
 
-    unknown = "its log begins at version 1, so whether rows were removed before is not known"
+    unknown = "its log starts at version 1, so earlier removals are unknown"
     assert [gone(read, passes=passes) for passes in (False, True)] == ["", ""]
     (tmp_path / "0" / "offsets" / "0").unlink()
     assert [gone(read, passes=passes) for passes in (False, True)] == ["", unknown]

@@ -62,13 +62,13 @@ def problems(make):
     [
         ((COUNTED,), (SUMMED,), '"aggregate by a: count(*)" is now "aggregate by a: sum(b)"'),
         ((COUNTED,), (RETYPED,), '"aggregate by a: count(*) (a string)" is now "aggregate by a: count(*) (a int)"'),
-        ((), (COUNTED,), '"aggregate by a: count(*)" is new, and has no state'),
-        ((COUNTED, SUMMED), (SUMMED,), '"aggregate by a: count(*)" is gone'),
+        ((), (COUNTED,), '"aggregate by a: count(*)" was added and has no state'),
+        ((COUNTED, SUMMED), (SUMMED,), '"aggregate by a: count(*)" was removed'),
         (
             (COUNTED, SUMMED),
             (SUMMED, COUNTED),
             (
-                'the order was "aggregate by a: count(*)", "aggregate by a: sum(b)", '
+                'the order of its operators was "aggregate by a: count(*)", "aggregate by a: sum(b)", '
                 'and is now "aggregate by a: sum(b)", "aggregate by a: count(*)"'
             ),
         ),
@@ -86,7 +86,7 @@ def test_results_that_were_replaced_are_not_added_to(problems):
     (problem,) = problems(before, now)
 
     assert problem.params["changes"] == (
-        "a batch was one that replaces the table, and is now one that adds rows to the table"
+        "the old query replaces the table in each batch, the new query adds rows to the table"
     )
 
 
@@ -94,7 +94,7 @@ def test_only_a_stream_that_adds_rows_can_begin_with_empty_state(problems):
     (adds,) = problems(MadeWith(Mode.APPEND, (COUNTED,)), MadeWith(Mode.APPEND, (SUMMED,)))
     (replaces,) = problems(MadeWith(Mode.COMPLETE, (COUNTED,)), MadeWith(Mode.COMPLETE, (SUMMED,)))
 
-    assert adds.hint.endswith("begin with empty state: headrace run --reset-checkpoint s")
+    assert adds.hint.endswith("start with empty state: headrace run --reset-checkpoint s")
     assert replaces.hint.endswith("rebuild the table from its sources: headrace run --full-refresh s")
 
 

@@ -71,7 +71,7 @@ def test_a_plan_says_for_each_flow_what_happens_and_why(silver, make, says):
     bronze, airports = graph.flows[:2]
     plan = Plan(
         graph,
-        (TableStep(bronze.target, TableChange.CREATE, "not there yet"), step),
+        (TableStep(bronze.target, TableChange.CREATE, "new table"), step),
         (
             FlowStep(bronze, Decision.START, "first run"),
             FlowStep(airports, Decision.EXCLUDE, "not selected"),
@@ -156,8 +156,8 @@ def test_an_order_by_chance_is_warned_of_by_graphs_and_plans(make):
     graph = make.graph(flow)
     plan = Plan(graph, (), (FlowStep(flow, Decision.START, "first run"),))
     reason = (
-        "at, which orders its events, depends on the time at which it is read: events that are read together tie, "
-        "and what is read again comes in another order"
+        "its events are ordered by at, which depends on the time at which it is read: events that are read together "
+        "tie, and their order changes when they are read again"
     )
 
     assert graph.describe().endswith(f"\n     warning: {reason}")
@@ -172,7 +172,7 @@ def test_events_that_are_ordered_by_days_are_warned_of(make, kind, warned):
 
     said = make.graph(flow).describe()
 
-    assert ("     warning: day, which orders its events, is of type date" in said) is warned
+    assert ("     warning: its events are ordered by day, which is of type date" in said) is warned
 
 
 def test_a_preview_says_what_expectations_would_do():
@@ -189,8 +189,8 @@ def test_a_preview_says_what_expectations_would_do():
 
     assert list(Preview(Rows((), ()), counts, partial=True, sampled=("bronze",)).remarks()) == [
         "looked at the first 1000 rows: 950 would be written, 30 dropped, 20 quarantined",
-        '30 rows broke "known" (drop)',
-        '20 rows broke "sane" (quarantine)',
-        'table "bronze" is not there yet: this is computed from the first rows that it would have',
+        '30 rows violated "known" (drop)',
+        '20 rows violated "sane" (quarantine)',
+        'table "bronze" does not exist yet: this is computed from the first rows that it would have',
     ]
     assert list(Preview(Rows((), ()), FlowCounts(rows_written=3)).remarks()) == []

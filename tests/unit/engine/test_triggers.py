@@ -61,9 +61,9 @@ def test_triggers_that_cannot_be_had_are_refused_by_name(conf, code):
         ("kafka", {}, True, {"pipelines.trigger.interval": "5 seconds"}, None),
         ("kafka", {}, True, {"pipelines.trigger.interval": "1 second"}, "its batches last 1 s"),
         ("kafka", {"Fallback": "storage"}, True, {}, "its sink has a fallback"),
-        ("kafka", {}, True, {"headrace.failing_rows": "quarantine"}, "its rows are not sent in batches"),
-        ("kafka", {}, False, {}, "it is no update flow"),
-        ("http", {}, True, {}, "its target is not one Kafka sink"),
+        ("kafka", {}, True, {"headrace.failing_rows": "quarantine"}, "failing rows cannot become dead letters"),
+        ("kafka", {}, False, {}, "it is not an update flow"),
+        ("http", {}, True, {}, "its target is not a single Kafka sink"),
     ],
 )
 def test_real_time_is_for_update_flows_into_a_kafka_sink(kind, options, updates, confs, why):

@@ -129,7 +129,7 @@ def test_a_view_that_leaves_the_code_is_inactive_and_says_how_to_remove_it(graph
     (left,) = past.inactive(graph())
 
     assert (left.dataset, left.view, left.to_json()["path"]) == ("sales.gone", True, layout.view(Naming(), gone))
-    assert f"until the file {left.path} is removed" in left.message
+    assert f"until you delete the file {left.path}" in left.message
 
 
 def test_a_view_whose_source_is_away_is_in_the_code_and_its_definition_stays_as_it_is(make, tmp_path):

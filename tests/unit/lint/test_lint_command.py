@@ -41,16 +41,16 @@ def test_a_finding_is_shown_with_its_line_its_reason_and_the_replacement(lint):
         "  |\n"
         "2 | kept = rows.filter('id > 1').cache()\n"
         "  |                              ^^^^^\n"
-        "  = why: cache, persist, checkpoint and localCheckpoint compute a DataFrame, and a stream is only computed by "
-        "a query that was started.\n"
-        "  = instead: rows.filter('id > 1')\n"
+        "  = why: cache, persist, checkpoint and localCheckpoint run a DataFrame, but a stream runs only in a "
+        "started query.\n"
+        "  = fix: rows.filter('id > 1')\n"
         "\n"
         "1 finding in 1 file\n"
     )
 
 
 def test_nothing_that_is_found_is_a_success(lint):
-    assert lint("a.py", files={"a.py": "a = 1\n"}) == (0, "nothing found in 1 file\n", "")
+    assert lint("a.py", files={"a.py": "a = 1\n"}) == (0, "no findings in 1 file\n", "")
 
 
 def test_folders_are_walked_without_what_is_hidden(lint):
@@ -134,7 +134,7 @@ def test_python_says_itself_how_it_is_encoded(lint, tmp_path):
 def test_a_file_that_cannot_be_read_is_not_told_as_one_without_findings(lint):
     _, out, _ = lint("a.py", "b.py", files={"a.py": "a = (", "b.py": "a = 1"})
 
-    assert out == "nothing found in 2 files, of which 1 could not be read as a whole\n"
+    assert out == "no findings in 2 files, 1 of them only partly readable\n"
 
 
 @pytest.mark.parametrize("deep", ["a = " + "-" * 20_000 + "1\n", "a = " + "1 + " * 20_000 + "1\n"])
@@ -255,7 +255,7 @@ def test_sarif_names_the_cell_of_a_notebook_and_no_line_of_its_json(lint):
     assert result["locations"][0]["physicalLocation"] == {
         "artifactLocation": {"uri": "a.ipynb", "uriBaseId": "SRCROOT"}
     }
-    assert notification["message"]["text"] == "file is not Python (a.ipynb cell 3 line 1)"
+    assert notification["message"]["text"] == "file is not valid Python (a.ipynb cell 3 line 1)"
 
 
 def test_a_name_that_is_no_text_is_no_failure(lint, tmp_path):
@@ -283,7 +283,7 @@ def test_no_secret_is_shown(lint, form, rules):
     code, out, _ = lint("a.py", "--format", form, *rules, files={"a.py": SECRETS})
 
     assert code == 1
-    assert out.count("secret is written into") == (0 if rules else 4)
+    assert out.count("contains a secret") == (0 if rules else 4)
     assert not [secret for secret in ("hunter2", "May", "c2VjcmV0", "Autumn26") if secret in out]
 
 

@@ -13,7 +13,7 @@ def work(rows, number):
 spark.readStream.table("a").writeStream.option("checkpointLocation", "/c").foreachBatch(work).start()
 """
 ONCE = "headrace.delivery.append_once"
-LOOP = "  # all that the loop writes, put together by unionByName"
+LOOP = "  # rows: everything the loop writes, combined with unionByName"
 
 
 @pytest.fixture
@@ -39,8 +39,8 @@ def replacements():
             f"{ONCE}(rows, number, '/t', partition_by=['d'], options={{'mergeSchema': 'true'}})",
         ),
         ("rows.write.format('delta').save(path='/t', mode='append')", f"{ONCE}(rows, number, '/t')"),
-        ("rows.write.mode('append').saveAsTable(name='t')", f"{ONCE}(rows, number, 't')  # of a table of Delta"),
-        ("rows.write.insertInto('t')", f"{ONCE}(rows, number, 't')  # of a table of Delta"),
+        ("rows.write.mode('append').saveAsTable(name='t')", f"{ONCE}(rows, number, 't')  # for a Delta table"),
+        ("rows.write.insertInto('t')", f"{ONCE}(rows, number, 't')  # for a Delta table"),
         ("rows.select('a').writeTo('t').append()", f"{ONCE}(rows.select('a'), number, 't')"),
         (
             "rows.write.mode('append').partitionBy('d').parquet('/t')",
@@ -52,17 +52,17 @@ def replacements():
         ),
         (
             "rows.write.mode('append').jdbc(url, 'orders')",
-            'dp.create_sink("out", "jdbc", {...})  # of a pipeline; it takes each batch once',
+            'dp.create_sink("out", "jdbc", {...})  # in a pipeline; it writes each batch once',
         ),
         (
             "rows.write.format('kafka').mode('append').save()",
-            'dp.create_sink("out", "kafka", {...})  # of a pipeline; headers of its records tell a repeat',
+            'dp.create_sink("out", "kafka", {...})  # in a pipeline; record headers mark repeats',
         ),
         (
             "rows.sparkSession.sql('INSERT INTO a.t SELECT * FROM v')",
             f'{ONCE}(rows.sparkSession.sql("SELECT * FROM v"), number, "a.t")',
         ),
-        ("rows.sparkSession.sql('INSERT INTO t VALUES (1)')", "# append_once, of what is inserted"),
+        ("rows.sparkSession.sql('INSERT INTO t VALUES (1)')", "# use append_once with the inserted rows"),
         ("for name in names: rows.write.format('delta').mode('append').save(name)", f"{ONCE}(rows, number, name)"),
         (
             "for key in keys: rows.filter(key).write.format('delta').mode('append').save('/t')",
@@ -95,7 +95,7 @@ def sink(rows, number):
 """
 
     assert replacements(text) == [
-        f'{ONCE}(rows, number, "/path/of/the/table")  # in a pipeline, tables are written to by their paths',
+        f'{ONCE}(rows, number, "/path/of/the/table")  # in a pipeline, write to tables by path',
         f'{ONCE}(rows, number, "/u")',
     ]
 
@@ -131,7 +131,7 @@ def test_what_does_no_harm_when_it_comes_again_is_left_alone(replacements, body)
         ),
         (
             "for row in rows.toLocalIterator(): requests.post(url, json=row.asDict())",
-            'headers={"Idempotency-Key": f"work-1-{number}-{key_of_what_is_sent}"}',
+            'headers={"Idempotency-Key": f"work-1-{number}-{key_of_the_payload}"}',
         ),
     ],
 )
@@ -183,9 +183,9 @@ def work(rows, number):
 STREAM = 'spark.readStream.table("a")'
 PYTHON = "DeltaTable.forPath(spark, '/t').alias('t').merge({rows}.alias('s'), '{on}'){clauses}.execute()"
 ALL = ".whenMatchedUpdateAll().whenNotMatchedInsertAll()"
-GREATEST = '  # of several rows the greatest counts, or by sequence_by="column"'
+GREATEST = '  # keeps the greatest row of each key; set sequence_by="column" to choose the order'
 NEWEST = (
-    '.withColumn("n", F.row_number().over(Window.partitionBy("id").orderBy(F.desc(column_of_the_order))))'
+    '.withColumn("n", F.row_number().over(Window.partitionBy("id").orderBy(F.desc(order_column))))'
     '.where("n = 1").drop("n")  # before the MERGE'
 )
 SQL = "rows.filter('x').createOrReplaceTempView('v'); rows.sparkSession.sql('MERGE INTO a.t USING v ON t.id = v.id {}')"
@@ -249,5 +249,5 @@ def test_rows_are_shown_by_a_query_of_the_stream_itself(replacements):
     text = WORK.format(body="rows.show()")
 
     assert replacements(text, "show-in-foreach-batch") == [
-        'spark.readStream.table("a").writeStream.format("console").start()  # a query of its own, while you look'
+        'spark.readStream.table("a").writeStream.format("console").start()  # a separate query, while you debug'
     ]

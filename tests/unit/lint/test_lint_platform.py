@@ -56,7 +56,7 @@ def test_what_a_ready_session_does_not_bring_is_found_with_it_too(found, rule_id
 @pytest.mark.parametrize(
     ("text", "instead"),
     [
-        (setting("spark.sql.streaming.maxRetries", "3"), "spark = headrace.spark_session()  # reads it"),
+        (setting("spark.sql.streaming.maxRetries", "3"), "spark = headrace.spark_session()  # supports this setting"),
         (
             setting("spark.databricks.delta.autoOptimize.autoCompact.enabled", "true"),
             '"spark.databricks.delta.autoCompact.enabled"',

@@ -201,8 +201,8 @@ def test_values_are_found_behind_their_names(found, text, rules):
     [
         ("table", 'F.col("_metadata.file_path")'),
         ("table.filter('a > 1').select('a')", 'F.col("_metadata.file_path")'),
-        ("table.union(table)", 'F.col("file")  # made of F.col("_metadata.file_path")'),
-        ("table.join(rows, 'id')", 'F.col("file")  # made of F.col("_metadata.file_path")'),
+        ("table.union(table)", 'F.col("file")  # created from F.col("_metadata.file_path")'),
+        ("table.join(rows, 'id')", 'F.col("file")  # created from F.col("_metadata.file_path")'),
     ],
 )
 def test_the_name_of_a_file_is_a_column_only_where_the_files_are_read(frame, begins):

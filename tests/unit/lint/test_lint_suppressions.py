@@ -57,9 +57,9 @@ def test_in_sql_comments_begin_with_two_dashes(found, text, rules):
 @pytest.mark.parametrize(
     ("comment", "message"),
     [
-        ("# headrace: ignore", "there is nothing here to ignore"),
-        ("# headrace: ignore-file[stream-sort]", 'there is no "stream-sort" here to ignore'),
-        ("# headrace: ignore[stream-cash]", 'no rule is called "stream-cash"'),
+        ("# headrace: ignore", "this comment suppresses no finding"),
+        ("# headrace: ignore-file[stream-sort]", 'this comment suppresses no finding of "stream-sort"'),
+        ("# headrace: ignore[stream-cash]", 'unknown rule "stream-cash"'),
     ],
 )
 def test_a_comment_that_keeps_nothing_quiet_is_found(comment, message):
@@ -101,7 +101,7 @@ def test_a_comment_of_which_nobody_can_tell_the_meaning_ignores_nothing_and_is_f
     findings = lint_text(f"{CACHE}  # headrace: {comment}", ".py", "a.py").findings
 
     assert [finding.rule.id for finding in findings] == ["stream-cache", "unused-suppression"]
-    assert findings[1].message == "this comment ignores nothing, as it is written"
+    assert findings[1].message == "this ignore comment is malformed and has no effect"
 
 
 @pytest.mark.parametrize("comment", ["# headrace: ignore", "# headrace: ignore[stream-cache]"])

@@ -106,7 +106,7 @@ def test_a_package_of_another_version_is_a_notice_and_one_that_meets_the_need_is
 
     assert loaded.problems == ()
     assert [code for code, _ in loaded.notices] == ["PACKAGE.OTHER_VERSION"]
-    assert loaded.notices[0][1].startswith('"pytest<1" is asked for at a.ipynb cell 1 line 1, and ')
+    assert loaded.notices[0][1].startswith('"pytest<1" is required at a.ipynb cell 1 line 1, but ')
 
 
 def test_a_file_of_requirements_is_read_beside_the_notebook(load, tmp_path):

@@ -1,4 +1,4 @@
-"""Streams of scripts that are started again: with a query of Java that is played, because what counts is a moment."""
+"""Streams of scripts that are restarting: with a query of Java that is played, because what counts is a moment."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def test_every_key_of_a_table_is_known_in_any_case_and_unknown_with_a_letter_les
         (
             {"pipelines.reset.allowed": "false", "Pipelines.reset.allowed": "true"},
             {},
-            ("PIPELINE_KEY.MISFIT", "Take one of them out."),
+            ("PIPELINE_KEY.MISFIT", "Remove one of them."),
         ),
     ],
 )
@@ -89,9 +89,9 @@ def test_settings_take_known_keys_in_any_case_and_no_others(tmp_path):
         load_settings(file, environ={})
 
     assert (settings.trigger_interval_s, settings.max_flow_retries) == (120.0, 7)
-    assert ("configuration.pipelines.channel", "there is one version: the one that is installed") in settings.notices
+    assert ("configuration.pipelines.channel", "the installed version is used") in settings.notices
     assert sorted((p.params["key"], p.params["instead"]) for p in raised.value) == [
-        ("configuration.pipelines.chanel", "Write pipelines.channel, or take it out."),
+        ("configuration.pipelines.chanel", "Write pipelines.channel, or remove it."),
         (
             "configuration.pipelines.trigger",
             "Put it into the properties of a table or the spark_conf of a flow, or SET in a SQL file.",

@@ -12,7 +12,7 @@ def test_what_delta_knows_passes_in_any_case_with_what_is_of_the_file_system_and
     check_delta_options(["STARTINGversion", "readChangeFeed", "versionAsOf", "path", "fs.s3a.endpoint", "delta.x"])
 
 
-@pytest.mark.parametrize(("name", "near"), [("startingVersoin", "startingVersion"), ("zzz", "none of a similar name")])
+@pytest.mark.parametrize(("name", "near"), [("startingVersoin", "startingVersion"), ("zzz", "none")])
 def test_an_unknown_option_is_refused_with_the_nearest_name(name, near):
     with pytest.raises(Problems) as refused:
         check_delta_options(["maxFilesPerTrigger", name])

@@ -271,7 +271,7 @@ def test_no_key_is_in_what_travels_or_is_shown(kinesis, stream, monkeypatch):
 @pytest.mark.parametrize(
     ("options", "code", "said"),
     [
-        ({}, "SOURCE.OPTION_MISSING", "streams' names"),
+        ({}, "SOURCE.OPTION_MISSING", "Names of the streams"),
         ({"streamName": "s", "consumerMode": "efo"}, "SOURCE.OPTION_VALUE", "polling"),
         ({"streamName": "s", "consumerName": "me"}, "SOURCE.OPTION_REFUSED", "fan-out"),
         ({"streamName": "s", "initialPosition": "somewhere"}, "SOURCE.OPTION_VALUE", "at_timestamp"),
@@ -280,7 +280,7 @@ def test_no_key_is_in_what_travels_or_is_shown(kinesis, stream, monkeypatch):
             "SOURCE.OPTION_VALUE",
             "PDT",
         ),
-        ({"streamName": "s", "awsAccessKey": "k"}, "SOURCE.OPTION_MISSING", "belong together"),
+        ({"streamName": "s", "awsAccessKey": "k"}, "SOURCE.OPTION_MISSING", "Set both keys"),
         ({"streamName": "s", "maxRecordsPerFetch": "20000"}, "SOURCE.OPTION_VALUE", "10,000"),
         ({"streamname": "s", "maxFetchRat": "1"}, "SOURCE.OPTION_UNKNOWN", "maxFetchRate"),
     ],

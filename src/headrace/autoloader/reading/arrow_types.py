@@ -69,7 +69,7 @@ def arrow_type(kind: JsonType) -> pa.DataType:
         if digits:
             return pa.decimal128(*digits)
         if kind not in _SIMPLE:
-            raise NoArrowType(f"files are not read as {kind}")
+            raise NoArrowType(f"files cannot be read as {kind}")
         return _SIMPLE[kind]
     if kind["type"] == "struct":
         return pa.struct([_field(field) for field in kind["fields"]])
@@ -78,7 +78,7 @@ def arrow_type(kind: JsonType) -> pa.DataType:
     if kind["type"] == "map":
         value = pa.field("value", arrow_type(kind["valueType"]), nullable=kind["valueContainsNull"])
         return pa.map_(pa.field("key", arrow_type(kind["keyType"]), nullable=False), value)
-    raise NoArrowType(f"files are not read as {kind['type']}")
+    raise NoArrowType(f"files cannot be read as {kind['type']}")
 
 
 def arrow_schema(struct: JsonType) -> pa.Schema:

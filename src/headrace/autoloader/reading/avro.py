@@ -93,7 +93,7 @@ def _records(
         begin_block(size)
         yield from block  # type: ignore[misc]
         if data.tell() != size:
-            raise NotAvro(f"a block of it claims {block.num_records} records, and holds more than these")
+            raise NotAvro(f"a block claims {block.num_records} records, but contains more")
 
 
 class _Plain:
@@ -136,7 +136,7 @@ def possible(blocks: Iterable[AvroBlock], least: int, file_bytes: int) -> Iterat
     for block in blocks:
         left -= 0 if least else block.count
         if block.count * least > len(block.data) or left < 0:
-            raise NotAvro(f"a block of it claims {block.count} records, and has {len(block.data)} bytes")
+            raise NotAvro(f"a block claims {block.count} records, but has only {len(block.data)} bytes")
         yield block
 
 

@@ -58,7 +58,7 @@ def read_header(file: BinaryIO) -> AvroHeader:
     """
     file.seek(0)
     if file.read(len(_MAGIC)) != _MAGIC:
-        raise NotAvro("it does not begin as an Avro file does")
+        raise NotAvro("it does not start like an Avro file")
     meta: dict[str, bytes] = {}
     while count := _varint(file):
         if count < 0:
@@ -72,7 +72,7 @@ def read_header(file: BinaryIO) -> AvroHeader:
         raise NotAvro("its header has no schema")
     codec = meta.get("avro.codec", b"null").decode("utf-8", "replace")
     if codec not in _CODECS:
-        raise NotAvro(f'its codec is "{codec}", which is not read; {", ".join(_CODECS)} are')
+        raise NotAvro(f'its codec is "{codec}", which is not supported; use {", ".join(_CODECS)}')
     return AvroHeader(meta["avro.schema"].decode("utf-8", "replace"), codec, mark, file.tell())
 
 
@@ -94,7 +94,7 @@ def read_blocks(
             return
         count, size = _varint(file), _varint(file)
         if count < 0 or size < 0:
-            raise NotAvro(f"its block at byte {at + _MARK_BYTES} has a size below zero")
+            raise NotAvro(f"its block at byte {at + _MARK_BYTES} has a negative size")
         if size > whole:
             # Before memory is asked for that no file of this size fills.
             raise NotAvro(f"its block at byte {at + _MARK_BYTES} is larger than the file")
@@ -102,18 +102,18 @@ def read_blocks(
             raise NotAvro(f"its block at byte {at + _MARK_BYTES} has more bytes than {RECORD_OPTION} allows")
         data = _exactly(file, size)
         if _exactly(file, _MARK_BYTES) != header.mark:
-            raise NotAvro(f"its block at byte {at + _MARK_BYTES} does not end with the file's mark")
+            raise NotAvro(f"its block at byte {at + _MARK_BYTES} does not end with the sync marker of the file")
         at = file.tell() - _MARK_BYTES
         try:
             plain = decompress(data, limits.record_bytes + 1)
         except (zlib.error, lzma.LZMAError, OSError, ValueError, EOFError) as error:
-            raise NotAvro(f"a block of it cannot be decompressed: {error}") from error
+            raise NotAvro(f"a block cannot be decompressed: {error}") from error
         packed, unpacked = packed + size, unpacked + len(plain)
         if len(plain) > limits.record_bytes:
-            raise NotAvro(f"a block of it unpacks into more bytes than {RECORD_OPTION} allows")
+            raise NotAvro(f"a decompressed block has more bytes than {RECORD_OPTION} allows")
         if unpacked > max(limits.record_bytes, packed * limits.expansion):
             raise NotAvro(
-                f"it unpacks into more than {limits.expansion} times its size, which {EXPANSION_OPTION} allows"
+                f"it decompresses to more than {limits.expansion} times its size, the limit of {EXPANSION_OPTION}"
             )
         yield AvroBlock(count, plain)
 
@@ -159,13 +159,13 @@ def _varint(file: BinaryIO) -> int:
         found |= (byte & 0x7F) << (7 * place)
         if byte < 0x80:
             return (found >> 1) ^ -(found & 1)
-    raise NotAvro("a number of it does not end")
+    raise NotAvro("it has a number that does not end")
 
 
 def _sized(file: BinaryIO) -> bytes:
     size = _varint(file)
     if not 0 <= size <= _MOST_META_BYTES:
-        raise NotAvro("its header is no header")
+        raise NotAvro("its header is invalid")
     return _exactly(file, size)
 
 
@@ -181,13 +181,13 @@ def _snappy(data: bytes, most: int) -> bytes:
     # Its own length is in front, as a varint of no sign.
     length = sum((byte & 0x7F) << (7 * place) for place, byte in enumerate(_leading(raw)))
     if length > len(raw) * _MOST_OF_SNAPPY:
-        raise ValueError("its length is more than it can hold")
+        raise ValueError("its length is more than the data can hold")
     if length > most:
         # Whoever asked for no more sees that there is more.
         return bytes(most)
     found = bytes(pa.Codec("snappy").decompress(raw, decompressed_size=length))
     if zlib.crc32(found).to_bytes(_CHECKSUM_BYTES, "big") != checksum:
-        raise ValueError("its checksum is another")
+        raise ValueError("its checksum does not match")
     return found
 
 
@@ -196,7 +196,7 @@ def _leading(raw: bytes) -> bytes:
     for place, byte in enumerate(raw[:_LONGEST_VARINT]):
         if byte < 0x80:
             return raw[: place + 1]
-    raise ValueError("its length does not end")
+    raise ValueError("its length is invalid")
 
 
 def _zstandard(data: bytes, most: int) -> bytes:

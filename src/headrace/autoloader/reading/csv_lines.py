@@ -35,13 +35,13 @@ class Dialect:
         separator = options.get("sep", options.get("delimiter", ",")).replace("\\t", "\t")
         quote, escape = options.get("quote", '"'), options.get("escape", "\\")
         if not separator:
-            raise InvalidDialect("the separator of CSV is empty")
+            raise InvalidDialect("the separator is empty")
         if len(quote) > 1 or len(escape) > 1 or len(options.get("comment", "")) > 1:
-            raise InvalidDialect("a quote, what escapes it, and what begins a comment, is one character each")
+            raise InvalidDialect("quote, escape and comment must be one character each")
         if quote and quote in separator:
-            raise InvalidDialect("the separator has the quote in it")
+            raise InvalidDialect("the separator contains the quote")
         if any(end in f"{separator}{quote}" for end in "\r\n"):
-            raise InvalidDialect("a line's end is neither separator nor quote")
+            raise InvalidDialect("separator and quote must not contain line breaks")
         return cls(
             separator,
             quote,

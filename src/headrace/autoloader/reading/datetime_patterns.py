@@ -54,7 +54,7 @@ class DatePattern:
                 form += piece.form
         fields = {piece.field for piece in self._pieces}
         if not fields:
-            raise InvalidPattern("it names no part of a date or time")
+            raise InvalidPattern("it has no part of a date or time")
         self._form = re.compile(form, re.IGNORECASE)
 
     def read(self, text: str) -> tuple[datetime, tzinfo | None]:
@@ -124,7 +124,7 @@ def _pieces(pattern: str) -> Iterator[_Piece]:
         if letter in "[]":
             depth += 1 if letter == "[" else -1
             if depth < 0:
-                raise InvalidPattern('a "]" has no "["')
+                raise InvalidPattern('it has a "]" without a "["')
             yield _Piece("(?:" if letter == "[" else ")?")
         elif letter.isascii() and letter.isalpha():
             count = len(pattern[at:]) - len(pattern[at:].lstrip(letter))
@@ -137,7 +137,7 @@ def _pieces(pattern: str) -> Iterator[_Piece]:
             yield _Piece(re.escape(letter))
         at += 1
     if depth:
-        raise InvalidPattern('a "[" is open')
+        raise InvalidPattern('it has an unclosed "["')
 
 
 def _quoted(pattern: str, at: int) -> tuple[str, int]:
@@ -150,13 +150,13 @@ def _quoted(pattern: str, at: int) -> tuple[str, int]:
             return found or "'", at + 1
         else:
             found, at = found + pattern[at], at + 1
-    raise InvalidPattern("a quote is open")
+    raise InvalidPattern("it has an unclosed quote")
 
 
 def _piece(letter: str, count: int) -> _Piece:
     piece = _of_day(letter, count) or _of_clock(letter, count) or _of_zone(letter, count)
     if piece is None:
-        raise InvalidPattern(f'"{letter * count}" of it is not read')
+        raise InvalidPattern(f'"{letter * count}" is not supported')
     return piece
 
 

@@ -24,7 +24,7 @@ def _global_session(program: Program) -> Iterator[Hit]:
         places = [(node.lineno, node.col_offset, node) for node in uses if isinstance(node, ast.expr)]
         if places:
             node = min(places, key=itemgetter(0, 1))[2]
-            message = f'"{program.source(node)}" is not the session of the batch'
+            message = f'"{program.source(node)}" is the global session, not the session of the batch'
             yield Hit(program.at(node), message, f"{code.function.frame}.sparkSession")
 
 
@@ -59,18 +59,18 @@ def _limited(program: Program) -> Iterator[Hit]:
         for step, owner in program.frame_calls("limit"):
             kept = any(step is part.step for frame in written for part in frame.lineage())
             if step.node in parts and owner.from_batch and kept and not limits_to_none(step):
-                instead = '.option("maxFilesPerTrigger", 100)  # of the reader, or maxOffsetsPerTrigger'
-                yield Hit(program.at_name(step.node), "the rows above the limit are never written", instead)
+                instead = '.option("maxFilesPerTrigger", 100)  # on the reader; for Kafka, maxOffsetsPerTrigger'
+                yield Hit(program.at_name(step.node), "rows beyond the limit are never written", instead)
 
 
 def _shown(program: Program) -> Iterator[Hit]:
     for code in batch_code(program):
         stream = next((program.source(started.writer.node.value) for started in code.streams), None)
-        look = f'{stream}.writeStream.format("console").start()  # a query of its own, while you look'
-        instead = look if stream is not None else "# leave it out; a flow into a sink of format console shows rows"
+        look = f'{stream}.writeStream.format("console").start()  # a separate query, while you debug'
+        instead = look if stream is not None else "# remove it; to see rows, add a flow into a console sink"
         for step, owner in program.frame_calls("show"):
             if step.node in code.parts and owner.from_batch:
-                yield Hit(program.at_name(step.node), '"show" computes the batch once more', instead)
+                yield Hit(program.at_name(step.node), '"show" computes the batch again', instead)
 
 
 def _again(program: Program) -> Iterator[Hit]:
@@ -95,7 +95,7 @@ def _again(program: Program) -> Iterator[Hit]:
         second = next((node for node, met in zip(runs, meets, strict=True) if met), None)
         if second is not None:
             instead = f"{function.frame}.persist()  # first, and {function.frame}.unpersist() at the end"
-            yield Hit(program.at_name(second), "the batch is computed once more here", instead)
+            yield Hit(program.at_name(second), "this action computes the batch again", instead)
 
 
 def _duplicates(program: Program) -> Iterator[Hit]:
@@ -107,7 +107,7 @@ def _duplicates(program: Program) -> Iterator[Hit]:
             if step.node in parts and owner.from_batch and kept:
                 arguments = ", ".join(program.source(argument) for argument in step.node.args)
                 instead = f'.withWatermark("event_time", "1 hour").dropDuplicatesWithinWatermark({arguments})'
-                message = "only duplicates within one batch are dropped here"
+                message = "this drops only duplicates within one batch"
                 yield Hit(program.at_name(step.node), message, f"{instead}  # before .writeStream")
 
 

@@ -53,7 +53,7 @@ def _missing(program: Program) -> Iterator[Hit]:
         instead = f'.option("{_CHECKPOINT}", {_new_place(program, started, free)})'
         place = program.at_name(started.step.node)
         if by_function(started):
-            message = "the stream's checkpoint is thrown away at its end"
+            message = "Spark deletes the stream's temporary checkpoint when the stream ends"
             yield Hit(place, message, instead, Severity.WARNING)
         else:
             yield Hit(place, "the stream has no checkpoint", instead)
@@ -174,7 +174,7 @@ def _shared(program: Program) -> Iterator[Hit]:
             )
             if first is not None:
                 line = program.text.place(first.step.node.lineno).line
-                message = f"the stream that starts on line {line} has this checkpoint"
+                message = f"the stream started on line {line} uses the same checkpoint"
                 yield Hit(program.at(_place(second)), message, _other(program, second, free))
 
 
@@ -187,7 +187,7 @@ def _shared_with_itself(program: Program, repetition: Repetition) -> Iterator[Hi
         if checkpoint is None or node is None or told or by_function(started):
             continue
         if repetition.varies(started.step.node, node):
-            message = "each stream that starts here has this checkpoint"
+            message = "all streams started here use the same checkpoint"
             path = f'"{checkpoint.rstrip("/")}/" + {_as_operand(program, node)}'
             yield Hit(program.at(_place(started)), message, f'.option("{_CHECKPOINT}", {path})')
 
@@ -239,7 +239,7 @@ def _new(program: Program) -> Iterator[Hit]:
                 line = program.text.place(first.step.node.lineno).line
                 node = _option_node(first, _CHECKPOINT)
                 instead = f'.option("{_CHECKPOINT}", {program.source(node)})' if node is not None else ""
-                message = f"line {line} writes the same rows there, with another checkpoint"
+                message = f"line {line} writes the same rows to this target with another checkpoint"
                 yield Hit(program.at(_place(second)), message, instead)
 
 

@@ -22,7 +22,7 @@ def _never_ending(program: Program) -> Iterator[Hit]:
         ends = triggers and triggers[-1].keywords.get("availableNow") == Literal(value=True)
         name = _by_clock(started.writer.frame) if ends else None
         if name is not None:
-            message = f'"{name}" goes by the clock, so this stream never ends'
+            message = f'"{name}" uses processing time, so this query never ends'
             yield Hit(program.at_name(triggers[-1].node), message)
 
 

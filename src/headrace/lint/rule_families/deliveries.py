@@ -20,12 +20,12 @@ _NOT_KEPT = frozenset(("noop", "console", "memory"))
 # PUT and DELETE may be repeated; POST may not.
 _POSTING = frozenset(("requests.post", "httpx.post", "requests.Session().post", "httpx.Client().post"))
 _IDEMPOTENT = re.compile("idempotency", re.IGNORECASE)
-_AGAIN = "a batch that comes again is appended again"
-_OF_LOOP = "  # all that the loop writes, put together by unionByName"
+_AGAIN = "a retried batch is appended again"
+_OF_LOOP = "  # rows: everything the loop writes, combined with unionByName"
 # Sinks of pipelines, which take a batch once, or say what a batch that comes again is known by.
 _OF_PIPELINES = {
-    "jdbc": "of a pipeline; it takes each batch once",
-    "kafka": "of a pipeline; headers of its records tell a repeat",
+    "jdbc": "in a pipeline; it writes each batch once",
+    "kafka": "in a pipeline; record headers mark repeats",
 }
 # What is handed to append_once in other words; of other calls the replacement does not know.
 _CARRIED = frozenset(("format", "mode", "option", "options", "partitionBy"))
@@ -80,7 +80,7 @@ def _appended(program: Program, code: BatchCode, statements: Sequence[Sql]) -> I
         yield Hit(program.at_name(node), _AGAIN, writes.append_once(node, frame, target))
     for sql, rows, target in inserts:
         if sql.call is not None:
-            instead = writes.append_once(sql.call, rows, target) if rows else "# append_once, of what is inserted"
+            instead = writes.append_once(sql.call, rows, target) if rows else "# use append_once with the inserted rows"
             yield Hit(sql.at(0), _AGAIN, instead)
 
 
@@ -132,7 +132,7 @@ class _Writes:
         if self._in_loop(node, target):
             frame, about = "rows", _OF_LOOP
         elif self._code.of_pipeline and not is_path(target):
-            target, about = '"/path/of/the/table"', "  # in a pipeline, tables are written to by their paths"
+            target, about = '"/path/of/the/table"', "  # in a pipeline, write to tables by path"
         return f"headrace.delivery.append_once({frame}, {self._code.number}, {target}{name}{more}){about}"
 
     def instead(self, step: Step, writer: Writer) -> str:
@@ -145,12 +145,12 @@ class _Writes:
         if form in _OF_PIPELINES:
             return f'dp.create_sink("out", "{form}", {{...}})  # {_OF_PIPELINES[form]}'
         if named is not None and form != "delta":
-            return f"# a batch that comes again has the same number, {self._code.number}: the sink may tell by it"
+            return f"# a retried batch has the same number, {self._code.number}: the sink can use it to detect repeats"
         if any(given.name not in _CARRIED for given in writer.steps[:-1]):
             number = self._code.number
             return f'.option("txnAppId", f"{{query_name}}-{self._free()}").option("txnVersion", {number})'
         found = self.append_once(step.node, frame, target, _carried(self._program, step, writer))
-        return found if form == "delta" or "  #" in found else f"{found}  # of a table of Delta"
+        return found if form == "delta" or "  #" in found else f"{found}  # for a Delta table"
 
     def _into_folder(self, step: Step, writer: Writer, target: str) -> str:
         """Files in a folder of the batch, which comes again with the batch."""
@@ -253,7 +253,7 @@ def _posted(program: Program, code: BatchCode) -> Iterator[Hit]:
             continue
         sent += 1
         key = f"{getattr(code.function.node, 'name', 'batches')}-{sent}-{{{code.number}}}"
-        key += "-{key_of_what_is_sent}" if code.loop(step.node) is not None else ""
+        key += "-{key_of_the_payload}" if code.loop(step.node) is not None else ""
         before = f"**{program.source(headers)}, " if isinstance(headers, ast.Name) else ""
         if isinstance(headers, ast.Dict):
             pairs = zip(headers.keys, headers.values, strict=True)
@@ -262,7 +262,7 @@ def _posted(program: Program, code: BatchCode) -> Iterator[Hit]:
                 for name, value in pairs
             )
         instead = f'headers={{{before}"Idempotency-Key": f"{key}"}}'
-        yield Hit(program.at_name(step.node), "a batch that comes again is sent again", instead)
+        yield Hit(program.at_name(step.node), "a retried batch is sent again", instead)
 
 
 def _written_out(program: Program, headers: ast.expr, code: BatchCode) -> bool:

@@ -61,12 +61,12 @@ def _instead(program: Program, node: ast.Call, name: str) -> str:
         return f'{before}aggregate({values}, {before}lit(0).cast("double"), lambda total, value: total + value)'
     counted = _counted(program, node.args, before)
     exact = f"{before}size({before}collect_set({counted}))"
-    return f"{exact}  # exact: keeps each value; {before}approx_count_distinct{_same(counted)} keeps a sketch"
+    return f"{exact}  # exact, stores every value; {before}approx_count_distinct{_same(counted)} stores a sketch"
 
 
 def _same(counted: str) -> str:
     """What a function is handed, unless that is long and stands before it already."""
-    return f"({counted})" if len(counted) <= _SHORT else " of the same"
+    return f"({counted})" if len(counted) <= _SHORT else " of the same columns"
 
 
 def _counted(program: Program, columns: Sequence[ast.expr], before: str) -> str:
@@ -138,7 +138,7 @@ def _instead_in_sql(tokens: Sequence[Token], index: int) -> str:
         known = " AND ".join(f"{column} IS NOT NULL" for column in columns)
         counted = f"if({known}, struct({', '.join(columns)}), NULL)"
     exact = f"size(collect_set({counted}){condition})"
-    return f"{exact}  -- exact: keeps each value; approx_count_distinct{_same(counted)}{condition} keeps a sketch"
+    return f"{exact}  -- exact, stores every value; approx_count_distinct{_same(counted)}{condition} stores a sketch"
 
 
 def _written(tokens: Sequence[Token]) -> str:

@@ -38,14 +38,17 @@ def _missing(program: Program) -> Iterator[Hit]:
         large = _called_large(other, step.node.args[0] if step.node.args else None)
         shuffled = never or large or (_has_no_size(other) and not inner)
         if shuffled and other.made_by("broadcast") is None and other.made_by("hint") is None:
-            why = "Spark is told never to broadcast" if never else "Spark does not know how large this table is"
+            why = "broadcasts are disabled" if never else "Spark does not know the size of this table"
             if large:
-                why = "this table is called large"
+                why = "the name of this table says that it is large"
             table = program.source(step.node.args[0]) if step.node.args else "table"
             instead = f"F.broadcast({table})"
             if large:
-                instead = f"F.broadcast({table}.select(...).filter(...))  # of what the join needs, if that is small"
-            yield Hit(program.at_name(step.node), f"{why}, so each batch is shuffled for this join", instead)
+                instead = (
+                    f"F.broadcast({table}.select(...).filter(...))"
+                    "  # only the columns and rows that the join needs, if they are small"
+                )
+            yield Hit(program.at_name(step.node), f"{why}, so this join shuffles every batch", instead)
 
 
 def _called_large(frame: Frame, node: ast.expr | None) -> bool:
@@ -68,19 +71,19 @@ def _large(program: Program) -> Iterator[Hit]:
     for step, key, value in program.confs():
         if key == _THRESHOLD and (_bytes(value) or 0) > _LARGE_BYTES:
             place = program.at(step.node.args[0]) if step.node.args else program.at_name(step.node)
-            yield Hit(place, "tables of more than a gigabyte are broadcast", f'"{_THRESHOLD}", "100m"')
+            yield Hit(place, "tables larger than 1 GiB are broadcast", f'"{_THRESHOLD}", "100m"')
     grown = {text_of(target_value(started)) for started in program.facts.started} - {None}
     for step, _function in program.function_calls("broadcast"):
         frame = step.first
         if not isinstance(frame, Frame) or frame.streaming:
             continue
         if _called_large(frame, step.node.args[0]):
-            yield Hit(program.at(step.node), "a table that is called large is broadcast")
+            yield Hit(program.at(step.node), "broadcast of a table whose name says that it is large")
             continue
         for part in frame.lineage():
             name = text_of(part.step.first) if part.step is not None and part.step.name in ("table", "load") else None
             if name in grown:
-                yield Hit(program.at(step.node), f'"{name}" grows with every batch, and is broadcast in each')
+                yield Hit(program.at(step.node), f'"{name}" grows with every batch and is broadcast in each one')
 
 
 def _kept_side(program: Program) -> Iterator[Hit]:
@@ -91,7 +94,7 @@ def _kept_side(program: Program) -> Iterator[Hit]:
             continue
         table = "left" if other.streaming else "right"
         if table in _KEPT.get(kind, ()):
-            yield Hit(program.at_name(step.node), f'a "{kind}" join with a stream that keeps the rows of a table')
+            yield Hit(program.at_name(step.node), f'a "{kind}" join with a stream keeps the rows of the static table')
 
 
 def _bytes(value: object) -> int | None:

@@ -28,7 +28,9 @@ def _merged(program: Program) -> Iterator[Hit]:
         merges = [*_merges_in_python(program, code), *_merges_in_sql(program, code, statements)]
         for merge in merges:
             if not _one_row_each(program, code, merge.source):
-                yield Hit(merge.place, "two rows of a batch with one key make this MERGE fail", merge.instead(code))
+                yield Hit(
+                    merge.place, "this MERGE fails if a batch has two rows with the same key", merge.instead(code)
+                )
 
 
 @dataclass(frozen=True)
@@ -47,9 +49,9 @@ class _Merge:
         keys = ", ".join(f'"{key}"' for key in self.keys) or '"id"'
         if self.plain and self.keys and not (code.of_pipeline and not is_path(self.target)):
             call = f"headrace.delivery.upsert({self.frame}, {code.number}, {self.target}, keys=[{keys}])"
-            return f'{call}  # of several rows the greatest counts, or by sequence_by="column"'
+            return f'{call}  # keeps the greatest row of each key; set sequence_by="column" to choose the order'
         # Which of several rows counts is not told, and a guess would lose the right one.
-        newest = f"Window.partitionBy({keys}).orderBy(F.desc(column_of_the_order))"
+        newest = f"Window.partitionBy({keys}).orderBy(F.desc(order_column))"
         numbered = f'{self.frame}.withColumn("n", F.row_number().over({newest}))'
         return f'{numbered}.where("n = 1").drop("n")  # before the MERGE'
 

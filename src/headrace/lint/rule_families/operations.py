@@ -32,7 +32,7 @@ def _ordered_in_sql(sql: Sql) -> Iterator[Hit]:
 def _windowed_in_sql(sql: Sql) -> Iterator[Hit]:
     for index, _, over in _orders(sql):
         if over:
-            yield Hit(sql.at(index), "a window that is ordered, on a stream")
+            yield Hit(sql.at(index), "window with ORDER BY on a stream")
 
 
 def _orders(sql: Sql) -> Iterator[tuple[int, int, bool]]:
@@ -50,12 +50,12 @@ def _orders(sql: Sql) -> Iterator[tuple[int, int, bool]]:
 
 def _of_scala(program: Program) -> Iterator[Hit]:
     for step, _ in program.calls(*_STATEFUL):
-        yield Hit(program.at_name(step.node), f'"{step.name}" is not there in Python')
+        yield Hit(program.at_name(step.node), f'Python has no "{step.name}"')
     # Where the chain goes on to one of these, one finding is enough.
     begun = {part for step, _ in program.calls(*_STATEFUL) for part in ast.walk(step.node.func)}
     for step, _frame in program.frame_calls("groupByKey"):
         if step.node not in begun and isinstance(step.first, Function):
-            yield Hit(program.at_name(step.node), '"groupByKey" is not there in Python')
+            yield Hit(program.at_name(step.node), 'Python has no "groupByKey"')
 
 
 def _cached(program: Program) -> Iterator[Hit]:
@@ -124,8 +124,8 @@ def _file_named(program: Program) -> Iterator[Hit]:
         column = f'{before}col("_metadata.{_FILE_FIELDS[name]}")'
         if step.node in behind:
             # Neither a union nor a group has the column of its files.
-            column = f'{before}col("file")  # made of {column} on each source, before "{behind[step.node]}"'
-        yield Hit(program.at(step.node), f'"{name}()"', column)
+            column = f'{before}col("file")  # created from {column} on each source, before "{behind[step.node]}"'
+        yield Hit(program.at(step.node), f'"{name}()" loses the file name after a shuffle', column)
 
 
 def _behind_several(program: Program) -> dict[ast.AST, str]:
@@ -143,7 +143,9 @@ def _file_named_in_sql(sql: Sql) -> Iterator[Hit]:
         name = sql.tokens[index].text.lower()
         # Of two tables, each has its own.
         table = "t." if any(sql.find("JOIN")) else ""
-        yield Hit(sql.at(index), f'"{name}()"', f"{table}_metadata.{_FILE_FIELDS[name]}")
+        yield Hit(
+            sql.at(index), f'"{name}()" loses the file name after a shuffle', f"{table}_metadata.{_FILE_FIELDS[name]}"
+        )
 
 
 RULES = (

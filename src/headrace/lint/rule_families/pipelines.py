@@ -30,7 +30,7 @@ def _in_pipeline(program: Program) -> Iterator[Hit]:
         return
     for started in program.facts.started:
         if started.function is None or started.function in datasets:
-            message = "a pipeline starts its streams itself"
+            message = "the pipeline starts its own streams"
             yield Hit(
                 program.at_name(started.step.node), message, f"return {program.source(started.writer.node.value)}"
             )
@@ -67,7 +67,7 @@ def _queries(program: Program) -> Iterator[tuple[str, int]]:
 
 
 def _own_query(span: Span, target: str, line: int, instead: str) -> Hit:
-    return Hit(span, f'"{target}" has a query of its own, on line {line}', instead)
+    return Hit(span, f'"{target}" has its own query, on line {line}', instead)
 
 
 def _into_own_query_in_sql(sql: Sql) -> Iterator[Hit]:
@@ -97,7 +97,7 @@ def _statements(sql: Sql) -> Iterator[Hit]:
     if program is None or not program.pipeline or not sql.whole or not sql.tokens[0].is_word(*_STATEMENTS):
         return
     if any(node is sql.call for node in walked(program.tree, within_functions=False)):
-        yield Hit(sql.at(0), f"{sql.tokens[0].text.upper()} is refused while the files of a pipeline are loaded")
+        yield Hit(sql.at(0), f"{sql.tokens[0].text.upper()} is refused at the top level of a pipeline file")
 
 
 RULES = (

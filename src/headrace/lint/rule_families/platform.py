@@ -16,7 +16,7 @@ from headrace.settings.vendor_confs import ROCKSDB, STATE_PROVIDER, Effect, vend
 # Names that the platform puts into notebooks; Headrace has them too.
 _NAMES = frozenset(("dbutils", "display", "displayHTML"))
 _EXEC = "headrace exec FILE"
-_SESSION = "spark = headrace.spark_session()  # reads it"
+_SESSION = "spark = headrace.spark_session()  # supports this setting"
 # Source: RuntimeConfig.requireNonStaticConf, which refuses what Spark's core has registered.
 _AT_START = (
     *("spark.executor.", "spark.driver.", "spark.serializer", "spark.jars", "spark.submit.", "spark.memory."),
@@ -39,9 +39,9 @@ def _settings(program: Program) -> Iterator[Hit]:
             continue
         place = program.at(step.node.args[0]) if step.node.args else program.at_name(step.node)
         if key == STATE_PROVIDER and text.startswith("com.databricks."):
-            yield Hit(place, f'"{text.rpartition(".")[2]}" of the vendor is not there', f'"{ROCKSDB}"')
+            yield Hit(place, f'open-source Spark has no class "{text.rpartition(".")[2]}"', f'"{ROCKSDB}"')
         elif key == _PARTITIONS and not text.lstrip("-").isdigit():
-            yield Hit(place, f'"{key}" takes a number', f'spark.conf.set("{_PARTITIONS}", "200")')
+            yield Hit(place, f'"{key}" must be a number', f'spark.conf.set("{_PARTITIONS}", "200")')
 
 
 def _set_later(program: Program) -> Iterator[tuple[Step, str, str]]:
@@ -60,7 +60,7 @@ def _fixed(program: Program) -> Iterator[Hit]:
         return
     for step, key, instead in _set_later(program):
         if key.startswith(_AT_START):
-            yield Hit(program.at(step.node.args[0]), f'"{key}" cannot be set once Spark runs', instead)
+            yield Hit(program.at(step.node.args[0]), f'"{key}" cannot change while Spark runs', instead)
 
 
 def _without_effect(program: Program) -> Iterator[Hit]:
@@ -73,10 +73,10 @@ def _without_effect(program: Program) -> Iterator[Hit]:
             continue
         place = program.at(step.node.args[0]) if step.node.args else program.at_name(step.node)
         instead = f'"{next(iter(known.becomes))}"' if known.becomes else ""
-        yield Hit(place, f'nothing reads "{key}"', instead or (_SESSION if known.effect is Effect.USED else ""))
+        yield Hit(place, f'"{key}" has no effect', instead or (_SESSION if known.effect is Effect.USED else ""))
     for step, key, instead in _set_later(program):
         if key in _PASSED_OVER:
-            yield Hit(program.at(step.node.args[0]), f'nothing reads "{key}" once Spark runs', instead)
+            yield Hit(program.at(step.node.args[0]), f'"{key}" has no effect while Spark runs', instead)
 
 
 def _names(program: Program) -> Iterator[Hit]:
@@ -90,7 +90,7 @@ def _names(program: Program) -> Iterator[Hit]:
         if isinstance(node, ast.Name) and node.id in _NAMES - program.bound - asked - found and node not in tried:
             found.add(node.id)
             instead = f"from headrace import {node.id}" if program.ready else _EXEC
-            yield Hit(program.at(node), f'"{node.id}" is not there in a script', instead)
+            yield Hit(program.at(node), f'"{node.id}" is not defined in a script', instead)
 
 
 def _catches(node: ast.AST) -> bool:
@@ -109,12 +109,12 @@ def _system(sql: Sql) -> Iterator[Hit]:
         if follows and token.is_word("SYSTEM") and named:
             name = f"{token.text}.{sql.tokens[index + 2].text}"
             instead = "[q.status for q in spark.streams.active]  # or headrace status, headrace events"
-            yield Hit(sql.at(index), f'there is no "{name}"', instead)
+            yield Hit(sql.at(index), f'open-source Spark has no "{name}"', instead)
 
 
 def _secrets(program: Program) -> Iterator[Hit]:
     for secret in secrets_in(program):
-        yield Hit(program.at(secret.node), f'a secret is written into {secret.kind} "{secret.name}"')
+        yield Hit(program.at(secret.node), f'{secret.kind} "{secret.name}" contains a secret')
 
 
 RULES = (

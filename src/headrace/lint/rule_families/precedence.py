@@ -26,7 +26,7 @@ def _precedence(program: Program) -> Iterator[Hit]:
         # With two values of the same type, it may be meant as Python reads it.
         certain = len(node.ops) > 1 or any(_is_number(part) for part in operands)
         if bare and columns and certain:
-            message = f'"{_sign(bare[0])}" takes its neighbours before the comparison does'
+            message = f'"{_sign(bare[0])}" binds more tightly than the comparison'
             yield Hit(program.at(node), message, _apart(program, node))
 
 

@@ -82,7 +82,7 @@ def _wrong(program: Program, given: list[ast.expr]) -> Iterator[Hit]:
             texts = map(text_of, value.items if isinstance(value, Several) else (value,))
             wrong = next((text for text in texts if text is not None and text not in _CHANGES), None)
             if wrong is not None:
-                yield Hit(program.at(part), f'no change is of type "{wrong}"', _right(wrong))
+                yield Hit(program.at(part), f'unknown change type "{wrong}"', _right(wrong))
 
 
 def _right(text: str) -> str:
@@ -99,7 +99,7 @@ def _changes_in_sql(sql: Sql) -> Iterator[Hit]:
             if following.kind is Kind.STRING:
                 text = unquoted(following)
                 if text not in _CHANGES:
-                    yield Hit(sql.at(at), f'no change is of type "{text}"', _right(text).replace('"', "'"))
+                    yield Hit(sql.at(at), f'unknown change type "{text}"', _right(text).replace('"', "'"))
             elif not (following.is_word("IN", "NOT") or following.is_symbol("(", ",", "=", "<", ">", "!")):
                 break
 
@@ -109,9 +109,13 @@ def _changed(program: Program) -> Iterator[Hit]:
     for step, reader, place in _delta_streams(program):
         if place in rewritten and not any(option_of(reader.steps, name) for name in _PASSES_OVER):
             message = (
-                f'"{place}" is changed on line {program.text.place(rewritten[place]).line}, and this stream stops there'
+                f"line {program.text.place(rewritten[place]).line} changes rows of "
+                f'"{place}", and this stream fails there'
             )
-            instead = '.option("skipChangeCommits", "true")  # or .option("readChangeFeed", "true"), before this'
+            instead = (
+                '.option("skipChangeCommits", "true")'
+                '  # or .option("readChangeFeed", "true"), before .load() or .table()'
+            )
             if not opaque(reader.steps):
                 yield Hit(program.at_name(step.node), message, instead)
 
@@ -147,7 +151,7 @@ def _ignoring(program: Program) -> Iterator[Hit]:
             named = text_of(step.first) == "ignoreChanges" or "ignoreChanges" in step.keywords
             value = step.given(1, "value") if step.name == "option" else step.keywords.get("ignoreChanges")
             if named and str(getattr(value, "value", True)).lower() == "true":
-                message = '"ignoreChanges" reads rows again that were not changed'
+                message = '"ignoreChanges" reads unchanged rows again'
                 yield Hit(program.at_name(step.node), message, '.option("skipChangeCommits", "true")')
 
 
@@ -173,7 +177,7 @@ def _no_path(program: Program) -> Iterator[Hit]:
         # A batch of files without a path is one without rows, where it has a schema.
         wants = form == "delta" or (owner.streaming and form in (*FILES, "cloudfiles"))
         if wants and step.given(0, "path") is None and option_of(steps, "path") is None and not opaque(steps):
-            yield Hit(program.at_name(step.node), "nothing says where to read from", '.load("/data/orders")')
+            yield Hit(program.at_name(step.node), "the reader has no path", '.load("/data/orders")')
 
 
 def _no_mechanism(program: Program) -> Iterator[Hit]:
@@ -191,17 +195,23 @@ def _no_mechanism(program: Program) -> Iterator[Hit]:
         given = ("kafka.sasl.mechanism", "kafka.sasl.kerberos.service.name")
         if option_of(steps, "kafka.sasl.jaas.config") is not None and not any(option_of(steps, n) for n in given):
             message = f'"{protocol}" without a mechanism means Kerberos (GSSAPI)'
-            instead = '.option("kafka.sasl.mechanism", "PLAIN")  # or "SCRAM-SHA-512", as the login module is'
+            instead = '.option("kafka.sasl.mechanism", "PLAIN")  # or "SCRAM-SHA-512", to match the login module'
             yield Hit(program.at_name(step.node), message, instead)
 
 
 # What is not there, and what there is in its place.
 _VENDOR = {
     "cloudfiles": ("Auto Loader", _SESSION),
-    "eventhubs": ("a connector that has no build for Spark 4", _SESSION),
-    "kinesis": ("a source of the vendor's", _SESSION),
-    "pubsub": ("a source of the vendor's", "(a subscription that writes to Kafka or to files, and a stream of those)"),
-    "pulsar": ("a connector that has no build for Spark 4", '.format("kafka")  # of a broker that speaks its protocol'),
+    "eventhubs": ("a connector without a build for Spark 4", _SESSION),
+    "kinesis": ("a source that only Databricks has", _SESSION),
+    "pubsub": (
+        "a source that only Databricks has",
+        "(let the subscription write to Kafka or files, and stream from there)",
+    ),
+    "pulsar": (
+        "a connector without a build for Spark 4",
+        '.format("kafka")  # if the broker supports the Kafka protocol',
+    ),
 }
 
 
@@ -224,11 +234,11 @@ def _columns(program: Program) -> Iterator[Hit]:
         named = step.node.args[0] if step.node.args and isinstance(step.node.args[0], ast.Name) else None
         function = _column_in(data) if named is not None else None
         if named is not None and function is not None:
-            yield Hit(program.at(named), f'"{function}" gives a column, not a value', _instead_of(function))
+            yield Hit(program.at(named), f'"{function}" returns a column, not a value', _instead_of(function))
         for node in ast.walk(step.node.args[0] if step.node.args else step.node):
             if isinstance(node, ast.Call) and _gives_column(program, node):
                 function = program.source(node.func).rpartition(".")[2]
-                yield Hit(program.at(node), f'"{function}" gives a column, not a value', _instead_of(function))
+                yield Hit(program.at(node), f'"{function}" returns a column, not a value', _instead_of(function))
                 break
 
 

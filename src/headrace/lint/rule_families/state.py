@@ -89,9 +89,9 @@ def _no_watermark(program: Program) -> Iterator[Hit]:
         instead = _with_watermark(program, step)
         place = program.at_name(step.node)
         if mode == "append":
-            yield Hit(place, "an aggregation without a watermark, in output mode append", instead)
+            yield Hit(place, "aggregation without a watermark in output mode append", instead)
         elif _has_keys(step) and (mode in ("update", None) or _windowed(program, step)):
-            message = "an aggregation without a watermark keeps every group for ever"
+            message = "an aggregation without a watermark keeps every group forever"
             yield Hit(place, message, instead, Severity.WARNING)
     for step, owner in program.frame_calls("dropDuplicatesWithinWatermark"):
         if owner.streaming and told(owner) and not marked(owner):
@@ -113,13 +113,15 @@ def _with_watermark(program: Program, step: Step) -> str:
 
 def _no_watermark_in_sql(sql: Sql) -> Iterator[Hit]:
     for index in _unmarked_in_sql(sql, "GROUP", "BY"):
-        message = "an aggregation without a watermark keeps every group for ever"
+        message = "an aggregation without a watermark keeps every group forever"
         instead = "FROM STREAM t WATERMARK event_time DELAY OF INTERVAL 10 MINUTES"
         if views_of(sql):
-            instead = '.withWatermark("event_time", "10 minutes")  # before the view is made, and a window in GROUP BY'
+            instead = (
+                '.withWatermark("event_time", "10 minutes")  # before you create the view; add a window to GROUP BY'
+            )
         yield Hit(sql.at(index), message, instead, Severity.WARNING)
     for index in _unmarked_in_sql(sql, "SELECT", "DISTINCT"):
-        message = '"DISTINCT" without a watermark keeps every row for ever'
+        message = '"DISTINCT" without a watermark keeps every row forever'
         instead = '.withWatermark("event_time", "1 hour").dropDuplicatesWithinWatermark()'
         yield Hit(sql.at(index + 1), message, instead, Severity.WARNING)
 
@@ -151,7 +153,7 @@ def _unbounded(program: Program) -> Iterator[Hit]:
             and not remade(program, over)
         ):
             severity = Severity.ERROR if mode == "append" else Severity.WARNING
-            message = f'the groups do not have "{columns[0]}", which has the watermark: none of them ever ends'
+            message = f'the groups do not contain the watermark column "{columns[0]}", so no group ever ends'
             keys = ", ".join(
                 filter(None, (f'{_window(program)}("{columns[0]}", "1 hour")', call_arguments(program, step.node)))
             )
@@ -175,13 +177,13 @@ def _duplicates(program: Program) -> Iterator[Hit]:
             if told(owner):
                 arguments = call_arguments(program, step.node)
                 instead = f'.withWatermark("event_time", "1 hour").dropDuplicatesWithinWatermark({arguments})'
-                yield Hit(place, f'"{step.name}" without a watermark keeps every key for ever', instead)
+                yield Hit(place, f'"{step.name}" without a watermark keeps every key forever', instead)
             continue
         columns = marking(owner)
         if subset is None or not columns or mentions(program, step.node, columns) or _made(owner, step):
             continue
         if not remade(program, owner):
-            message = f'the keys do not have "{columns[0]}", which has the watermark: none of them is ever forgotten'
+            message = f'the keys do not contain the watermark column "{columns[0]}", so no key is ever dropped'
             yield Hit(place, message, f".dropDuplicatesWithinWatermark({call_arguments(program, step.node)})")
 
 

@@ -33,9 +33,9 @@ def unmarked_joins(program: Program) -> Iterator[Hit]:
             continue
         place = program.at_name(step.node)
         if not marked(owner) and not marked(other):
-            yield Hit(place, f'a "{kind}" join of two streams without a watermark', _MARKED)
+            yield Hit(place, f'"{kind}" join of two streams without a watermark', _MARKED)
         elif _boundless(program, step, owner, other):
-            message = f'a "{kind}" join of two streams without a bound on their times'
+            message = f'"{kind}" join of two streams without a time bound'
             yield Hit(place, message, f'F.expr("left.key = right.key AND {_BOUND}")')
 
 
@@ -46,10 +46,10 @@ def boundless_joins(program: Program) -> Iterator[Hit]:
             continue
         place = program.at_name(step.node)
         if not (marked(owner) and marked(other)):
-            message = "a join of two streams without watermarks on both sides keeps every row for ever"
+            message = "a join of two streams without watermarks on both sides keeps every row forever"
             yield Hit(place, message, _MARKED)
         elif _boundless(program, step, owner, other) and not _filtered(program, step):
-            message = "a join of two streams without a bound on their times keeps every row for ever"
+            message = "a join of two streams without a time bound keeps every row forever"
             yield Hit(place, message, f'F.expr("left.key = right.key AND {_BOUND}")', Severity.WARNING)
 
 

@@ -59,7 +59,7 @@ def _status(program: Program) -> Iterator[Hit]:
     for asked in _asked(program, Status):
         if asked.key not in _OF_STATUS:
             instead = _elsewhere(program, asked.owner, asked.key, "status")
-            yield Hit(program.at(asked.place), f'a status has no "{asked.key}"', instead, asked.severity)
+            yield Hit(program.at(asked.place), f'a query\'s status has no key "{asked.key}"', instead, asked.severity)
 
 
 def _progress(program: Program) -> Iterator[Hit]:
@@ -69,7 +69,7 @@ def _progress(program: Program) -> Iterator[Hit]:
             instead = _elsewhere(program, asked.owner, asked.key, "lastProgress")
             if near and not instead:
                 instead = f'{program.source(asked.owner)}["{near[0]}"]'
-            message = f'the progress of a query has no "{asked.key}"'
+            message = f'a query\'s progress has no key "{asked.key}"'
             yield Hit(program.at(asked.place), message, instead, asked.severity)
 
 
@@ -105,8 +105,8 @@ def _before_first_batch(program: Program, block: list[ast.AST]) -> Iterator[Hit]
         for asked in _asked_for_a_key(statement):
             query = held.get(asked.id, "") if isinstance(asked, ast.Name) else _progress_of(asked)
             if query in fresh or (query and isinstance(asked, ast.Name)):
-                message = "there is no progress before the first batch is done"
-                yield Hit(program.at(asked), message, f"{query}.processAllAvailable()  # before it")
+                message = "progress is None until the first batch is complete"
+                yield Hit(program.at(asked), message, f"{query}.processAllAvailable()  # before this line")
                 fresh.clear()
                 held.clear()
         if any(isinstance(part, ast.Call) and not _prints(part) for part in ast.walk(statement)):
@@ -184,9 +184,11 @@ def _listener(program: Program) -> Iterator[Hit]:
             imports = f"from pyspark.sql.streaming import {_LISTENER}{renamed}"
             others = [program.source(node) for node in of.node.bases if not _is_object(node)]
             instead = f"{imports}\n\nclass {of.node.name}({', '.join((*others, base))}):"
-            yield Hit(program.at(step.node.args[0]), f'"{of.node.name}" is no listener', instead)
+            yield Hit(
+                program.at(step.node.args[0]), f'"{of.node.name}" does not inherit from StreamingQueryListener', instead
+            )
         elif isinstance(step.first, Class | Literal):
-            yield Hit(program.at(step.node.args[0]), "this is no listener")
+            yield Hit(program.at(step.node.args[0]), "this is not a StreamingQueryListener")
 
 
 RULES = (

@@ -45,7 +45,7 @@ def _not_a_method(program: Program) -> Iterator[Hit]:
             wanted = ("path",) if step.name == "save" else ("tableName", "name")
             given = [program.source(argument) for argument in step.node.args[:1]]
             given += [program.source(keyword.value) for keyword in step.node.keywords if keyword.arg in wanted]
-            message = f'a stream\'s writer has no "{step.name}"'
+            message = f'a stream writer has no method "{step.name}"'
             yield Hit(program.at_name(step.node), message, f".{name}({', '.join(given)})")
 
 
@@ -56,7 +56,7 @@ def _started_twice(program: Program) -> Iterator[Hit]:
             isinstance(before, ast.Call) and isinstance(before.func, ast.Attribute) and before.func.attr == "table"
         )
         if isinstance(owner, Query) and not (program.ready and vendors):
-            yield Hit(program.at_name(step.node), "the query was started already", "# leave .start() out")
+            yield Hit(program.at_name(step.node), "the query is already started", "# remove .start()")
 
 
 def target_value(started: Started) -> Value | None:
@@ -81,9 +81,9 @@ def _continuous_hit(program: Program, step: Step, writer: Writer) -> Hit:
     function = any(part.name in ("foreachBatch", "foreach") for part in steps)
     place = program.at_name(step.node)
     if keeps is not None:
-        return Hit(place, f'"{keeps.name}" is not there with a continuous trigger', instead)
+        return Hit(place, f'a continuous trigger does not support "{keeps.name}"', instead)
     if function or form in _NOT_CONTINUOUS or (started is not None and started.step.name != "start"):
-        return Hit(place, "this sink is not there with a continuous trigger", instead)
+        return Hit(place, "a continuous trigger does not support this sink", instead)
     return Hit(place, "a continuous trigger repeats rows after a failure", instead, Severity.WARNING)
 
 
@@ -121,7 +121,7 @@ def _no_place(program: Program) -> Iterator[Hit]:
             or said(started.steps, "format", "format") is None
         )
         if wants and target_value(started) is None:
-            yield Hit(program.at_name(started.step.node), "nothing says where the rows go")
+            yield Hit(program.at_name(started.step.node), "the stream has no target")
 
 
 def _output_mode(program: Program) -> Iterator[Hit]:
@@ -134,9 +134,9 @@ def _output_mode(program: Program) -> Iterator[Hit]:
         table = started.step.name == "toTable" and said(started.steps, "format", "format") is None
         if mode == "update" and (table or form == "delta" or form in methods.FILES) and not by_function(started):
             what = f'"{form}"' if form is not None else "a table"
-            yield Hit(place, f'{what} has no output mode "update"')
+            yield Hit(place, f'{what} does not support output mode "update"')
         elif mode == "complete" and form in methods.FILES and not by_function(started):
-            yield Hit(place, f'"{form}" has no output mode "complete"', '.format("delta")')
+            yield Hit(place, f'"{form}" does not support output mode "complete"', '.format("delta")')
         elif mode == "complete" and frame.streaming and reduced is None and _all_told(frame):
             yield Hit(place, 'output mode "complete" needs an aggregation', '.outputMode("append")')
 

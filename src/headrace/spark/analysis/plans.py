@@ -86,9 +86,9 @@ def read_plan(frame: DataFrame, name_behind: Callable[[str], QualifiedName | Non
     patterns: Any = frame.sparkSession._jvm  # noqa: SLF001 - tree patterns have no public form
     tree_pattern = patterns.org.apache.spark.sql.catalyst.trees.TreePattern
     if plan.containsPattern(tree_pattern.CURRENT_LIKE()):
-        found.unrepeatable = "it uses the current time, date or user"
+        found.unrepeatable = "uses the current time, date or user"
     elif not plan.deterministic():
-        found.unrepeatable = "it is not deterministic"
+        found.unrepeatable = "is not deterministic"
     found.python = found.python or bool(plan.containsPattern(tree_pattern.PYTHON_UDF()))
     return found
 
@@ -271,7 +271,7 @@ def _leaf(kind: str, node: Any, found: Reading) -> None:
         # The rows are not in the plan's text; Spark's hash of them is the same in every process.
         found.rows_in_code.append(str(node.data().hashCode()))
     elif kind == "LogicalRDD":
-        found.unrepeatable = "it is built from rows of the program"
+        found.unrepeatable = "is built from rows in the code"
     elif kind in ("LogicalRelation", "DataSourceV2Relation"):
         _read_at_once(node, found)
 
@@ -281,7 +281,7 @@ def _read_at_once(node: Any, found: Reading) -> None:
     path = newest_of_table(node)
     if path is None:
         found.external.append(str(node.simpleString(3)).split("[")[0].strip())
-        found.unrepeatable = "it reads something outside of the pipeline"
+        found.unrepeatable = "reads an external source"
     else:
         found.external.append(path)
         found.tables.append(path)

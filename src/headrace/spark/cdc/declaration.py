@@ -57,21 +57,21 @@ def feed_of(flow: Flow, source: DataFrame, table: Schema | None = None) -> Chang
     gone = _gone(table, columns)
     source = source.withColumns({n: F.lit(None).cast(data_type(t)) for n, t in _beside(gone, names).items()})
     if set(keys) - set(columns):
-        raise _bad(flow, "keys", f"{_listed(set(keys) - set(columns))} must be columns of the target")
+        raise _bad(flow, "keys", f"the target has no column {_listed(set(keys) - set(columns))}")
     sequence = _typed(flow, "sequence_by", changes.sequence_by, source)
     system = _typed(flow, "system_sequence_by", changes.system_sequence_by, source) if changes.bitemporal else None
     for argument, field in (("sequence_by", sequence), ("system_sequence_by", system)):
         if field is not None and (isinstance(field.dataType, ArrayType) or _has_no_order(field.dataType)):
-            raise _bad(flow, argument, f"{field.dataType.simpleString()} has no order that events could have")
+            raise _bad(flow, argument, f"{field.dataType.simpleString()} cannot be ordered")
     for argument, condition in (("apply_as_deletes", changes.deletes), ("apply_as_truncates", changes.truncates)):
         if condition is not None:
             found = _typed(flow, argument, condition, source).dataType.simpleString()
             if found != "boolean":
-                raise _bad(flow, argument, f"it is of type {found}, and must be a condition")
+                raise _bad(flow, argument, f"it must be boolean, not {found}")
     if changes.sets is not None:
         found = _typed(flow, "columns_to_update", changes.sets, source).dataType.simpleString()
         if found != "array<string>":
-            raise _bad(flow, "columns_to_update", f"it is of type {found}, and must be array<string>")
+            raise _bad(flow, "columns_to_update", f"it must be array<string>, not {found}")
     by_commit = of_commits and _by_commit(flow, source)
     order = ordering(changes, by_commit=by_commit)
     shape = ScdSpec(
@@ -168,7 +168,7 @@ def _by_commit(flow: Flow, source: DataFrame) -> bool:
     if _scd_type(changes) is ScdType.TWO:
         own = _spelled(changes.sequence_by, source)
         ways = f'sequence_by="{COMMIT_VERSION}", or sequence_by="struct({own}, {COMMIT_VERSION})"'
-        reason = f"in a change feed a delete has the {own} of the row that it takes away, whose version would be empty"
+        reason = f"a delete in a change data feed has the {own} of the deleted row, so its version would be empty"
         raise _bad(flow, "sequence_by", f"{reason}; write {ways}")
     return True
 
@@ -192,7 +192,7 @@ def _scd_type(changes: ApplyChanges) -> ScdType:
 def _check_added(flow: Flow, shape: ScdSpec) -> None:
     """Refuse columns under the names of those that a table of versions has beside its own."""
     if {name.casefold() for name in shape.times} & {column.casefold() for column in shape.columns}:
-        reason = "the table gets columns of these names by itself; take them out, or rename them in a view"
+        reason = "the table adds columns with these names; remove them or rename them in a view"
         raise _bad(flow, "column_list", f"{_listed(shape.times)}: {reason}")
 
 
@@ -200,10 +200,10 @@ def _keys(flow: Flow, given: tuple[Any, ...], source: DataFrame) -> tuple[str, .
     """The columns that tell rows apart."""
     keys = tuple(_key(flow, key, source) for key in given)
     if len(set(keys)) < len(keys):
-        raise _bad(flow, "keys", f"{_listed(keys)} names a column twice")
+        raise _bad(flow, "keys", f"{_listed(keys)} contains a column twice")
     for key in keys:
         if _has_no_order(source.schema[key].dataType):
-            raise _bad(flow, "keys", f'"{key}" is {source.schema[key].simpleString()}, whose values cannot be compared')
+            raise _bad(flow, "keys", f'cannot compare "{key}", of type {source.schema[key].dataType.simpleString()}')
     return keys
 
 
@@ -225,14 +225,14 @@ def _key(flow: Flow, key: Any, source: DataFrame) -> str:
         raise _bad(flow, "keys", first_line(str(error))) from error
     known = next((column for column in source.columns if column.casefold() == name.casefold()), None)
     if known is None:
-        raise _bad(flow, "keys", f"{name} is no column of the source")
+        raise _bad(flow, "keys", f'the source has no column "{name}"')
     return known
 
 
 def _chosen(flow: Flow, argument: str, columns: Columns, names: tuple[str, ...]) -> tuple[str, ...]:
     unknown = columns.unknown(names)
     if unknown:
-        raise _bad(flow, argument, f"{_listed(unknown)} is not among {_listed(names)}")
+        raise _bad(flow, argument, f"no column {_listed(unknown)} among {_listed(names)}")
     return columns.chosen(names)
 
 

@@ -48,7 +48,7 @@ def asked(flow: Flow, catalog: Catalog, before: Any, reads: set[QualifiedName] |
     if found is None:
         return None
     if not (isinstance(found, tuple) and len(found) == 2 and isinstance(found[0], DataFrame)):
-        given = f"a {type(found).__name__}" if not isinstance(found, tuple) else f"{len(found)} values"
+        given = f"a value of type {type(found).__name__}" if not isinstance(found, tuple) else f"{len(found)} values"
         raise PipelineError("CDC.BAD_SNAPSHOT", location=flow.location, flow=flow.name, given=given)
     snapshot = Snapshot(*found)
     check_order(flow, snapshot.version, before)

@@ -56,12 +56,12 @@ def opened(
 ) -> DataFrame:
     """What ``headrace.pipelines.debezium`` promises."""
     if "value" not in messages.columns:
-        raise refused("messages", 'there is no column "value"')
+        raise refused("messages", 'they have no column "value"')
     if (subject is None) != (registry is None):
-        raise refused("subject", "with registry it says where the schema of the messages is, and neither does alone")
+        raise refused("subject", "subject and registry must be set together")
     wanted = _row_type(row)
     if wanted is not None and ENVELOPE in wanted.names:
-        raise refused("row", f'"{ENVELOPE}" is the column that is added')
+        raise refused("row", f'debezium() adds the column "{ENVELOPE}" itself')
     present = messages.filter(F.col("value").isNotNull())
     if subject is not None and registry is not None:
         found = _from_avro(present, subject, registry)
@@ -70,13 +70,13 @@ def opened(
         values = Values(wanted, timestamps, decimals, needed=False)
     else:
         if wanted is None:
-            raise refused("row", "JSON does not say which columns there are; give them as DDL")
+            raise refused("row", "JSON does not describe its columns; pass them as DDL")
         values = Values(wanted, timestamps, decimals, needed=True)
         found = _from_json(present, wire_type(wanted))
         row_kind = wire_type(wanted)
     unknown = [name for name in wanted.names if name not in row_kind.names]
     if unknown:
-        raise refused("row", f'"{unknown[0]}" is not among the columns of the subject: {", ".join(row_kind.names)}')
+        raise refused("row", f'"{unknown[0]}" is not a column of the subject, which has {", ".join(row_kind.names)}')
     return _flat(found, row_kind, wanted, values)
 
 
@@ -92,7 +92,7 @@ def _flat(found: _Envelopes, given: StructType, wanted: StructType, values: Valu
     lost = [
         F.when(
             read[field.name].isNotNull() & converted[field.name].isNull(),
-            F.lit(f'column "{field.name}" holds no {field.dataType.simpleString()} that can be read'),
+            F.lit(f'column "{field.name}" has no readable {field.dataType.simpleString()} value'),
         )
         for field in wanted.fields
         if given[field.name].dataType != field.dataType
@@ -100,9 +100,9 @@ def _flat(found: _Envelopes, given: StructType, wanted: StructType, values: Valu
     unknown = op.isNull() | ~op.isin(*OPERATIONS)
     broken = F.coalesce(
         found.broken,
-        F.when(unknown, F.lit("it is no change event: it has no operation that is known")),
-        F.when((op == DELETE) & image.isNull(), F.lit("it is a delete without the row before it")),
-        F.when((op != TRUNCATE) & image.isNull(), F.lit("it is a change without the row after it")),
+        F.when(unknown, F.lit("it is not a change event: its operation is missing or unknown")),
+        F.when((op == DELETE) & image.isNull(), F.lit("it is a delete without the row before the change")),
+        F.when((op != TRUNCATE) & image.isNull(), F.lit("it is a change without the row after the change")),
         *lost,
     )
     whole = F.col(_BROKEN).isNull()
@@ -138,7 +138,7 @@ def _from_json(messages: DataFrame, row: StructType) -> _Envelopes:
     payload = message.getField(_PAYLOAD)
     rows = parsed.withColumn(_OPENED, F.when(payload.isNotNull(), payload).otherwise(bare))
     readable = message.isNotNull() & message.getField(_BROKEN).isNull()
-    broken = F.when(~readable, F.lit("it is no JSON whose values have the types of the row's columns"))
+    broken = F.when(~readable, F.lit("it is not JSON with values of the column types"))
     return _Envelopes(rows, F.col(_OPENED), kind, broken, text)
 
 
@@ -149,7 +149,7 @@ def _from_avro(messages: DataFrame, subject: str, registry: str | Mapping[str, A
     told = rows.schema[_MESSAGE].dataType
     kind = told["value"].dataType if isinstance(told, StructType) else told
     if not isinstance(kind, StructType) or not {"before", "after", "source", OP} <= set(kind.names):
-        raise refused("subject", f'the schema of "{subject}" is no envelope, with before, after, source and op')
+        raise refused("subject", f'the schema of "{subject}" is not a Debezium envelope (before, after, source, op)')
     broken = message.getField("error")
     return _Envelopes(rows, message.getField("value"), kind, broken, F.base64(F.col("value")))
 
@@ -206,7 +206,7 @@ def _sets(wanted: StructType, given: StructType, read: Mapping[str, Column]) -> 
 def _struct(envelope: StructType, name: str, subject: str) -> StructType:
     found: DataType = envelope[name].dataType
     if not isinstance(found, StructType):
-        raise refused("subject", f'"{name}" in the schema of "{subject}" is no record')
+        raise refused("subject", f'"{name}" in the schema of "{subject}" is not a record')
     return found
 
 
@@ -218,5 +218,5 @@ def _row_type(row: str | StructType | None) -> StructType | None:
     except PySparkException as error:
         raise refused("row", first_line(str(error))) from error
     if not isinstance(parsed, StructType):
-        raise refused("row", "it is no list of columns and their types")
+        raise refused("row", "it is not a list of columns and types")
     return parsed

@@ -57,19 +57,19 @@ class Values:
         for field in row.fields:
             if _has_inside(field.dataType):
                 kind = field.dataType.simpleString()
-                wrong = "only columns are converted to dates, times and decimals; give it the type in the message"
+                wrong = "nested dates, times and decimals are not converted; use the type in the message"
                 raise refused("row", f'"{field.name}" is {kind}: {wrong}')
         unsaid = [name for name, unit in self._times.items() if unit is None]
         if needed and unsaid:
-            said = "numbers in it are milli-, micro- or nanoseconds, as the connector's time.precision.mode and the"
-            ways = "write millis, micros, nanos, or text where there are no numbers"
-            raise refused("timestamps", f'"{unsaid[0]}" is a time, and {said} column say; {ways}')
+            said = "the unit of its numbers is unknown (see time.precision.mode of the connector)"
+            ways = "set millis, micros or nanos, or text if it has no numbers"
+            raise refused("timestamps", f'"{unsaid[0]}" is a time, and {said}; {ways}')
         if decimals not in (None, *_DECIMALS):
-            raise refused("decimals", f"it is {decimals!r}, and may be bytes or text")
+            raise refused("decimals", f"it must be bytes or text, not {decimals!r}")
         fixed = [field.name for field in row.fields if isinstance(field.dataType, DecimalType)]
         if needed and fixed and decimals is None:
-            ways = 'write "bytes" for decimal.handling.mode precise, "text" for string and double'
-            raise refused("decimals", f'"{fixed[0]}" is a decimal, which texts can say in two ways; {ways}')
+            ways = 'set "bytes" for decimal.handling.mode precise, or "text" for string and double'
+            raise refused("decimals", f'"{fixed[0]}" is a decimal, which Debezium encodes in two ways; {ways}')
 
     def converted(self, value: Column, given: DataType, field: StructField) -> Column:
         """A value in the type of its column; NULL where it is none."""
@@ -105,7 +105,7 @@ def _is_time(kind: DataType) -> bool:
 def _unit(name: str, timestamps: str | Mapping[str, str] | None) -> str | None:
     unit = timestamps.get(name) if isinstance(timestamps, Mapping) else timestamps
     if unit not in (None, *_UNITS):
-        raise refused("timestamps", f'"{name}" is said to be in {unit!r}, and may be in {", ".join(_UNITS)}')
+        raise refused("timestamps", f'the unit of "{name}" must be one of {", ".join(_UNITS)}, not {unit!r}')
     return unit
 
 

@@ -65,7 +65,7 @@ def _told_apart(paths: Sequence[str]) -> tuple[str, ...]:
 def _table(context: UpdateContext, flow: ResolvedFlow, found: TableRange) -> TableState:
     table = table_state(context.table_path(found.dataset))
     if table is None or table.table_id != found.table_id:
-        reason = "the table is another one now, or gone"
+        reason = "the table was replaced or deleted"
         place, range_ = flow.flow.location, found.describe()
         raise PipelineError("BACKFILL.NOT_ADDED", location=place, flow=flow.name, range=range_, reason=reason)
     return table

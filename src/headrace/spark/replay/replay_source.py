@@ -54,14 +54,13 @@ def frame_from_source(
     """
     plan = plan_of(context, preparation, flow)
     if len(flow.analysis.sources) != 1 or not plan.is_made_of(_ROW_BY_ROW):
-        raise _refused(flow, "its query may make several rows of a record, or one of several")
+        raise _refused(flow, "its query may return several rows per record, or combine records")
     path = context.layout.quarantine(context.naming, flow.target)
     stored = context.session.read.format("delta").option("versionAsOf", replay.version).load(path)
     wanted = stored.where(meant(record, replay)).select(*(F.col(f"source.{name}").alias(name) for name in _POSITION))
     unknown = wanted.where(" OR ".join(f"{name} IS NULL" for name in _POSITION)).count()
     if unknown:
-        columns = ", ".join(_POSITION)
-        raise _refused(flow, f"{unknown} of its rows do not have the columns {columns} of a record")
+        raise _refused(flow, f"{unknown} of its rows lack topic, partition or offset")
     wanted = wanted.distinct()
     if not written:
         _check_others(context, flow, wanted)
@@ -69,14 +68,14 @@ def frame_from_source(
     records = _records(context, plan, flow, wanted).join(wanted, list(_POSITION), "left_semi").localCheckpoint()
     asked, found = wanted.count(), records.count()
     if found < asked:
-        raise _refused(flow, f"{asked - found} of {asked} records are no longer there")
+        raise _refused(flow, f"{asked - found} of {asked} records are gone")
     if found > asked:
-        raise _refused(flow, f"of {asked} records {found} are there, so that some came more than once")
+        raise _refused(flow, f"{found} records were read for {asked}, so some are duplicates")
     names = [quoted(name) for name in plan.schemas()[0].names]
     rows = plan.over(lambda _number: plan.standing_in(0, records.select(*names)))
     left_out = asked - rows.count()
     if left_out > 0:
-        message = f'flow "{flow.name}": its query leaves out {left_out} of the {asked} records that were read again'
+        message = f'flow "{flow.name}": its query skips {left_out} of the {asked} records that were read again'
         context.emit(Warned("REPLAY.LEFT_OUT", message, flow.name, str(flow.target)))
     return rows
 
@@ -89,10 +88,10 @@ def _check_others(context: UpdateContext, flow: ResolvedFlow, wanted: DataFrame)
     """
     table = context.session.read.format("delta").load(context.table_path(flow.target))
     if not {name.casefold() for name in table.columns}.issuperset(_POSITION):
-        raise _refused(flow, f"its table has no columns {', '.join(_POSITION)} by which to tell what came of a record")
+        raise _refused(flow, "its table lacks the columns topic, partition and offset")
     there = table.join(wanted, list(_POSITION), "left_semi").select(*_POSITION).distinct().count()
     if there:
-        raise _refused(flow, f"other rows of {there} of the records are in the table")
+        raise _refused(flow, f"the table already has other rows from {there} of the records")
 
 
 def _records(context: UpdateContext, plan: BatchPlan, flow: ResolvedFlow, wanted: DataFrame) -> DataFrame:
@@ -100,7 +99,7 @@ def _records(context: UpdateContext, plan: BatchPlan, flow: ResolvedFlow, wanted
     source, session = flow.analysis.sources[0], plan.session
     names = set(plan.schemas()[0].names)
     if not names.issuperset(_POSITION):
-        raise _refused(flow, f"its source has no columns {', '.join(_POSITION)}")
+        raise _refused(flow, "its source lacks the columns topic, partition and offset")
     if source.kind is SourceKind.DATASET:
         return session.read.format("delta").load(context.table_path(context.naming.canonical(source.detail)))
     options = plan.options_of(0, KAFKA)

@@ -38,8 +38,8 @@ class Code(Enum):
 
 RUNNING: ContextVar[Code | None] = ContextVar("headrace_code_running", default=None)
 
-_CONFS = "Give the flow spark_conf={...}, write SET in a SQL file, or put the setting below spark_conf in pipeline.yml."
-_NAMES = 'Write names in full, such as "schema.table"; the default schema is `schema` in pipeline.yml.'
+_CONFS = "Give the flow spark_conf={...}, write SET in a SQL file, or put the setting under spark_conf in pipeline.yml."
+_NAMES = 'Write full names, such as "schema.table"; the default schema is `schema` in pipeline.yml.'
 _VIEWS = "Return the DataFrame from a function under @dp.temporary_view, and read it by its name."
 _FUNCTIONS = "Register functions at the top of a file, or call F.udf(function) in the query."
 _TABLES = "Let the pipeline's own datasets do the writing; do the rest before the update, outside of the pipeline."

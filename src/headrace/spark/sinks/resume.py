@@ -105,7 +105,7 @@ def _disagreement(flow: ResolvedFlow, sink: str, checkpoint: Path, found: Disagr
     if found.code == "FLOW.TABLE_OLD":
         said = {"flow": flow.name, "name": sink, "target": str(flow.target), "reset": reset, **found.said}
         return PipelineError("SINK.BEHIND_CHECKPOINT", location=place, **said)
-    otherwise = f"; or go on with what comes: headrace run --reset-checkpoint {reset}"
+    otherwise = f"; or continue with new rows only: headrace run --reset-checkpoint {reset}"
     said = {"flow": flow.name, "name": str(flow.target), "checkpoint": str(checkpoint), "otherwise": otherwise}
     return PipelineError(found.code, location=place, **said, **found.said)
 

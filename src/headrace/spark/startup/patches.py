@@ -203,7 +203,7 @@ def _from_first_commit(original: Any) -> Any:
         fresh = self._spark.readStream.options(**given).option("startingVersion", "0")
         return original(fresh, text)
 
-    return reads
+    return reading
 
 
 def _with_feed_columns(original: Any) -> Any:
@@ -214,7 +214,7 @@ def _with_feed_columns(original: Any) -> Any:
             return frame
         return with_feed_columns(frame)
 
-    return reads
+    return reading
 
 
 def _as_batch(original: Any) -> Any:
@@ -225,7 +225,7 @@ def _as_batch(original: Any) -> Any:
             text = without_streams(text, batch.view_of)
         return original(self, text, *arguments, **options)
 
-    return reads
+    return reading
 
 
 def _batch_reader(original: Any) -> Any:

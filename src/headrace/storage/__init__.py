@@ -1,0 +1,4 @@
+"""What a pipeline's storage holds besides tables: flow records, backfills, dead letters, spilled batches, definitions."""
+
+# The modules that other packages may import.
+__all__ = ["backfills", "change_detection", "dead_letters", "deliveries", "flow_record", "flow_records", "health", "history", "initial_snapshot", "inventory", "open_quarantine", "renaming", "source_retention", "spill_queue", "start_positions", "view_definitions"]
