@@ -53,7 +53,7 @@ def main() -> None:
 
         project.run(on_event=on_event)
         picture("run", "headrace run", taken[0] if taken else display.table())
-        picture("graph", "headrace graph", project.graph().describe())
+        picture("graph", "headrace graph", project.graph().describe().replace(f"{folder}/", ""))
 
 
 def picture(name: str, command: str, shown: Any) -> None:

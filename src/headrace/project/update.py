@@ -22,6 +22,7 @@ from headrace.events.reader import EventReader
 from headrace.events.types import BatchDone, Event, FlowMoved, UpdateCreated, UpdateMoved, Warned
 from headrace.graph.select import Selection
 from headrace.model.outcome import FlowState, Outcome, UpdateState
+from headrace.model.samples import SAMPLES_KEY
 from headrace.plan.renames import Rename
 from headrace.plan.steps import Plan
 from headrace.project.early_stop import Ending
@@ -152,7 +153,7 @@ class Update:
         for step in plan.views:
             self.lease.check()
             apply_view_step(step, settings.layout, settings.naming)
-        around = UpdateContext(
+        context = UpdateContext(
             update_id=update_id,
             pipeline_id=settings.id,
             graph=self.resolved.graph,
@@ -172,11 +173,12 @@ class Update:
             retention=settings.retention,
             on_tie=settings.on_tie,
             on_failing_rows=settings.on_failing_rows,
+            samples=self.resolved.catalog.session.conf.get(SAMPLES_KEY, None),
             turns={dataset.name: TableLock() for dataset in self.resolved.graph.datasets},
             stop_timeout_s=settings.stop_grace_s,
             max_parallel_flows=settings.max_parallel_flows,
         )
-        flows = ThreadedFlows(around)
+        flows = ThreadedFlows(context)
         self.lease.when_lost(flows.abandon)
         flows.announce(plan.tables)
         with ending.asked_with(flows.ask_to_stop, flows.break_off):

@@ -192,7 +192,9 @@ class StreamFlowExecution:
         if not record.confs:
             # A checkpoint that is there without a record was not made here, and opens with what it was made with.
             own = self._flow.flow.spark_conf
-            record = replace(record, confs=format_of(checkpoint) or new_format(self._context.session, own))
+            # Outside of the lock, the settings of another flow may be in force in the session.
+            with self._preparation.loading:
+                record = replace(record, confs=format_of(checkpoint) or new_format(self._context.session, own))
         if read_progress(checkpoint) is None:
             record = replace(record, made_with=self._flow.made_with)
         return record

@@ -158,7 +158,7 @@ def _judging(
 
 def _samples(context: UpdateContext, flow: ResolvedFlow) -> int:
     """How many rows of each rule are kept to be looked at: what the flow says, else the pipeline."""
-    said = flow.flow.spark_conf.get(SAMPLES_KEY, context.session.conf.get(SAMPLES_KEY, None))
+    said = flow.flow.spark_conf.get(SAMPLES_KEY, context.samples)
     try:
         return samples_of(said)
     except InvalidSamples as invalid:

@@ -51,6 +51,9 @@ class UpdateContext:
     on_tie: OnTie
     # Of flows that do not say so themselves.
     on_failing_rows: OnFailingRows
+    # How many rows of each expectation are sampled, by the pipeline's settings. Not read from the session while flows
+    # run: another flow's settings may be in force there.
+    samples: str | None
     # For flows that merge into one table.
     turns: Mapping[QualifiedName, TableLock]
     # How long a running batch may take once the update is told to stop.
