@@ -31,7 +31,7 @@ profiles:
 ```
 
 Headrace looks in the working directory first, then in each parent directory. In each of them, it looks for `pipeline.yml`,
-`pipeline.yaml` or `pipeline.json`, and if there is none, for `spark-pipeline.yml` or `spark-pipeline.yaml`.
+`pipeline.yaml` or `pipeline.json`, then for `spark-pipeline.yml` or `spark-pipeline.yaml`.
 
 - Every key is used, accepted without effect, or refused. The tables below list all of them. An unknown key is an error.
 - Values follow YAML 1.2: only `true` and `false` are booleans. A null value is the same as no value.

@@ -285,6 +285,25 @@ def test_every_link_between_documents_leads_somewhere() -> None:
     assert broken == []
 
 
+def test_every_link_to_a_heading_leads_to_one() -> None:
+    pages = {file: text for file, text in texts() if file.suffix == ".md"}
+    broken = [
+        f"{relative(file)}: {link}#{anchor}"
+        for file, text in pages.items()
+        for link, anchor in re.findall(r"\]\((?!https?:)([^)#\s]*)#([^)\s]+)\)", text)
+        if anchor not in anchors(pages.get((file.parent / link).resolve() if link else file, ""))
+    ]
+
+    assert broken == []
+
+
+def anchors(page: str) -> set[str]:
+    """The anchors of a page's headings, as code hosts make them."""
+    headings = re.findall(r"^#+ (.+)$", re.sub(r"^```.*?^```", "", page, flags=re.MULTILINE | re.DOTALL), re.MULTILINE)
+    plain = [re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading) for heading in headings]
+    return {re.sub(r"[^\w\- ]", "", heading.casefold()).strip().replace(" ", "-") for heading in plain}
+
+
 def test_every_make_target_in_the_documents_exists() -> None:
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
     named = {

@@ -45,7 +45,7 @@ class Place:
     tasks: int = 1
     stores: bool = True
     # Whether a schema is inferred even where there is one: its rows are cleared by this update.
-    anew: bool = False
+    infers_again: bool = False
     # Whether the table that is read for takes no names of columns that have to be mapped.
     plain_names: bool = False
     paths: Mapping[str, str] = field(default_factory=dict)
@@ -69,7 +69,7 @@ def prepare(
     if options.schema_location is not None:
         folder = local_path(options.schema_location, "cloudFiles.schemaLocation")
         # What somebody has named is theirs, and may be another stream's too.
-        place = replace(place, schema_location=Path(folder), anew=False)
+        place = replace(place, schema_location=Path(folder), infers_again=False)
     try:
         tree = tree_of(whole, options)
         there = tree.store.is_folder(tree.base)
@@ -215,7 +215,7 @@ def _folder_keys(tree: Tree, options: LoaderOptions) -> set[str]:
 def _found(tree: Tree, options: LoaderOptions, place: Place) -> SchemaVersion:
     store = SchemaStore(place.schema_location) if place.schema_location else None
     latest = store.latest() if store else None
-    if store is not None and latest is not None and not (place.anew or store.outdated):
+    if store is not None and latest is not None and not (place.infers_again or store.outdated):
         # Fields that came into an avroSchema since; as with files, no type changes.
         named = inferred((), options) if "avroSchema" in options.format_options else None
         schema = _hinted(latest.schema if named is None else evolved(latest.schema, named), options)

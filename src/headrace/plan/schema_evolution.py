@@ -27,7 +27,7 @@ class Brought(Enum):
 
 
 def evolution(
-    dataset: ResolvedDataset, deployed: DeployedTable, layout: DeployedLayout, brought: Brought, *, anew: bool
+    dataset: ResolvedDataset, deployed: DeployedTable, layout: DeployedLayout, brought: Brought, *, full_refresh: bool
 ) -> tuple[TableStep | None, PipelineError | None]:
     """The step that brings a table to what is declared, or None when it is; or the problem that stands against it.
 
@@ -36,7 +36,7 @@ def evolution(
         deployed: the table in the storage.
         layout: its clustering and protocol.
         brought: by what the schema comes to the table.
-        anew: a full refresh of it was asked for.
+        full_refresh: the update clears the table and computes it again.
     """
     declared = dataset.dataset
     was, now = deployed.schema, dataset.in_code
@@ -44,7 +44,7 @@ def evolution(
         # What replaces the table makes all its columns nullable, whatever they are declared as.
         was, now = was.nullable, now.nullable
     change = schema_change(was, now)
-    problem = None if anew else _refused(dataset, deployed, change, brought)
+    problem = None if full_refresh else _refused(dataset, deployed, change, brought)
     if problem is not None:
         return None, problem
     if brought is not Brought.BY_STEP:

@@ -36,9 +36,9 @@ def table_steps(
             tables[dataset.name] = TableStep(dataset.name, TableChange.RESET, reason)
         else:
             layout = state.layout(dataset.name)
-            anew = dataset.name in selected.full_refresh
+            full_refresh = dataset.name in selected.full_refresh
             brought = _brought_by(graph, dataset)
-            step, problem = evolution(dataset, deployed, layout, brought, anew=anew)
+            step, problem = evolution(dataset, deployed, layout, brought, full_refresh=full_refresh)
             if step is not None:
                 tables[dataset.name] = step
             if problem is not None:

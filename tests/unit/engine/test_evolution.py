@@ -20,12 +20,12 @@ HERE = Location("transformations/a.py", 1)
 
 @pytest.fixture
 def evolved(make):
-    def evolve(table, code, *, replaced=False, anew=False, deployed=(), **declared):
+    def evolve(table, code, *, replaced=False, full_refresh=False, deployed=(), **declared):
         mode = Mode.REPLACE if replaced else Mode.APPEND
         dataset = make.graph(make.flow("t", mode=mode), schema=code, **declared).datasets[0]
         there = make.table(make.schema(table), properties=dict(deployed) or dict(declared.get("properties", {})))
         brought = Brought.BY_COMPUTATION if replaced else Brought.BY_STEP
-        return evolution(dataset, there, TableLayout(), brought, anew=anew)
+        return evolution(dataset, there, TableLayout(), brought, full_refresh=full_refresh)
 
     return evolve
 
@@ -76,7 +76,7 @@ def test_the_schema_of_a_strict_table_does_not_change(evolved, code, replaced, c
 
 
 def test_a_strict_view_changes_with_a_full_refresh(evolved):
-    assert evolved("id integer", "v integer", replaced=True, anew=True, properties=STRICT) == (None, None)
+    assert evolved("id integer", "v integer", replaced=True, full_refresh=True, properties=STRICT) == (None, None)
 
 
 def test_a_table_is_not_strict_any_more_when_the_code_does_not_say_so(evolved):
@@ -129,8 +129,8 @@ def test_comments_follow_the_code_and_an_empty_one_takes_them_away(make):
     table = dataset.schema.commented({"A": "was", "b": "was", "c": "same", "d": "kept"})
     declared = replace(dataset, schema=code, dataset=replace(dataset.dataset, comment=""))
 
-    step, _ = evolution(declared, make.table(table, comment="was"), TableLayout(), Brought.BY_STEP, anew=False)
-    again, _ = evolution(declared, make.table(code, comment=""), TableLayout(), Brought.BY_STEP, anew=False)
+    step, _ = evolution(declared, make.table(table, comment="was"), TableLayout(), Brought.BY_STEP, full_refresh=False)
+    again, _ = evolution(declared, make.table(code, comment=""), TableLayout(), Brought.BY_STEP, full_refresh=False)
 
     assert step.reason == 'sets the comment, sets the comment of "a", sets the comment of "b"'
     assert (step.comment, step.column_comments) == ("", (("a", "now"), ("b", "")))

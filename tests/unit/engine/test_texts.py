@@ -66,7 +66,7 @@ def test_a_plan_says_for_each_flow_what_happens_and_why(silver, make, says):
         make.table(make.schema("id integer")),
         TableLayout(),
         Brought.BY_STEP,
-        anew=False,
+        full_refresh=False,
     )
     bronze, airports = graph.flows[:2]
     plan = Plan(

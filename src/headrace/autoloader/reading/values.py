@@ -211,7 +211,7 @@ def zone_of(name: str) -> tzinfo:
     """The zone of a name, or of an offset such as ``+02:00``.
 
     Raises:
-        TypeMismatch: there is none.
+        TypeMismatch: no zone has this name.
     """
     text = zone_name(name)
     if text in ("Z", "UTC", "GMT", "UT"):

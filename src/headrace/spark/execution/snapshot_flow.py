@@ -1,4 +1,4 @@
-"""A flow that compares snapshots: each becomes one commit, one after the other, until there is none."""
+"""A flow that applies snapshots: writes each as one commit, in order, until no snapshot is left."""
 
 from __future__ import annotations
 

@@ -202,7 +202,7 @@ def _place(session: SparkSession) -> Place:
         now_ns=time.time_ns(),
         tasks=session.sparkContext.defaultParallelism,
         stores=folder is None or context.runs,
-        anew=context.infers_again,
+        infers_again=context.infers_again,
         plain_names=context.plain_names,
     )
 

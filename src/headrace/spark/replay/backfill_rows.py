@@ -1,4 +1,4 @@
-"""The rows of loads: of a range, or those that were set aside, and what becomes of these in quarantine."""
+"""The rows of a backfill or replay, and the status of replayed rows in quarantine."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from headrace.storage.flow_record import FlowRecord
 def frame_of(
     context: UpdateContext, preparation: Preparation, flow: ResolvedFlow, record: FlowRecord, load: Load
 ) -> DataFrame:
-    """The rows of a load: what the query of a flow returns over its ranges, or what was set aside."""
+    """The rows of a backfill or replay: the query's result over the ranges, or quarantined rows."""
     group = context.work_group(flow.name)
     if load.replay is not None and load.replay.failing is not None:
         return frame_of_failing(context, preparation, flow, load.replay, load.replay.failing)
@@ -63,7 +63,7 @@ def set_aside_rows(context: UpdateContext, flow: ResolvedFlow, record: FlowRecor
 
 
 def take_back(context: UpdateContext, flow: ResolvedFlow, record: FlowRecord, load: Load) -> None:
-    """Take away what an earlier try of a replay has set aside, unless its rows are in the table: it is judged anew."""
+    """Remove what an earlier attempt of a replay quarantined, unless its rows are in the table already."""
     path = context.layout.quarantine(context.naming, flow.target)
     if not load.begun or table_state(path) is None or context.state.load_is_in_table(flow, load):
         return
