@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headrace.errors import Problems
+from headrace.events.types import FlowMoved
 from headrace.model.outcome import FlowState, UpdateState
 
 pytestmark = pytest.mark.spark
@@ -348,6 +349,21 @@ def test_no_rows_are_kept_to_be_looked_at_unless_it_is_said(pipeline):
     kept = pipeline.sql("SELECT DISTINCT dataset FROM event_log_broken_rows ORDER BY ALL").to_json()
 
     assert [row["dataset"] for row in kept] == ["sampled"]
+
+
+def test_samples_that_another_flow_keeps_are_not_kept_of_a_flow_that_starts_meanwhile(project, headrace_session):
+    text = SAMPLED.format(name="numbers", most=2, more="")
+    pipeline = project(text.replace('(spark_conf={"headrace.broken_rows.samples": "2"})', ""))
+
+    def other_flow(event):
+        """As the settings of another flow are in force in the session while its query is called."""
+        if isinstance(event, FlowMoved) and event.state is FlowState.STARTING:
+            headrace_session.conf.set("headrace.broken_rows.samples", "2")
+
+    result = pipeline.run(on_event=other_flow)
+
+    assert (result.state, result.dropped) == (UpdateState.COMPLETED, 3)
+    assert pipeline.sql("SELECT * FROM event_log_broken_rows").to_json() == []
 
 
 def test_a_number_of_samples_that_is_none_fails_the_flow_by_name(project):
