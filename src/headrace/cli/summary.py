@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ _FATE = {
 _MANY_BLANKS = 0.1
 # The share of new versions that differ in one column alone from which on that column may be noise.
 _MANY_LONE = 0.5
-_COLUMNS = ("flow", "dataset", "state", "written", "dropped", "quarantined", "seconds")
+_COLUMNS = ("state", "written", "dropped", "quarantined", "seconds")
 # What the reader of a failure looks for first.
 _URGENCY = (FlowState.FAILED, FlowState.SKIPPED, FlowState.CANCELED)
 
@@ -35,7 +35,7 @@ def outcome_text(outcome: Outcome, *, log: Path | None = None) -> str:
         return "\n".join(_failure(outcome, log))
     lines = [_headline(outcome)]
     if outcome.flows:
-        lines.append(text_table(_COLUMNS, [_row(flow) for flow in outcome.flows]))
+        lines.append(_table(outcome.flows))
     return "\n".join([*lines, *_behind(outcome), *_broken(outcome), *_reasons(outcome)])
 
 
@@ -49,7 +49,7 @@ def _failure(outcome: Outcome, log: Path | None) -> Iterator[str]:
     flows = sorted(outcome.flows, key=_urgency)
     shown = flows if len(flows) + 2 <= room else flows[: room - 3]
     if shown:
-        yield text_table(_COLUMNS, [_row(flow) for flow in shown])
+        yield _table(shown)
     if len(shown) < len(flows):
         yield f"({len(flows) - len(shown)} more flows, see `headrace status --output json`)"
         return
@@ -68,11 +68,16 @@ def _headline(outcome: Outcome) -> str:
     return f"update {outcome.update_id} {outcome.state.value} in {seconds:.1f} s\nstarted {began} ({cause})"
 
 
+def _table(flows: Sequence[FlowOutcome]) -> str:
+    """The flows; their datasets only if one has another name, so that the table fits on most terminals."""
+    if any(flow.dataset != flow.flow for flow in flows):
+        return text_table(("flow", "dataset", *_COLUMNS), [(flow.flow, flow.dataset, *_row(flow)) for flow in flows])
+    return text_table(("flow", *_COLUMNS), [(flow.flow, *_row(flow)) for flow in flows])
+
+
 def _row(flow: FlowOutcome) -> tuple[Any, ...]:
     counts = flow.counts
     return (
-        flow.flow,
-        flow.dataset,
         flow.state.value,
         counts.rows_written,
         counts.rows_dropped,
