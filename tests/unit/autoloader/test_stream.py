@@ -218,7 +218,7 @@ def test_a_schema_that_is_inferred_anew_is_another_version_once(tmp_path, data, 
     given = {"cloudFiles.format": "json", "cloudFiles.inferColumnTypes": "true"}
 
     def anew(**options):
-        place = Place(tmp_path / "ledgers", tmp_path / "place", time.time_ns(), anew=True)
+        place = Place(tmp_path / "ledgers", tmp_path / "place", time.time_ns(), infers_again=True)
         return prepare({**given, **options}, str(data), None, place)
 
     first = source()
